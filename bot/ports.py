@@ -24,7 +24,7 @@ from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, Page
 from bot.core.picture import Picture
 from bot.core.plan import PlanDocument
-from bot.core.pull import PullOrder, PullRequest
+from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.transcript import Json, Line
@@ -136,11 +136,18 @@ class Workspace(Protocol):
     """A safe place to work in (security.md: principals, G)."""
 
     async def checkout(
-        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+        self,
+        name: str,
+        base: CommitId,
+        kept: Callable[[], bytes] = bytes,
+        *,
+        anew: bool = False,
+        pull: PullCommits | None = None,
     ) -> Checkout:
         """Return the checkout of that name as it was left, or a new one made from `base` and what `kept` returns.
 
-        `anew` discards what was left.
+        `anew` discards what was left. A new checkout names the commits of `pull` as refs, as far as they can be
+        fetched, with all of their contents: `Checkout.refs`.
         """
 
     async def keep(self, checkout: Checkout) -> bytes:
@@ -279,10 +286,12 @@ class Dialogue(Protocol):
         does not let its author act.
         """
 
-    async def context(self) -> str:
-        """Return what was said on the thread as quoted, attributed, untrusted text; "" if there is nothing.
+    async def context(self, requested: Collection[str] = ()) -> str:
+        """Return the thread as quoted, attributed, untrusted text; "" if there is nothing.
 
-        What does not fit is left out unread. Reading takes time, so call this once per session.
+        For a pull request, its facts and its diff come first. `requested` has the keys of the turns whose words the
+        session has anyway: those are not quoted again. What does not fit is left out, and that is said. Reading takes
+        time, so call this once per session.
         """
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:

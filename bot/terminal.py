@@ -69,7 +69,7 @@ class Terminal:
         """Return the one turn from the command line, unless it was seen before."""
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 
-    async def context(self) -> str:
+    async def context(self, requested: Collection[str] = ()) -> str:  # noqa: ARG002 - the port's
         """Return "": there is nothing to quote."""
         return ""
 

@@ -171,12 +171,10 @@ class ThreadContexts:
         orders = replace(self._orders(keys), refusal=mistake, workflows=workflows, run=self.run)
         orders = replace(orders, progress_seconds=self.settings.github.progress_seconds)
         world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
-        host = host_of(self.settings)
+        place = ThreadLocation(facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch)
+        location = replace(place, host=host_of(self.settings), pull=subject.pull)
         name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
         job = job_of(keys, folder=folder, repository=name, clock=self.clock)
-        location = ThreadLocation(
-            facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch, host
-        )
         context = ThreadContext(
             location,
             JobEnvironment(place_on_github(job, location), workspace, facts.head).at,

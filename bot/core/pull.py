@@ -1,6 +1,17 @@
-"""The content of a pull request to open, and an existing pull request."""
+"""The content of a pull request to open, an existing pull request, and its commits."""
 
 from dataclasses import dataclass
+
+from bot.core.names import CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class PullCommits:
+    """The commits that a pull request is about."""
+
+    base: CommitId
+    """The tip of the branch that it goes into, as GitHub knows it. It may be newer than the merge base."""
+    head: CommitId
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.pull import PullCommits
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class Checkout:
     base: CommitId
     found: bool = False
     """Whether this is an existing fork, found as it was left."""
+    refs: tuple[tuple[str, CommitId], ...] = ()
+    """The commits that git commands in it can name beside HEAD: name and commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +89,5 @@ class ThreadLocation:
     """The branch of a pull request that is worked on in place; empty for an issue."""
     host: str = "github.com"
     """The server's name, as in addresses of commits."""
+    pull: PullCommits | None = None
+    """The commits of a pull request; None for an issue."""

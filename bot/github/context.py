@@ -1,20 +1,39 @@
-"""The quoted thread: what the planner is shown of other people's text, and what was removed from it.
+"""The quoted thread: what the planner is shown of other people's text, and what was removed from it (K7).
 
-Anybody can write on a thread, so the size of each source decides what fits before any of it is parsed.
+Rules
+- The opening post is always shown, and then the newest entries that fit. What stands in the task is not quoted again.
+- Anybody can write on a thread, so a text is sized before it is parsed, and what is parsed is bounded in all.
+- The visible text is cut, never the source: a cut in Markdown could bring to sight what its author hid, and hide what
+  everybody saw.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.actor import Actor
+from bot.core.lines import cut_middle
 from bot.core.markdown.visible import visible_title
 from bot.github.readings import Readings
-from bot.github.threads import Said, Thread
+from bot.github.threads import CATCH_UP, Said, Thread, Threads
 
-CONTEXT_LIMIT: Final = 30_000
-"""Maximum characters of other people's text that a planner is shown, and that are parsed for it."""
-LEFT_OUT: Final = "> (What does not fit is left out here.)"
+OPENING_LIMIT: Final = 20_000
+"""Characters of the opening post that are shown; its middle is cut."""
+ENTRIES_LIMIT: Final = 60_000
+"""Characters that all other entries are shown in."""
+ENTRY_LIMIT: Final = 4_000
+"""Characters that one of them is shown in; its middle is cut."""
+PARSED_LIMIT: Final = 150_000
+"""Characters of source that are parsed for the other entries, whoever wrote them: two seconds at worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quotation:
+    """One thing that was said, as it is quoted, and what was removed from it because nobody sees it."""
+
+    said: Said
+    text: str
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,41 +43,76 @@ class ThreadQuotes:
     thread: Thread
     readings: Readings
     mention: str
-    limit: int = CONTEXT_LIMIT
+    requested: frozenset[str] = frozenset()
+    """Keys of what stands in the task."""
 
     def text(self) -> str:
-        """Return everything that was said as people see it, quoted and attributed; the newest if not all fits."""
-        entries = [entry or LEFT_OUT for _, entry in self._entries()]
-        kept = [entry for at, entry in enumerate(entries) if entry != LEFT_OUT or entries[at - 1 : at] != [LEFT_OUT]]
-        return "\n\n".join([f"> Title: {visible_title(self.thread.title).text}", *kept])
+        """Return what was said as people see it, quoted and attributed: the opening post, then the newest entries."""
+        entries = self._newest_entries()
+        title = f"> Title: {visible_title(self.thread.title).text}"
+        opening = self._quote(self.thread.opened, OPENING_LIMIT).text
+        left_out = self._left_out([entry.said for entry in entries])
+        return "\n\n".join(filter(None, (title, opening, left_out, *(entry.text for entry in entries))))
 
-    def hidden_fragments(self, bot: Actor, *, but: str) -> tuple[str, ...]:
-        """Return the invisible fragments of what is quoted, except the bot's and those of the item `but`."""
-        quoted = [said for said, entry in self._entries() if entry]
-        others = [said for said in quoted if said.actor.id != bot.id and said.key != but]
-        about = self.thread.opened.actor.id != bot.id and but != self.thread.opened.key
+    def hidden_fragments(self, bot: Actor) -> tuple[str, ...]:
+        """Return the invisible fragments of what is quoted, except the bot's."""
+        opening = self._quote(self.thread.opened, OPENING_LIMIT)
+        others = [each for each in (opening, *self._newest_entries()) if each.said.actor.id != bot.id]
+        about = opening in others and opening.said.key not in self.requested
         title = visible_title(self.thread.title).removed if about else ()
-        return (*title, *(fragment for said in others for part in said.parts for fragment in self._hidden_parts(part)))
+        return (*title, *(fragment for each in others for fragment in each.hidden))
 
-    def _entries(self) -> list[tuple[Said, str]]:
-        """Return everything that was said, oldest first, each with its quotation, or "" if the quotation does not
-        fit."""
+    def _newest_entries(self) -> list[_Quotation]:
+        """Return the newest entries that fit, oldest first."""
         return list(self._newest_first())[::-1]
 
-    def _newest_first(self) -> Iterator[tuple[Said, str]]:
-        room = self.limit
+    def _newest_first(self) -> Iterator[_Quotation]:
+        room, parsing = ENTRIES_LIMIT, PARSED_LIMIT
         for said in reversed(self.thread.everything()):
+            if said is self.thread.opened:
+                continue
             source = sum(map(len, said.parts))
-            entry = self._quote(said) if source <= room else ""
-            fits = len(entry) <= room
-            if entry:  # a text that was parsed but does not fit uses up room as well
-                room -= max(source, len(entry) if fits else 0) + 2
-            yield said, entry if fits else ""
+            if said.key in self.requested or source <= parsing:
+                parsing -= 0 if said.key in self.requested else source
+                entry = self._quote(said, ENTRY_LIMIT)
+            else:
+                entry = _Quotation(said, f"> {_attribution(said)} ({source:,} characters, too long to be read here.)")
+            room -= len(entry.text) + 2
+            if room < 0:
+                return
+            yield entry
 
-    def _quote(self, said: Said) -> str:
-        body = "\n\n".join(self.readings.read(part, self.mention).shown.text for part in said.parts)
-        head = f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"
-        return "\n".join(f"> {line}".rstrip() for line in (head, *body.split("\n")))
+    def _quote(self, said: Said, limit: int) -> _Quotation:
+        if said.key in self.requested:
+            return _Quotation(said, f"> {_attribution(said)} (These words stand in the task.)")
+        shows = [self.readings.read(part, self.mention).shown for part in said.parts]
+        body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
+        lines = (f"> {line}".rstrip() for line in (_attribution(said), *body.split("\n")))
+        return _Quotation(said, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))
 
-    def _hidden_parts(self, part: str) -> tuple[str, ...]:
-        return self.readings.read(part, self.mention).shown.removed
+    def _left_out(self, shown: Iterable[Said]) -> str:
+        """Return the line that says what is not shown, and how to read it; "" if everything is shown."""
+        thread, keys = self.thread, {said.key for said in shown}
+        comments = max(thread.comment_count, len(thread.comments)) - sum(said.key in keys for said in thread.comments)
+        missing = [f"{comments:,} earlier comment{'s' * (comments != 1)}"] if comments else []
+        if thread.older_reviews or not all(said.key in keys for said in thread.reviews):
+            missing.append("earlier reviews")
+        call = f'GitHubRead{{what: "comments", number: {thread.number}, page: 1}}'
+        return f"> ({' and '.join(missing)} left out here. To read them: {call}.)" if missing else ""
+
+
+async def with_older_comments(threads: Threads, thread: Thread) -> Thread:
+    """Return a thread with as many older comments as can be quoted, read a page at a time, up to CATCH_UP."""
+    while thread.older and len(thread.comments) < CATCH_UP and _shown_size(thread) < ENTRIES_LIMIT:
+        comments, cursor = await threads.before(thread.number, thread.older)
+        thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
+    return thread
+
+
+def _shown_size(thread: Thread) -> int:
+    """Return how many characters the entries are shown in at most, by the size of their sources."""
+    return sum(min(ENTRY_LIMIT, sum(map(len, said.parts))) for said in (*thread.comments, *thread.reviews))
+
+
+def _attribution(said: Said) -> str:
+    return f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"

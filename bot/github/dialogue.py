@@ -19,22 +19,25 @@ from bot.core.markdown.inert import inert_markdown
 from bot.core.marker import Key, Marker
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.plan import PlanDocument
+from bot.core.pull import PullCommits
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.question_text import question_text
 from bot.core.turn import Acknowledgment, Turn
 from bot.github.answers import AnswerReader
 from bot.github.client import GitHubClient
 from bot.github.comments import BOX, Comments, no_fence
-from bot.github.context import ThreadQuotes
+from bot.github.context import ThreadQuotes, with_older_comments
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
+from bot.github.pull_facts import PullReader
+from bot.github.pull_quotes import pull_text
 from bot.github.quota import asked_before
 from bot.github.readings import Readings
 from bot.github.replies import Replies
 from bot.github.repository import Address
 from bot.github.snapshot import SnapshotReader
 from bot.github.threads import Thread, Threads
-from bot.github.turns import Listener, TurnReader, strangers
+from bot.github.turns import MARKS, Listener, TurnReader, strangers
 from bot.ports import PostedComment, Signer
 
 _log: Final = logging.getLogger(__name__)
@@ -63,6 +66,8 @@ class Subject:
     title: str
     head: CommitId | None = None
     branch: str = ""
+    pull: PullCommits | None = None
+    """The commits of any pull request."""
 
 
 @dataclass(slots=True)
@@ -116,8 +121,8 @@ class GitHubDialogue:
         """Return what the thread is about now, once it shows what the delivery reported. Raises Missing."""
         self._read = await self._threads.read(self.thread, self.told)
         if self._read.head_branch == self.base:  # work never goes onto the default branch
-            return Subject(self._read.title)
-        return Subject(self._read.title, self._read.head, self._read.head_branch)
+            return Subject(self._read.title, pull=self._read.pull)
+        return Subject(self._read.title, self._read.head, self._read.head_branch, self._read.pull)
 
     async def turns(
         self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
@@ -136,19 +141,21 @@ class GitHubDialogue:
         self._read = self._read or await self._threads.read(self.thread)
         return self._read
 
-    async def context(self) -> str:
-        """Return a quotation of the thread as it was when its turns were read."""
+    async def context(self, requested: Collection[str] = ()) -> str:
+        """Return the pull request, if it is one, and a quotation of the thread as it was when its turns were read."""
         if not self.manners.untrusted_context:
             return ""
-        quotes = self._context(await self.thread_as_read())
-        return await asyncio.to_thread(quotes.text)  # Markdown that anybody may have written
+        quotes = self._quotes(await self._thread_to_quote(), requested)
+        quoted = await asyncio.to_thread(quotes.text)  # Markdown that anybody may have written
+        pull = await self._pull(requested) if quotes.thread.pull else ""
+        return await asyncio.to_thread(self.door.redactor.redact, "\n\n".join(filter(None, (pull, quoted))))
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Return the invisible fragments of the quoted thread, except those of the turn itself."""
         if not self.manners.untrusted_context:
             return ()
-        quoted, own = self._context(await self.thread_as_read()), "issue" if turn.mark else turn.key
-        return await asyncio.to_thread(partial(quoted.hidden_fragments, self.listener.bot, but=own))
+        quotes = self._quotes(await self._thread_to_quote(), ["issue" if turn.mark else turn.key])
+        return await asyncio.to_thread(partial(quotes.hidden_fragments, self.listener.bot))
 
     async def closed_since(self, moment: datetime) -> bool:
         """Return whether the thread was closed after a moment, as of when its turns were read."""
@@ -313,8 +320,20 @@ class GitHubDialogue:
         clean = self.door.redactor.redact
         return clean(inert_markdown(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
 
-    def _context(self, thread: Thread) -> ThreadQuotes:
-        return ThreadQuotes(thread, self.readings, self.listener.mention)
+    async def _thread_to_quote(self) -> Thread:
+        """Return the thread as its turns were read, with as many older comments as are quoted."""
+        self._read = await with_older_comments(self._threads, await self.thread_as_read())
+        return self._read
+
+    def _quotes(self, thread: Thread, requested: Collection[str]) -> ThreadQuotes:
+        own = frozenset("issue" if key.startswith(MARKS) else key for key in requested)
+        return ThreadQuotes(thread, self.readings, self.listener.mention, own)
+
+    async def _pull(self, requested: Collection[str]) -> str:
+        """Return the pull request as text, with the lines that a requested review is about."""
+        reviews = self._read.reviews if self._read else ()
+        asked = next((said.node for said in reversed(reviews) if said.key in requested), "")
+        return pull_text(await PullReader(self.door, self.address).read(self.thread, asked))
 
     def _roles(self) -> Roles:
         manners = self.manners

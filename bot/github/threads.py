@@ -12,6 +12,7 @@ from typing import Any, Final
 from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.pull import PullCommits
 from bot.github.client import LAGS, PAGE, GitHubClient, Json
 from bot.github.errors import Missing, TooMuch
 from bot.github.people import WHO, actor, time
@@ -28,6 +29,7 @@ COMMENTS: Final = """
 fragment comments on IssueCommentConnection {
   nodes { id fullDatabaseId body createdAt lastEditedAt isMinimized author { ...who } editor { ...who } }
   pageInfo { hasPreviousPage startCursor }
+  totalCount
 }
 """
 _NOTES: Final = """
@@ -51,7 +53,7 @@ def subject(newest: int | str) -> str:
 def pull_request_fields(newest: int | str) -> str:
     """Return the additional fields of a pull request, with `newest` of its reviews."""
     return f"""
-  headRefName headRefOid isCrossRepository merged
+  headRefName headRefOid baseRefOid isCrossRepository merged
   reviews(last: {newest}) {{ {_page_of_reviews(newest)} }}
 """
 
@@ -170,6 +172,10 @@ class Thread:
     """Head of a pull request whose branch is in this repository. None once it is merged, because nothing can be added
     then."""
     head_branch: str = ""
+    pull: PullCommits | None = None
+    """The commits of a pull request, also of one from a fork."""
+    comment_count: int = 0
+    """Number of all its comments, read here or not."""
     further: frozenset[str] = frozenset()
     """Keys of what took further pages to read. Once it was judged, those pages need not be read again."""
     moved: bool = False
@@ -291,6 +297,8 @@ def read_thread(repository: RepositoryId, node: Json) -> Thread:
         pull_request=pull_request,
         head=CommitId(node["headRefOid"]) if ours else None,
         head_branch=node["headRefName"] if ours else "",
+        pull=PullCommits(CommitId(node["baseRefOid"]), CommitId(node["headRefOid"])) if pull_request else None,
+        comment_count=comments["totalCount"],
         moved=time(node["updatedAt"]) > time(node["createdAt"]),
         closed_at=time(node["closedAt"]) if is_closed(node) else None,
     )

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from bot.agent.events import AgentChanged, AgentEvent, RequestStarted
@@ -40,7 +41,8 @@ async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = F
     name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
     transcripts, session = context.resources.transcripts, state.work_session
     anew = anew or (context.pulls is not None and await asyncio.to_thread(transcripts.is_behind, session))
-    return await context.workspace.checkout(name, state.base, lambda: transcripts.saved_work(session), anew=anew)
+    kept = partial(transcripts.saved_work, session)
+    return await context.workspace.checkout(name, state.base, kept, anew=anew, pull=place.pull)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Final
 
 from bot.agent.events import End, Ended
 from bot.agent.permissions.plan_mode import SubmittedPlan, pending_plan_call, read_plan, rejection_result
@@ -10,6 +11,7 @@ from bot.core import reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.gate import Stage
+from bot.core.lines import cut_middle
 from bot.core.moves import Answered, Failed, Limited, MoveEvent, Planned, Stopped
 from bot.core.paths import is_workflow
 from bot.core.plan import PlanDocument, contract_tier
@@ -20,6 +22,8 @@ from bot.workflow.sessions import SessionStart, open_session, run_session, unhea
 from bot.workflow.thread_context import ThreadContext
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
+REQUEST_LIMIT: Final = 20_000
+"""Characters of a request that the planner reads; the middle of a longer one is cut (K7)."""
 MORE_WAS_SAID = "People said more while you planned. Take it into your plan, and hand that in."
 _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
@@ -94,7 +98,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
 
 def _task(context: ThreadContext, state: ThreadState) -> str:
     """Return what is asked: the turn itself, and the plan that it revises."""
-    parts = [state.turn.text]
+    parts = [cut_middle(state.turn.text, REQUEST_LIMIT)]
     if (last := state.newest_plan) is not None and context.pulls is not None:
         notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
         parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}")

@@ -1,8 +1,9 @@
 """Checkouts: a work tree with a git directory of its own for each session (security.md G2; agent.md S4).
 
 A checkout named ``<name>`` has these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees),
-``<name>/base`` (the commit), and the lock file ``<name>.lock``. A fork also has ``<name>/origin``, the tree as it was
-when the fork was made, and ``<name>/lasting`` if a later process may continue in it.
+``<name>/base`` (the commit), ``<name>/refs`` (pull_refs.py), and the lock file ``<name>.lock``. A fork also has
+``<name>/origin``, the tree as it was when the fork was made, and ``<name>/lasting`` if a later process may continue in
+it.
 
 Rules
 - A checkout is made under another name and renamed when it is complete, so nobody mistakes a half-made one for a
@@ -25,8 +26,9 @@ from typing import Final
 
 from bot.core.errors import Broken, PlangateError, Refused, Transient
 from bot.core.names import CommitId
+from bot.core.pull import PullCommits
 from bot.core.work import Checkout
-from bot.workspace import litter, partial, run
+from bot.workspace import litter, partial, pull_refs, run
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
@@ -60,17 +62,24 @@ class Checkouts:
     _locks: dict[str, Lock] = field(default_factory=dict)
 
     async def get(
-        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+        self,
+        name: str,
+        base: CommitId,
+        kept: Callable[[], bytes] = bytes,
+        *,
+        anew: bool = False,
+        pull: PullCommits | None = None,
     ) -> Checkout:
         """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        With `anew` it is always made again. Raises Conflict if another process holds the checkout.
+        With `anew` it is always made again. One that is made names the commits of `pull`. Raises Conflict if another
+        process holds the checkout.
         """
         place = self._take(name)
         if anew or not (place / "base").exists():
             await self.mirror.ensure(base)
             making = await self._begin(place)
-            await self.mirror.with_repair(base, lambda: self._populate(making / "tree", base))
+            await self.mirror.with_repair(base, lambda: self._populate(making, base, pull))
             await _restore(making / "tree", base, await asyncio.to_thread(kept))
             (making / "base").write_text(base)
             os.rename(making, place)
@@ -159,7 +168,7 @@ class Checkouts:
         """Return the description of a complete checkout."""
         tree = str(place / "tree")
         base = CommitId((place / "base").read_text())
-        return Checkout(path=tree, shown_as=tree if self.unsafe else self.shown_as, base=base)
+        return Checkout(tree, tree if self.unsafe else self.shown_as, base, refs=pull_refs.read(place))
 
     async def _begin(self, place: Path) -> Path:
         """Return an empty folder to make a checkout in, after removing what an earlier attempt left."""
@@ -170,11 +179,14 @@ class Checkouts:
         making.mkdir(parents=True)
         return making
 
-    async def _populate(self, tree: Path, base: CommitId) -> None:
+    async def _populate(self, making: Path, base: CommitId, pull: PullCommits | None) -> None:
         """Fill a tree from the mirror: its own git directory, borrowed objects, and no branch, hooks, or submodules."""
+        tree = making / "tree"
         shutil.rmtree(tree, ignore_errors=True)
+        refs = await pull_refs.fetch(self.mirror, pull) if pull else ()
         start_repository(tree, self.mirror, head=base)
         await run.git(tree, "read-tree", "-u", "--reset", "--no-recurse-submodules", base)
+        pull_refs.write(refs, making)
 
     async def _remove(self, place: Path) -> None:
         """Remove a folder, whatever modes are set in it and however deep it is."""

@@ -10,6 +10,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
+from bot.core.pull import PullCommits
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
@@ -83,16 +84,22 @@ class GitWorkspace:
         return cls(source, mirror, checkouts, publisher, bounds, passage or EgressRoute())
 
     async def checkout(
-        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+        self,
+        name: str,
+        base: CommitId,
+        kept: Callable[[], bytes] = bytes,
+        *,
+        anew: bool = False,
+        pull: PullCommits | None = None,
     ) -> Checkout:
         """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        With `anew` it is always made again. Raises Conflict if another process holds it. First removes what killed
-        processes left.
+        With `anew` it is always made again. One that is made names the commits of `pull` (pull_refs.py). Raises
+        Conflict if another process holds it. First removes what killed processes left.
         """
         await self.checkouts.sweep()
         await self.publisher.sweep()
-        return await self.checkouts.get(name, base, kept, anew=anew)
+        return await self.checkouts.get(name, base, kept, anew=anew, pull=pull)
 
     async def keep(self, checkout: Checkout) -> bytes:
         """Return the changes of a checkout, to restore it if this disk is lost; b"" if nothing can be kept."""

@@ -20,6 +20,7 @@ from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, SessionId
 from bot.core.network import NO_NETWORK, Network
+from bot.core.pull import PullCommits
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
@@ -56,9 +57,15 @@ class DeskWorkspace:
     opened: asyncio.Queue[DeskHost] = field(default_factory=asyncio.Queue)
 
     async def checkout(
-        self, name: str, base: CommitId, kept: Callable[[], bytes] = bytes, *, anew: bool = False
+        self,
+        name: str,
+        base: CommitId,
+        kept: Callable[[], bytes] = bytes,
+        *,
+        anew: bool = False,
+        pull: PullCommits | None = None,
     ) -> Checkout:
-        assert (kept(), anew) == (b"", False)
+        assert (kept(), anew, pull) == (b"", False, None)
         return Checkout(name, FOLDER, base)
 
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002

@@ -115,7 +115,7 @@ async def test_a_review_is_one_turn(ground: Ground) -> None:
 
 
 async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
-    """What others said is quoted, as people see it, newest kept where there is too much."""
+    """What others said is quoted, as people see it."""
     thread = ground.issue("the body <!-- hidden -->")
     ground.person("rea").comment(HOME, thread, "an opinion")
     text = await ground.dialogue(thread).context()
@@ -123,13 +123,6 @@ async def test_context_is_quoted_and_attributed(ground: Ground) -> None:
     assert "@rea" in text
     assert "an opinion" in text
     assert "hidden" not in text
-    for number in range(40):
-        ground.person("rea").comment(HOME, thread, f"{number} " + "x" * 1_000)
-    text = await ground.dialogue(thread).context()
-    assert len(text) < 31_000
-    assert "39 x" in text
-    assert " 0 x" not in text
-    assert "(What does not fit is left out here.)" in text
     assert await ground.dialogue(thread, DialogueSettings(untrusted_context=False)).context() == ""
 
 

@@ -139,14 +139,15 @@ async def test_words_of_who_may_not_answer_are_not_parsed(looks: Looks) -> None:
 
 
 async def test_a_quotation_is_bounded_before_it_is_parsed(looks: Looks) -> None:
-    """Texts that are too long are left out unread, and push nothing out that is shorter and older."""
+    """Texts that are too long together are left out unread, and push nothing out that is shorter and older."""
     looks.says("mia", "A thought <!-- hidden -->")
     key, dialogue = looks.says("will", "@plangate do it"), looks.ground.dialogue(looks.thread)
     turn = Turn(key, looks.ground.bot, "do it", looks.ground.clock.now())
     text = await dialogue.context()
-    assert ("nothing" in text, "A thought" in text, text.count("left out here")) == (True, True, 1)
-    assert await dialogue.hidden_fragments(turn) == ("<!-- hidden -->",)
-    assert looks.parsed() == 3
+    assert ("nothing" in text, "A thought" in text) == (True, True)
+    assert (text.count("too complex to be read"), text.count("too long to be read here")) == (2, 18)
+    assert "<!-- hidden -->" in await dialogue.hidden_fragments(turn)
+    assert looks.parsed() == 5
 
 
 async def test_a_thread_that_was_never_heard_is_read_some_pages_back(ground: Ground) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,6 +12,7 @@ from bot.testing.github.entities import ReviewComment
 from bot.testing.github.world import GitHubState
 
 STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
 SHOWN_LINES = 4
 """Maximum lines of a hunk shown with a line comment."""
 
@@ -27,13 +30,14 @@ class ChangedFile:
     previous: str | None = None
 
 
-def changed_files(bare: Bare, base: str, head: str) -> list[ChangedFile]:
+def changed_files(bare: Bare, base: str, head: str) -> tuple[ChangedFile, ...]:
     """Return the files that changed from the merge base to `head`, with renames detected."""
     return files_between(bare, bare.merge_base(base, head) or base, head)
 
 
-def files_between(bare: Bare, old: str, new: str) -> list[ChangedFile]:
-    """Return the files that differ between two commits or trees."""
+@lru_cache(maxsize=32)
+def files_between(bare: Bare, old: str, new: str) -> tuple[ChangedFile, ...]:
+    """Return the files that differ between two commits or trees, given by id. Cached, because ids never change."""
     flags = ("-M", "-z", "--raw", "--numstat", "--no-abbrev", old, new, "--")
     fields = bare.run("diff-tree", "-r", *flags).decode(errors="replace").split("\0")
     raw: list[tuple[str, str, str, str | None]] = []
@@ -49,13 +53,13 @@ def files_between(bare: Bare, old: str, new: str) -> list[ChangedFile]:
             added, deleted, path = part.split("\t")
             path = path or (next(rest), next(rest))[1]
             counts[path] = (_count(added), _count(deleted))
-    return sorted(
-        (
-            ChangedFile(path, status, sha, *counts[path], _patch(bare, old, new, (previous, path)), previous)
-            for path, status, sha, previous in raw
-        ),
-        key=lambda file: file.path,
-    )
+    patches, files = _patches(bare, old, new), list[ChangedFile]()
+    for path, status, sha, previous in raw:
+        patch = next(patches)
+        if status == STATUSES["T"]:  # git shows a change of type as a deletion and a creation
+            next(patches)
+        files.append(ChangedFile(path, status, sha, *counts[path], patch, previous))
+    return tuple(sorted(files, key=lambda file: file.path))
 
 
 def commits_between(bare: Bare, base: str, head: str) -> list[str]:
@@ -71,14 +75,48 @@ def hunk(world: GitHubState, comment: ReviewComment) -> str:
     patch = _patch_since_parted(bare, base, comment.commit_id, comment.path)
     if not patch:
         return f"@@ -0,0 +{comment.line} @@"
-    lines = patch.splitlines()
-    return "\n".join([lines[0], *lines[1 : comment.line + 1][-SHOWN_LINES:]])
+    lines, at = patch.split("\n"), right_lines(patch).get(comment.line, 1)
+    top = max(number for number, line in enumerate(lines[:at]) if line.startswith("@@ "))
+    return "\n".join([lines[top], *lines[top + 1 : at + 1][-SHOWN_LINES:]])
+
+
+def right_lines(patch: str) -> dict[int, int]:
+    """Return the lines of the new file that a patch shows: number -> position in the patch."""
+    found, number = dict[int, int](), 0
+    for at, line in enumerate(patch.split("\n")):
+        if header := _HUNK.match(line):
+            number = int(header[1])
+        elif line[:1] in {"+", " "}:
+            found[number] = at
+            number += 1
+    return found
+
+
+def is_outdated(world: GitHubState, comment: ReviewComment) -> bool:
+    """Return whether the commented line reads differently at the head of the pull request."""
+    issue = world.issues[comment.repository, comment.number]
+    bare, head = world.bare(world.repositories[comment.repository]), issue.pull.head_sha if issue.pull else ""
+    return head != comment.commit_id and _line(bare, head, comment) != _line(bare, comment.commit_id, comment)
+
+
+def _line(bare: Bare, commit: str, comment: ReviewComment) -> str | None:
+    blob = bare.resolve(f"{commit}:{comment.path}", "blob")
+    lines = bare.text("cat-file", "blob", blob).split("\n") if blob else []
+    return lines[comment.line - 1] if comment.line <= len(lines) else None
 
 
 @lru_cache(maxsize=256)
 def _patch_since_parted(bare: Bare, base: str, head: str, path: str) -> str | None:
     """Return a file's patch. Cached, because ids never change and a review has many comments on one file."""
     return _patch(bare, bare.merge_base(base, head) or base, head, (None, path))
+
+
+def _patches(bare: Bare, old: str, new: str) -> Iterator[str | None]:
+    """Yield the patch of each section of a diff, in git's order."""
+    text = bare.run("diff-tree", "-r", "-p", "-M", old, new, "--").decode(errors="replace")
+    for section in re.split("^diff --git ", text, flags=re.MULTILINE)[1:]:
+        at = section.find("\n@@ ")
+        yield None if at < 0 else section[at + 1 :].rstrip("\n")
 
 
 def _patch(bare: Bare, old: str, new: str, paths: tuple[str | None, str]) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 from bot.testing.github.bare import Bare
 from bot.testing.github.changes import issues_named, pull_of
 from bot.testing.github.credentials import grants
-from bot.testing.github.diffs import hunk
+from bot.testing.github.diffs import hunk, is_outdated
 from bot.testing.github.entities import (
     Comment,
     Edit,
@@ -29,6 +29,7 @@ from bot.testing.github.entities import (
     node_id,
 )
 from bot.testing.github.graphql.pages import Node, connection, threads
+from bot.testing.github.graphql.pull_nodes import pull_changes
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within
 from bot.testing.github.shapes import association, thread_url
@@ -183,7 +184,9 @@ class Nodes:
             **self._comment(comment, comment.text),
             "url": f"{thread_url(self.site, thread)}#discussion_r{comment.id}",
             "path": comment.path,
-            "line": comment.line,
+            "line": lambda _: None if is_outdated(self.world, comment) else comment.line,
+            "originalLine": comment.line,
+            "outdated": lambda _: is_outdated(self.world, comment),
             "diffHunk": lambda _: hunk(self.world, comment),
             "isMinimized": comment.minimized is not None,
             "minimizedReason": comment.minimized,
@@ -206,7 +209,7 @@ class Nodes:
 
     def ref(self, home: Repository, name: str | None) -> Node | None:
         """Return the node of a ref, or None if there is no such ref."""
-        self._need(home, "contents")
+        self.require(home, "contents")
         sha = self.world.bare(home).refs().get(name or "")
         if name is None or sha is None:
             return None
@@ -217,7 +220,7 @@ class Nodes:
 
     def git_object(self, home: Repository, expression: str) -> Node | None:
         """Return the node of the commit, tree, or blob that a git expression names, or None."""
-        self._need(home, "contents")
+        self.require(home, "contents")
         bare = self.world.bare(home)
         if not visible(self.world, self.caller, home) or (sha := bare.resolve(expression, "object")) is None:
             return None
@@ -227,7 +230,9 @@ class Nodes:
             case "commit":
                 git = git_commit_json(self.site, home, sha)
                 tree = lambda _: self.git_object(home, git["tree"]["sha"])  # noqa: E731  # a field
-                facts = {"message": git["message"], "committedDate": git["committer"]["date"], "url": git["html_url"]}
+                headline = git["message"].partition("\n")[0]
+                facts = {"message": git["message"], "messageHeadline": headline}
+                facts |= {"committedDate": git["committer"]["date"], "url": git["html_url"]}
                 return {**common, **facts, "tree": tree}
             case "tree":
                 return {**common, "entries": lambda _: self._entries(home, sha)}
@@ -318,6 +323,7 @@ class Nodes:
                 issues_named(self.world, issue.repository, issue.text.body), self.issue
             ),
             "isCrossRepository": head.id != issue.repository,
+            **pull_changes(self, issue, pull),
             "reviews": lambda info, states=None, **page: connection(
                 [each for each in self.world.reviews_of(issue) if states is None or each.state in states], self.review
             )(info, **page),
@@ -340,12 +346,12 @@ class Nodes:
         if found is None or pull not in {None, found.pull is not None}:
             what = {None: "an issue or pull request", True: "a PullRequest", False: "an Issue"}[pull]
             raise ApiError(404, f"Could not resolve to {what} with the number of {number}.")
-        self._need(home, "issues", "pull_requests")
+        self.require(home, "issues", "pull_requests")
         return self.issue(found)
 
     def _list_issues(self, home: Repository, *, pull: bool) -> Callable[[], list[Issue]]:
         def list_all() -> list[Issue]:
-            self._need(home, "pull_requests" if pull else "issues")
+            self.require(home, "pull_requests" if pull else "issues")
             mine = [each for each in self.world.issues.values() if each.repository == home.id]
             return [each for each in mine if (each.pull is not None) is pull]
 
@@ -355,10 +361,11 @@ class Nodes:
         home = self.world.repositories.get(found.repository if found else 0)
         if home is None or not visible(self.world, self.caller, home):
             return None
-        self._need(home, "issues", "pull_requests")
+        self.require(home, "issues", "pull_requests")
         return write(found)
 
-    def _need(self, home: Repository, *permissions: str) -> None:
+    def require(self, home: Repository, *permissions: str) -> None:
+        """Raise ApiError (403) if the caller's token has none of these permissions to read."""
         token = self.caller.token
         inside = token is not None and token.permissions is not None and within(self.world, token, home)
         if token is not None and inside and not any(grants(token, each, "read") for each in permissions):

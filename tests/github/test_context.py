@@ -1,0 +1,112 @@
+"""What a planner is shown of a thread, however long it is (K7)."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from bot.core.lines import cut_middle
+from bot.core.names import ThreadNumber
+from bot.github.context import ENTRIES_LIMIT, ENTRY_LIMIT, OPENING_LIMIT
+from bot.testing.github import conversation
+from tests.github.conftest import HOME, Ground, turns_of
+
+pytestmark = pytest.mark.req("K7")
+
+PAGES = 5
+"""How many pages of a thread are read when it is heard for the first time (threads.CATCH_UP)."""
+
+
+def say_many(ground: Ground, thread: ThreadNumber, count: int, text: str = "comment {}") -> None:
+    """Add comments of a stranger, a second apart."""
+    person, issue = ground.person("stranger"), ground.github.world.issue(HOME, thread)
+    for number in range(count):
+        ground.clock.advance(1)
+        conversation.comment(person, issue, text.format(number))
+
+
+def entries(text: str) -> list[str]:
+    """Split a quotation into what each person said."""
+    return [part for part in text.split("\n\n") if re.match(r"> @\S+ at ", part)]
+
+
+async def test_opening_post_and_newest_entries(ground: Ground) -> None:
+    """Of 2,000 comments with a log in the middle the opening post and the newest are shown; one line says what is not.
+
+    The log was said by the requester last but one, so its head and its end are shown, with a count. The request is not
+    quoted again, and only as many pages are read as a first look reads.
+    """
+    log = "\n".join(f"line {number} of the log" for number in range(2_800))
+    thread = ground.issue("The opening post.")
+    say_many(ground, thread, 1_600)
+    ground.person("will").comment(HOME, thread, f"```\n{log}\n```")
+    request = ground.person("mia").comment(HOME, thread, "@plangate fix what stands above")
+    say_many(ground, thread, 400)
+    dialogue = ground.dialogue(thread)
+    before = len(ground.asked("POST /graphql"))
+    (turn,) = await turns_of(dialogue)
+    text = await dialogue.context([turn.key])
+    assert len(ground.asked("POST /graphql")) - before == PAGES
+    assert (turn.key, "fix what stands" in text) == (f"comment-{request.id}", False)
+    assert "The opening post." in text
+    assert "line 0 of" in text
+    assert "line 2799 of" in text
+    assert f"[… {len(log) + 8 - ENTRY_LIMIT:,} characters are left out here …]" in text
+    shown = [entry.endswith("(These words stand in the task.)") for entry in entries(text)]
+    assert (sum(shown), len(shown)) == (1, 501)
+    (left,) = re.findall(r"> \((.*) left out here\. To read them: (.*)\.\)", text)
+    assert left == ("1,502 earlier comments", f'GitHubRead{{what: "comments", number: {thread}, page: 1}}')
+    assert len(text) < ENTRIES_LIMIT + OPENING_LIMIT
+
+
+async def test_older_pages_are_read_until_the_room_is_full(ground: Ground) -> None:
+    """A session that goes on from a later mention sees as much as one that begins: older pages are read for it."""
+    thread = ground.issue("nothing")
+    say_many(ground, thread, 250, "{} " + "x" * 500)
+    heard = ground.clock.now()
+    ground.person("mia").comment(HOME, thread, "@plangate do it")
+    dialogue = ground.dialogue(thread)
+    (turn,) = await turns_of(dialogue, (), heard + timedelta(seconds=1))
+    before = len(ground.asked("POST /graphql"))
+    text = await dialogue.context([turn.key])
+    assert len(ground.asked("POST /graphql")) - before == 1
+    assert ENTRIES_LIMIT - 1_000 < sum(map(len, entries(text))) < ENTRIES_LIMIT + 200
+    assert "> 249 x" in text
+    assert await dialogue.hidden_fragments(turn) == ()
+    assert len(ground.asked("POST /graphql")) - before == 1
+
+
+async def test_opening_post_is_never_lost(ground: Ground) -> None:
+    """A long opening post is cut in its visible middle: nothing that is hidden comes to sight by the cut."""
+    words = "word " * 12_000
+    thread = ground.issue(f"Begin {words[:30_000]}<!-- {'hidden ' * 900} -->{words[:20_000]} End")
+    say_many(ground, thread, 30, "{} " + "y" * 5_000)
+    text = await ground.dialogue(thread).context()
+    opening = entries(text)[0]
+    assert opening.startswith("> @will at ")
+    assert ("Begin word" in text, "word  End" in text, "hidden" in text) == (True, True, False)
+    assert "[… 30,0" in text
+    assert len(entries(text)) > ENTRIES_LIMIT // (ENTRY_LIMIT + 200)
+
+
+async def test_the_request_is_the_opening_post(ground: Ground) -> None:
+    """An issue that asks stands in the task; so does one that a label points at. Its place says so."""
+    thread = ground.issue("please @plangate fix it")
+    for key in ("issue", "label-5", "assigned-6"):
+        text = await ground.dialogue(thread).context([key])
+        assert "fix it" not in text
+        assert len(re.findall(r"> @will at .*: \(These words stand in the task\.\)", text)) == 1
+
+
+async def test_edited_texts_say_so(ground: Ground) -> None:
+    """What was edited says so, wherever it stands."""
+    thread = ground.issue("nothing")
+    said = ground.person("rea").comment(HOME, thread, "before")
+    ground.person("rea").edit_comment(said.id, "after")
+    assert re.search(r"> @rea at .* UTC, edited:\n> after", await ground.dialogue(thread).context())
+
+
+def test_a_cut_names_what_it_left_out() -> None:
+    """A text that fits stays as it is; of a longer one both ends stay."""
+    assert cut_middle("abcdef", 6) == "abcdef"
+    assert cut_middle("abcdef", 3) == "ab\n\n[… 3 characters are left out here …]\n\nf"
