@@ -27,6 +27,7 @@ from bot.core.plan import PlanDocument
 from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.repository_text import RepositoryQuery, RepositoryText
+from bot.core.review import Review
 from bot.core.transcript import Json, Line
 from bot.core.turn import Acknowledgment, Turn
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
@@ -368,6 +369,9 @@ class Dialogue(Protocol):
 
     async def tell(self, text: str, ask: int) -> None:
         """Post a text on the thread."""
+
+    async def review(self, review: Review, ask: int) -> None:
+        """Post a review of the pull request that the thread is, once; as one text where that cannot be."""
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
         """Post a text, once, in each review thread that contains a comment of the given turns."""

@@ -32,6 +32,7 @@ from bot.core.codepoints import with_visible_codepoints as readable
 from bot.core.lines import shorten_line
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, AskKind, Author, BoxEdit, Question
+from bot.core.review import Review
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json, text_of
 from bot.core.turn import Acknowledgment, Turn
@@ -120,6 +121,10 @@ class Terminal:
 
     async def end_progress(self, text: str, ask: int) -> None:
         """Do nothing: the story shows it."""
+
+    async def review(self, review: Review, ask: int) -> None:
+        """Print a review."""
+        await self.tell(review.text, ask)
 
     async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
         """Print a text. It has left this process on return, so the journal may record it as posted."""

@@ -92,7 +92,7 @@ def test_every_tool_has_a_decision_for_every_mode() -> None:
 def test_the_docs_show_the_decisions() -> None:
     """Every tool has its row for every mode and agent, and the document is the one that the table makes."""
     assert (ROOT / "docs/permissions.md").read_text() == markdown(), REGENERATE + " > docs/permissions.md"
-    beside = {"Task", "GitHubRead", "WebFetch", "WebSearch", "resource_request"}
+    beside = {"Task", "GitHubRead", "WebFetch", "WebSearch", "SubmitReview", "resource_request"}
     assert {name for name, _, _ in rows()} == {tool.name for tool in ALL} | beside
     assert {kind for _, _, kind in rows()} == set(CallKind)
     assert "docs/permissions.md" in README
@@ -141,6 +141,7 @@ OUTLETS = {
     "bot/github/dialogue.py": "redactor.redact",
     "bot/github/pulls.py": "redactor.redact",
     "bot/github/replies.py": "redactor.redact",
+    "bot/github/reviews.py": "redactor.redact_json",
     "bot/outlet.py": "redact(",
     "bot/cli/replay.py": "redactor",
     "bot/action/runner.py": "redactor.redact",

@@ -29,6 +29,7 @@ from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import AgentType
 from bot.agent.tools.registry import ALL, by_name, repository_tools, schemas, web_tools
+from bot.agent.tools.submit_review import REVIEW
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
 from bot.core.names import AgentId, SessionId
@@ -79,6 +80,8 @@ class SessionSettings:
     subagents: SubagentSettings
     mode: Mode = Mode.PLAN
     limits: Limits = Limits()
+    reviews: bool = False
+    """Whether it may answer with a review of a pull request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ def assemble_session(
     )
     pool = SubagentPool(parent, crew.types, crew.counts, crew.untrusted, crew.limits)
     beside = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
-    tools = by_name((*ALL, *beside, task_tool(pool)))
+    review = (REVIEW,) if settings.reviews else ()
+    tools = by_name((*ALL, *beside, *review, task_tool(pool)))
     fresh = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
     prefix = load_request_prefix(lines, settings.model) or fresh
     return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)

@@ -4,9 +4,10 @@
 kept in `unknown`, and an entry of an unknown kind is an `Unknown`: nothing that a newer version wrote is lost.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias, get_args
 
 from bot.core import plan as plans
@@ -19,6 +20,7 @@ from bot.core.names import CommitId
 from bot.core.notes import Note, Unknown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking, Grant
+from bot.core.review import Review
 from bot.core.transcript import Json
 from bot.core.work import PushedWork
 
@@ -27,6 +29,15 @@ JournalEvent: TypeAlias = MoveEvent | Note
 
 _CLASSES: Final = {cls.kind: cls for cls in get_args(JournalEvent) if cls is not Unknown}
 _TURN_KEYS: Final = ("turn", "actor", "login", "text", "turn_at", "foreign", "strangers", "hands", "hidden", "waits")
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
+    {
+        "plan": plans.from_json,
+        "asking": question.from_json,
+        "beside": Hidden.from_json,
+        "review": Review.from_json,
+        "grant": Grant,
+    }
+)
 
 
 def _key_defaults(cls: type[Any]) -> dict[str, Any]:
@@ -85,16 +96,10 @@ def _decode(cls: type[Any], kind: str, body: Json) -> JournalEvent:
 def _read(key: str, value: Any) -> Any:
     """Return the value of a key."""
     match key:
-        case "plan":
-            return plans.from_json(value)
-        case "asking":
-            return question.from_json(value)
+        case "plan" | "asking" | "beside" | "review" | "grant":
+            return _READERS[key](value)
         case "approved_at" | "question_at" | "due":
             return datetime.fromisoformat(value)
-        case "beside":
-            return Hidden.from_json(value)
-        case "grant":
-            return Grant(value)
         case "made":
             return PushedWork(value["branch"], CommitId(value["commit"]), tuple(value["paths"]))
         case "mode_change":
@@ -112,7 +117,7 @@ def _write(value: Any) -> Any:
             return question.to_json(value)
         case datetime():
             return value.isoformat()
-        case Hidden():
+        case Hidden() | Review():
             return value.to_json()
         case PushedWork():
             return {"branch": value.branch, "commit": value.commit, "paths": list(value.paths)}

@@ -13,6 +13,7 @@ from bot.core.gate import Move
 from bot.core.names import CommitId
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking, Grant
+from bot.core.review import Review
 from bot.core.transcript import Json
 
 
@@ -64,6 +65,8 @@ class Answered(EntryFacts):
     kind: ClassVar[Move] = Move.ANSWERED
     answer: str | None = None
     owes: str
+    review: Review | None = None
+    """The answer as a review of the pull request; `owes` is the same as one text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

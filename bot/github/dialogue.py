@@ -22,6 +22,7 @@ from bot.core.plan import PlanDocument
 from bot.core.pull import PullCommits
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.question_text import question_text
+from bot.core.review import Review
 from bot.core.turn import Acknowledgment, Turn
 from bot.github.answers import AnswerReader
 from bot.github.client import GitHubClient
@@ -35,6 +36,7 @@ from bot.github.quota import asked_before
 from bot.github.readings import Readings
 from bot.github.replies import Replies
 from bot.github.repository import Address
+from bot.github.reviews import Reviews
 from bot.github.snapshot import SnapshotReader
 from bot.github.threads import Thread, Threads
 from bot.github.turns import MARKS, Listener, TurnReader, strangers
@@ -267,6 +269,11 @@ class GitHubDialogue:
         """Post a text on the thread, once for each ask, after the last progress update."""
         await self._progress.finish()
         await self.comments.put("tell", ask, self._inert(text))
+
+    async def review(self, review: Review, ask: int) -> None:
+        """Post a review of the pull request, once for each ask, after the last progress update."""
+        await self._progress.finish()
+        await Reviews(self.comments, self._inert).put(review, ask)
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
         """Reply in each review thread that contains a comment of these turns, once for each ask."""

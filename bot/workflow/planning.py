@@ -7,6 +7,7 @@ from typing import Final
 from bot.agent.events import End, Ended
 from bot.agent.permissions.plan_mode import SubmittedPlan, pending_plan_call, read_plan, rejection_result
 from bot.agent.session import Session
+from bot.agent.tools.submit_review import submitted_review
 from bot.core import reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
@@ -47,7 +48,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             if ended.end in _RESTED and session.queued:
                 _add(session, _unsent(session))
             elif pending_plan_call(session.history) is None:
-                return _without_plan(context, ended)
+                return _without_plan(context, state, session, ended)
     plan = document(context, state, handed_in)
     return Planned(plan=plan, digest=plan.digest)
 
@@ -133,10 +134,20 @@ def _handed_in(session: Session) -> SubmittedPlan | None:
     return read_plan(call["input"]) if call is not None else None
 
 
-def _without_plan(context: ThreadContext, ended: Ended) -> Answered | Limited | Failed:
+def _answer(context: ThreadContext, state: ThreadState, session: Session, ended: Ended) -> Answered:
+    """Return the answer that the session ended with, as a review if it submitted one."""
+    pull = context.location.pull
+    reviewed = pull and (state.base if context.location.branch else pull.head)
+    review = reviewed and submitted_review(session.history, session.context.folder, reviewed)
+    return Answered(answer=ended.text, owes=review.text if review else ended.text, review=review or None)
+
+
+def _without_plan(
+    context: ThreadContext, state: ThreadState, session: Session, ended: Ended
+) -> Answered | Limited | Failed:
     match ended.end:
         case End.ANSWERED:
-            return Answered(answer=ended.text, owes=ended.text)
+            return _answer(context, state, session, ended)
         case End.LIMIT:
             return Limited(detail=ended.text, owes=context.outcome_text(Stage.LIMIT, ended.text))
         case End.REFUSED | End.FAILED | End.SUSPENDED | End.CANCELLED:

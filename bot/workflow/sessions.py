@@ -81,10 +81,13 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         gate = replace(context.resources.gate, granted=state.granted)
         resources = replace(context.resources, gate=gate, tell=context.listener, light=settings.light_model)
         limits = Limits(settings.limits.steps, settings.limits.seconds)
+        reviews = opening.mode is Mode.PLAN and context.location.pull is not None
         environment = await context.environment(state.base)
         place = Place(context.workspace, tree, host, environment, network, rehearsal, opening.scope)
         assembled = assemble_session(
-            SessionSettings(opening.ident, settings.model, await _subagents(context, state), opening.mode, limits),
+            SessionSettings(
+                opening.ident, settings.model, await _subagents(context, state), opening.mode, limits, reviews
+            ),
             resources,
             place=place,
             reached=reaching,

@@ -8,7 +8,7 @@ by a later look. What another job left behind is told by whoever journals first 
 from collections.abc import Iterable
 
 from bot.core import reply_text
-from bot.core.moves import Published, Stopped
+from bot.core.moves import Answered, Published, Stopped
 from bot.core.notes import Heard, Told
 from bot.core.thread_parts import Debt
 from bot.core.thread_state import ThreadState
@@ -41,6 +41,9 @@ async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt
             await end_stopped_planning(context, state)
         if isinstance(event, Published) and event.reviews:
             await context.dialogue.reply(event.reviews, reply_text.dealt_with(event.commit), debt.n)
-        await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), debt.n)
+        if isinstance(event, Answered) and event.review is not None:
+            await context.dialogue.review(event.review, debt.n)
+        else:
+            await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), debt.n)
         state = defer(context, state, Told(answers=debt.n))
     return state

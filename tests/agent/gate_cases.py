@@ -6,6 +6,7 @@ from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Rules
 from bot.agent.permissions.modes import Mode
 from bot.agent.tools.registry import ALL, READING_GITHUB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.submit_review import REVIEW
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.web_fetch import WEB_FETCH
 from bot.agent.tools.web_search import WEB_SEARCH
@@ -13,7 +14,7 @@ from bot.core.transcript import Json
 from tests.agent.ground import NoSubagents
 
 TASK = task_tool(NoSubagents())
-TOOLS = by_name((*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST, TASK))
+TOOLS = by_name((*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, REVIEW, RESOURCE_REQUEST, TASK))
 ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
 
 CASES: dict[str, tuple[str, Json]] = {
@@ -33,6 +34,7 @@ CASES: dict[str, tuple[str, Json]] = {
     "MultiEdit": ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "a", "new_string": "b"}]}),
     "TodoRead": ("TodoRead", {}),
     "TodoWrite": ("TodoWrite", {"todos": []}),
+    "SubmitReview": ("SubmitReview", {"summary": "Good.", "findings": []}),
     "WebFetch": ("WebFetch", {"url": "https://docs.python.org/3/", "prompt": "x"}),
     "GitHubRead": ("GitHubRead", {"what": "issue", "number": 7}),
     "exit_plan_mode": ("exit_plan_mode", {"plan": "# Plan"}),
@@ -72,6 +74,7 @@ MultiEdit        deny     ask    allow  allow
 NotebookRead     allow    allow  allow  allow
 NotebookEdit     deny     ask    allow  allow
 TodoRead         allow    allow  allow  allow
+SubmitReview     allow    allow  allow  allow
 TodoWrite        allow    allow  allow  allow
 WebFetch         allow    ask    ask    ask
 GitHubRead       allow    allow  allow  allow

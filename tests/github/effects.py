@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Refused
-from bot.core.names import RepositoryId, ThreadNumber, ToolUseId, thread_ref
+from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId, thread_ref
 from bot.core.pull import PullOrder
 from bot.core.question import permission
+from bot.core.review import Finding, Review, Severity
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
 from bot.github.labels import make_label
@@ -179,6 +180,22 @@ async def a_reply(ground: Ground, size: int) -> Case:
     return Case(lambda: ground.dialogue(thread).reply([f"review-comment-{first.id}"], "Dealt with.", 4), made)
 
 
+async def a_review(ground: Ground, size: int) -> Case:
+    """Review a pull request that so many have reviewed."""
+    thread = await pull_request(ground, 0)
+    world = ground.github.world
+    issue = world.issue(HOME, thread)
+    for number in range(size):
+        changes.review(ground.person("will"), issue, body=f"review {number}")
+    assert issue.pull is not None
+    review = Review("Good.", (Finding("src/a.py", 1, Severity.LOW, "Why?"),), CommitId(issue.pull.head_sha))
+
+    def made() -> int:
+        return sum(each.author == ground.bot.id for each in world.reviews_of(issue))
+
+    return Case(lambda: ground.dialogue(thread).review(review, 4), made)
+
+
 ORDER: Final = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.", labels=("by bot",), reviewers=("mia",))
 
 
@@ -303,6 +320,7 @@ EFFECTS: Final = {
     "sign on a review": Effect(
         GRAPHQL, "bot/github/comments.py:_sign_review:mutate", a_sign(said_in_a_review), "addReaction"
     ),
+    "review": Effect("POST */pulls/*/reviews", "bot/github/reviews.py:_create:post", a_review, once=True),
     "pull request": Effect("POST */pulls", "bot/github/pulls.py:_create:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
     "label": Effect("POST /repos/*/labels", "bot/github/labels.py:make_label:post", a_label),

@@ -16,8 +16,10 @@ from urllib.parse import parse_qsl
 import pytest
 
 import bot.github as room
+from bot.core.names import ThreadNumber
 from bot.core.pull import PullOrder
 from bot.core.repository_text import Topic
+from bot.core.review import Finding, Review, Severity
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
 from bot.github.pulls import GitHubPulls
@@ -97,7 +99,11 @@ async def conversation(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/b.py": "b = 2\n"}, branch="topic")
     await read_everything(ground)
     order = PullOrder("topic", "main", "Topic", "Body", labels=("by bot",), reviewers=("mia",))
-    await GitHubPulls(door, at, ground.bot).ensure(order)
+    number = ThreadNumber((await GitHubPulls(door, at, ground.bot).ensure(order)).number)
+    finding = Finding("src/b.py", 1, Severity.LOW, "Why?")
+    commit = (await ground.dialogue(number).subject()).pull
+    assert commit is not None
+    await ground.dialogue(number).review(Review("Good.", (finding,), commit.head), 3)
     assert [each async for each in app_installations(ground.app)]
     token = credentials.personal_token(ground.github.world, "will").value
     person = GitHubClient(door.api_url, door.graphql_url, StaticToken(lambda: token), ground.clock)

@@ -12,6 +12,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, READING_GITHUB
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.submit_review import REVIEW
 from bot.agent.tools.tool import Tool
 from bot.agent.tools.web_fetch import WEB_FETCH
 from bot.agent.tools.web_search import WEB_SEARCH
@@ -75,7 +76,7 @@ def markdown() -> str:
 
 def rows() -> Iterable[tuple[str, str, CallKind]]:
     """List (tool, description of the call, its kind) for every tool that an agent can have."""
-    for tool in (*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, RESOURCE_REQUEST):
+    for tool in (*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, REVIEW, RESOURCE_REQUEST):
         for kind, what in _kinds(tool).items():
             yield tool.name, what, kind
     for kind, what in _TASK.items():

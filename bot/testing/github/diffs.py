@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from bot.core.patch import right_lines
 from bot.testing.github.bare import Bare
 from bot.testing.github.entities import ReviewComment
 from bot.testing.github.world import GitHubState
 
 STATUSES = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
 SHOWN_LINES = 4
 """Maximum lines of a hunk shown with a line comment."""
 
@@ -78,18 +78,6 @@ def hunk(world: GitHubState, comment: ReviewComment) -> str:
     lines, at = patch.split("\n"), right_lines(patch).get(comment.line, 1)
     top = max(number for number, line in enumerate(lines[:at]) if line.startswith("@@ "))
     return "\n".join([lines[top], *lines[top + 1 : at + 1][-SHOWN_LINES:]])
-
-
-def right_lines(patch: str) -> dict[int, int]:
-    """Return the lines of the new file that a patch shows: number -> position in the patch."""
-    found, number = dict[int, int](), 0
-    for at, line in enumerate(patch.split("\n")):
-        if header := _HUNK.match(line):
-            number = int(header[1])
-        elif line[:1] in {"+", " "}:
-            found[number] = at
-            number += 1
-    return found
 
 
 def is_outdated(world: GitHubState, comment: ReviewComment) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from bot.core.patch import right_lines
 from bot.testing.github import changes, conversation
 from bot.testing.github.changes import LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
@@ -142,6 +143,15 @@ def create_review(call: Call) -> RestAnswer:
     if event not in VERDICTS:
         raise invalid("PullRequestReview", "event", "Variable $event is invalid", "invalid")
     notes = [LineNote(each["path"], each.get("line", 1), each["body"]) for each in call.body.get("comments", [])]
+    pull = pull_of(_pull(call))
+    patches = {
+        file.path: file.patch for file in changed_files(call.world.bare(call.repository), pull.base_sha, pull.head_sha)
+    }
+    for note in notes:
+        if note.path not in patches:
+            raise ApiError(422, "Unprocessable Entity", ["Path could not be resolved"])
+        if note.line not in right_lines(patches[note.path] or ""):
+            raise ApiError(422, "Unprocessable Entity", ["Line could not be resolved"])
     body = call.body.get("body") or ""
     made = changes.review(call.actor, _pull(call), verdict=VERDICTS[event], body=body, notes=notes)
     return RestAnswer(review_json(call.site, made))

@@ -1,0 +1,91 @@
+"""The bot's review of a pull request: one for each ask, found again by its marker (E1).
+
+It only comments. Findings at lines that the diff does not show stand in the body, because GitHub refuses them (422).
+https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core import marker
+from bot.core.errors import Refused
+from bot.core.patch import right_lines
+from bot.core.review import Finding, Review, body_text
+from bot.github.client import LAGS, Json
+from bot.github.comments import Comments
+from bot.github.errors import Unknown
+from bot.github.pull_facts import PullReader
+
+_KIND: Final = "review"
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """The bot's reviews of one pull request."""
+
+    comments: Comments
+    """The bot's other comments on it."""
+    inert: Callable[[str], str]
+    """Makes a text inert and redacts it."""
+
+    async def put(self, review: Review, ask: int) -> None:
+        """Post a review with its line comments, unless it is there. If GitHub refuses it, post one comment."""
+        ours = self.comments
+        if await self._is_posted(ask) or await ours.find("tell", ask):
+            return
+        try:
+            await self._create(await self._request(review, ask), ask)
+        except Refused as error:
+            _log.info("the review of #%s becomes a comment: %s", ours.thread, error)
+            await ours.put("tell", ask, self.inert(review.text))
+
+    async def _request(self, review: Review, ask: int) -> Json:
+        """Return the body of the request. What the diff does not show goes into the review's own text."""
+        shown = await self._lines_of_diff(review)
+        at_lines = [finding for finding in review.findings if (finding.path, finding.line) in shown]
+        others = [finding for finding in review.findings if finding not in at_lines]
+        mark = marker.make(_KIND, self.comments.thread, ask, key=self.comments.key)
+        notes = list(map(self._line_comment, at_lines))
+        text = f"{self.inert(body_text(review.summary, others)).rstrip()}\n\n{mark}"
+        return {"commit_id": review.commit, "event": "COMMENT", "body": text, "comments": notes}
+
+    def _line_comment(self, finding: Finding) -> Json:
+        return {"path": finding.path, "line": finding.line, "side": "RIGHT", "body": self.inert(finding.text)}
+
+    async def _lines_of_diff(self, review: Review) -> frozenset[tuple[str, int]]:
+        """Return the lines that can be commented on: none where the head has moved since the review."""
+        if not review.findings:
+            return frozenset()
+        pull = await PullReader(self.comments.door, self.comments.address).read(self.comments.thread)
+        if pull.head != review.commit:
+            return frozenset()
+        wanted = {finding.path for finding in review.findings}
+        files = (file for file in pull.files if file.path in wanted)
+        return frozenset((file.path, line) for file in files for line in right_lines(file.patch))
+
+    async def _create(self, wanted: Json, ask: int) -> None:
+        """Create the review. If the response is lost, search for it, and raise Unknown if it does not appear."""
+        await self.comments.fence()
+        door = self.comments.door
+        try:
+            await door.post(self._path, door.redactor.redact_json(wanted))
+        except Unknown:
+            for pause in LAGS:
+                await door.clock.sleep(pause)
+                if await self._is_posted(ask):
+                    return
+            raise
+
+    async def _is_posted(self, ask: int) -> bool:
+        """Return whether our review of that ask is there. Reads all pages."""
+        async for review in self.comments.door.pages(self._path):
+            if self.comments.ours(review, _KIND, ask):
+                return True
+        return False
+
+    @property
+    def _path(self) -> str:
+        return f"{self.comments.address.path}/pulls/{self.comments.thread}/reviews"
