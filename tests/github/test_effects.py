@@ -21,6 +21,7 @@ EVERY_DAY = {
     ("sign on a comment", "done, then 502", True, 0),
     ("pull request", "done, then cut", True, 0),
     ("pull request", "not done, 502", False, 0),
+    ("review", "done, then 502", True, 0),
     ("labels", "done, then 500", False, 0),
     ("reviewers", "done, then reset", True, 0),
     ("journal", "done, then reset", True, 99),
