@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from bot.core.lines import cut_middle
 from bot.core.names import ThreadNumber
 from bot.github.context import ENTRIES_LIMIT, ENTRY_LIMIT, OPENING_LIMIT
 from bot.testing.github import conversation
@@ -104,9 +103,3 @@ async def test_edited_texts_say_so(ground: Ground) -> None:
     said = ground.person("rea").comment(HOME, thread, "before")
     ground.person("rea").edit_comment(said.id, "after")
     assert re.search(r"> @rea at .* UTC, edited:\n> after", await ground.dialogue(thread).context())
-
-
-def test_a_cut_names_what_it_left_out() -> None:
-    """A text that fits stays as it is; of a longer one both ends stay."""
-    assert cut_middle("abcdef", 6) == "abcdef"
-    assert cut_middle("abcdef", 3) == "ab\n\n[… 3 characters are left out here …]\n\nf"
