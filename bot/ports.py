@@ -1,10 +1,9 @@
 """Every side effect of the bot, as Protocols. bot/compose connects the adapters to them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.bounds import UNBOUND, Bounds
@@ -28,12 +27,14 @@ from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.review import Review
+from bot.core.tool_output import Access, ToolOutput
 from bot.core.transcript import Json, Line
 from bot.core.turn import Acknowledgment, Turn
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 
 __all__ = [
     "Abilities",
+    "Access",
     "AnswerCompleted",
     "AnswerStarted",
     "Delta",
@@ -42,6 +43,7 @@ __all__ = [
     "ModelRequest",
     "Notice",
     "Replay",
+    "ToolOutput",
     "Usage",
 ]
 """Types that pass through a port but are defined elsewhere. Everything else is defined here."""
@@ -78,27 +80,6 @@ class Model(Protocol):
 
 
 # --- the sandboxed tools ---------------------------------------------------------------------------------------
-
-
-class Access(StrEnum):
-    """What a toolhost may do to its checkout."""
-
-    READ = "read"
-    WRITE = "write"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
-    """The result of one toolhost operation. An error is an answer for the model, not an exception."""
-
-    text: str
-    is_error: bool = False
-    blocks: tuple[Json, ...] = ()
-    """Content blocks in addition to the text: images."""
-    stamps: Mapping[str, str] = field(default_factory=dict)
-    """The state of files after the operation: path -> stamp (T4: Edit requires that the file was read)."""
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """Facts for the harness, not for the model: exit_code, seconds."""
 
 
 class Toolhost(Protocol):

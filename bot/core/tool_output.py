@@ -1,0 +1,29 @@
+"""What a toolhost may do, and what one of its operations results in (T3a)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from bot.core.transcript import Json
+
+
+class Access(StrEnum):
+    """What a toolhost may do to its checkout."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The result of one toolhost operation. An error is an answer for the model, not an exception."""
+
+    text: str
+    is_error: bool = False
+    blocks: tuple[Json, ...] = ()
+    """Content blocks in addition to the text: images."""
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    """The state of files after the operation: path -> stamp (T4: Edit requires that the file was read)."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Facts for the harness, not for the model: exit_code, seconds."""
