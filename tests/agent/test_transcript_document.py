@@ -9,7 +9,7 @@ import pytest
 
 from bot.agent.history.request_prefix import ASIDE
 from bot.agent.scope import NOTE
-from bot.agent.session import ASKED, DROPPED
+from bot.agent.session import ASKED, DROPPED, UNTRUSTED
 from bot.agent.subagents.resuming import BEGAN, ENDED
 from bot.cli.replay import show
 from bot.core.names import SessionId
@@ -107,7 +107,7 @@ def test_every_note_is_in_the_document() -> None:
     """What the source notes and what the document lists are one set."""
     source = "\n".join(path.read_text() for path in (SOURCE / "bot").rglob("*.py"))
     noted = set(re.findall(r'\.note\(\s*"(\w+)"', source)) | set(re.findall(r'Notice\(\s*"(\w+)"', source))
-    assert set(table("Notes")) == noted | {ASIDE, ASKED, DROPPED, BEGAN, ENDED, BASELINE, NOTE}
+    assert set(table("Notes")) == noted | {ASIDE, ASKED, DROPPED, BEGAN, ENDED, UNTRUSTED, BASELINE, NOTE}
 
 
 def bare(history: list[Json]) -> str:
