@@ -28,7 +28,7 @@ from bot.core.errors import Broken, PlangateError, Refused, Transient
 from bot.core.names import CommitId
 from bot.core.pull import PullCommits
 from bot.core.work import Checkout
-from bot.workspace import litter, partial, pull_refs, run
+from bot.workspace import hazards, litter, partial, pull_refs, run
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
@@ -185,6 +185,8 @@ class Checkouts:
         shutil.rmtree(tree, ignore_errors=True)
         refs = await pull_refs.fetch(self.mirror, pull) if pull else ()
         start_repository(tree, self.mirror, head=base)
+        await run.git(tree, "read-tree", base)
+        await hazards.check_attributes(tree)
         await run.git(tree, "read-tree", "-u", "--reset", "--no-recurse-submodules", base)
         pull_refs.write(refs, making)
 

@@ -1,17 +1,19 @@
-"""Things in a local repository that would keep git busy forever: pipes, devices, and trees of unlimited size.
+"""Things in a repository that would keep git busy forever: pipes, devices, unlimited trees, and endless patterns.
 
 git opens the files it expects without checking their type (git 2.39, measured): it waits for a writer on a pipe named
 ``.gitignore``, and reads a device without end. A few kilobytes of tree objects that refer to one another can stand for
-billions of paths, and ``git status`` walks all of them.
+billions of paths, and ``git status`` walks all of them. A pattern with four ``**`` can take hours to match one path.
 """
 
+import asyncio
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bot.core.errors import Misconfigured
+from bot.core.errors import Misconfigured, Refused
+from bot.workspace import run
 
 ENTRY_LIMIT: Final = 1_000_000
 """Files and folders of one commit."""
@@ -19,6 +21,8 @@ LOOKED_AT: Final = 1_000_000
 """Names that a search for pipes examines before it gives up."""
 _LISTING_LIMIT: Final = 256 << 20
 """Total bytes of their paths."""
+MATCHING_SECONDS: Final = 30.0
+"""Time in which git must find the attributes of all files of a commit; a hundred thousand files take it a second."""
 COUNT: Final = (
     *("sh", "-c"),
     "git ls-tree -r -t --name-only HEAD 2>/dev/null | "
@@ -37,6 +41,20 @@ def check_git_directory(*folders: Path) -> None:
 def check_work_tree(top: Path) -> None:
     """Raise Misconfigured for a pipe or device that git reads in a work tree: a rules file, or a nested repository."""
     _check(path for path in _blocking(top) if path.name in _READ_BY_GIT or ".git" in path.parts)
+
+
+async def check_attributes(tree: Path, *, seconds: float = MATCHING_SECONDS) -> None:
+    """Raise Refused if git takes too long to match the files in a tree's index against their `.gitattributes`.
+
+    Nobody can tell by a pattern alone: what it costs depends on the paths as well.
+    """
+    paths = (await run.git(tree, "ls-files", "-z")).out
+    try:
+        async with asyncio.timeout(seconds):
+            await run.git(tree, "check-attr", "--cached", "-z", "--stdin", "text", stdin=paths)
+    except TimeoutError:
+        what = f"matching the files of this commit against .gitattributes took longer than {seconds:g} s"
+        raise Refused(what, mend="use fewer `*` and `**` in one pattern of .gitattributes") from None
 
 
 def is_too_large(counted: bytes) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.errors import Misconfigured, Refused
 from bot.core.names import CommitId
-from bot.workspace import upkeep
+from bot.workspace import hazards, run, upkeep
 from bot.workspace.checkout import start_repository
 from bot.workspace.export import Export
 from bot.workspace.repository import LocalRepository
@@ -117,3 +117,13 @@ async def test_endless_patterns(workspace: GitWorkspace, repository: Repository,
     export = Export(UntrustedTree(work.path), tmp_path / "clone", seconds=2.0)
     with pytest.raises(Refused, match=r"longer than 2 s: use fewer `\*\*` in .gitignore"):
         await export.run()
+
+
+async def test_endless_patterns_of_the_base(workspace: GitWorkspace, repository: Repository) -> None:
+    """A checkout ends by its time, before a file is written; as many stars that cost nothing do not end it."""
+    repository.commit(_dot_gitattributes="a/**/" * 8 + "zz text\n")
+    tree = Path((await workspace.checkout("main", repository.head)).path)
+    blob, path = repository.git("rev-parse", "HEAD:README.md"), "/".join("a" * 200)
+    await run.git(tree, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}/b")
+    with pytest.raises(Refused, match=r"longer than 1 s: use fewer `\*` and `\*\*` in one pattern of .gitattributes"):
+        await hazards.check_attributes(tree, seconds=1.0)

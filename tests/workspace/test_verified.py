@@ -13,6 +13,10 @@ from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import NOW, Repository, approved, begin, write
 
 pytestmark = pytest.mark.req("G3a")
+_DAEMON = (
+    "setsid sh -c '(while :; do echo x >> late.txt; sleep 0.01; done) > /dev/null 2>&1 &'"
+    "; until [ -s late.txt ]; do sleep 0.01; done"
+)
 _WRITING = "while :; do echo x >> late.txt; echo on; sleep 0.01; done"
 
 
@@ -37,6 +41,20 @@ async def test_nothing_writes_frozen_work(workspace: GitWorkspace, repository: R
     assert late.read_bytes() == Path(frozen.checkout.path, "late.txt").read_bytes()
     published = await workspace.publish(approved(work.base), work, order(frozen.tree))
     assert published.paths == ("late.txt", "new")
+    assert repository.git("rev-parse", f"{published.commit}^{{tree}}") == frozen.tree
+
+
+async def test_a_daemon_writes_nothing_that_is_published(workspace: GitWorkspace, repository: Repository) -> None:
+    """A process that left the session of its command, and writes on after the last one, ends with its sandbox."""
+    work = await begin(workspace, repository, write(new="x"))
+    host, late = await workspace.open(work, Access.WRITE), Path(work.path, "late.txt")
+    assert not (await host.call("Bash", {"command": _DAEMON})).is_error
+    frozen = await workspace.freeze(work, "checks", {})
+    verified = Path(frozen.checkout.path, "late.txt").read_bytes()
+    await asyncio.sleep(0.1)
+    published = await workspace.publish(approved(work.base), work, order(frozen.tree))
+    assert late.read_bytes() == verified
+    assert repository.git("show", f"{published.commit}:late.txt").encode() == verified.strip()
     assert repository.git("rev-parse", f"{published.commit}^{{tree}}") == frozen.tree
 
 
