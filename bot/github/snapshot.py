@@ -132,7 +132,8 @@ class SnapshotReader:
         commented = await self._deciding_comments(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
         actors = {word.actor for word in votes} | {said.actor for said in commented}
-        people = await _looked_up(actors, roles, self.approve)
+        silent = await asyncio.to_thread(self._silent_people, commented) if roles.teams else set[Actor]()
+        people = await _looked_up(actors, roles, self.approve, silent - {word.actor for word in votes})
         words = [*votes, *await asyncio.to_thread(self._commands, commented, people)]
         candidates = tuple(
             replace(word, role=people[word.actor].role, listed=people[word.actor].listed) for word in words
@@ -184,6 +185,18 @@ class SnapshotReader:
         newer = [said for said in comments if said.at >= posted and said.actor.id != self.bot.id]
         return [said for said in newer if may_name(said.body, self.mention) and _may_decide(said.body)]
 
+    def _silent_people(self, comments: Sequence[Said]) -> set[Actor]:
+        """Return whose comments express no opinion. A long text may express one; it is not parsed to know."""
+        speaking = {
+            said.actor
+            for said in comments
+            if len(said.body) > SHORT or decisions(said, self._lines(said.body), self.mention)
+        }
+        return {said.actor for said in comments} - speaking
+
+    def _lines(self, body: str) -> Sequence[str]:
+        return self.readings.read(body, self.mention).lines
+
     def _commands(self, comments: Sequence[Said], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
         """Return the opinions that comments express on the plan.
 
@@ -193,7 +206,7 @@ class SnapshotReader:
         found: list[Candidate] = []
         for said in comments:
             if people[said.actor].may_decide(self.approve):
-                lines: Sequence[str] = self.readings.read(said.body, self.mention).lines
+                lines = self._lines(said.body)
             else:
                 lines = said.body.splitlines() if len(said.body) <= SHORT else ()
             found += decisions(said, lines, self.mention)
@@ -285,15 +298,19 @@ class _Person:
         return self.role is not None and (self.listed is not None or barred)
 
 
-async def _looked_up(actors: Collection[Actor], roles: Roles, least: Role) -> dict[Actor, _Person]:
+async def _looked_up(
+    actors: Collection[Actor], roles: Roles, least: Role, silent: Collection[Actor]
+) -> dict[Actor, _Person]:
     """Return the role of each person, and whether the person is listed.
 
-    If the role is enough, team membership does not matter, and neither does whether it can be looked up.
+    If the role is enough, or if the person expressed no opinion (is in `silent`), team membership does not matter, and
+    neither does whether it can be looked up.
     """
     people = {who for who in actors if who.kind not in _NO_ROLES}
     await roles.foresee(people)
     known = dict.fromkeys(actors, _Person())
     for who in people:
         role = await roles.of(who)
-        known[who] = _Person(role, False if (role or Role.NONE) >= least else await roles.is_listed(who))
+        needless = (role or Role.NONE) >= least or who in silent
+        known[who] = _Person(role, False if needless else await roles.is_listed(who))
     return known

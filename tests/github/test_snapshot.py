@@ -353,6 +353,19 @@ async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, statu
     assert await shown.reasons() == reasons
 
 
+@pytest.mark.req("A3", "E2")
+async def test_teams_are_looked_up_for_those_who_decide(ground: Ground) -> None:
+    """Once for each of them, and for nobody whose comments only speak of approving."""
+    shown = await Shown.on(ground)
+    shown.dialogue.manners = DialogueSettings(approve_teams=("acme/core",))
+    for body in ("@plangate, who can approve this?", "> @plangate approve", "@plangate approve", "@plangate approve"):
+        ground.person("tom" if "who" in body or ">" in body else "will").comment(HOME, shown.plan.thread, body)
+    ground.person("rea").react(shown.comment, "+1")
+    await shown.look()
+    asked = [name.rpartition("/")[2] for name in ground.asked("GET /orgs/")]
+    assert sorted(asked) == ["rea", "will"]
+
+
 @pytest.mark.req("A5")
 async def test_other_files_may_change(ground: Ground) -> None:
     """A commit outside of the plan's scope does not make it stale; one that moves a file out of it does."""
