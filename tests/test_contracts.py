@@ -49,11 +49,16 @@ def file_of(module: str, tree: Path) -> Path:
 
 
 PURE = "core imports core and the pure part of the standard library"
+SERVICE = "service imports what it keeps moving, and settings"
 SHELLS = "shells stand on compose and know no other shell, but for the command line"
 REACH = "shells reach rooms through compose, but for what they read and show"
 SERVERS = "web servers are imported by testing and webhooks alone"
 TOOLHOST = "toolhost imports core.names and opens no socket, but for the tunnel"
 PLANTS = (
+    Plant(SERVICE, "bot.service.planted", "bot.compose.parts"),
+    Plant(SERVICE, "bot.service.planted", "bot.agent.loop"),
+    Plant(SERVICE, "bot.service.planted", "bot.config.environment"),
+    Plant(SERVICE, "bot.service.planted", "webhooks.app"),
     Plant(PURE, "bot.core.gate", "os"),
     Plant(PURE, "bot.core.gate", "time"),
     Plant(PURE, "bot.core.gate", "asyncio"),

@@ -18,19 +18,19 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 
-from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
-from bot.compose.reconcile import Reconciler
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
+from bot.core.names import ThreadAddress
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from bot.logs import say, setup
+from bot.service.inbox import Delivery, taken_in
+from bot.service.missed import Outcome
+from bot.service.reconcile import Reconciler
+from bot.service.service import Service
 from webhooks.client_limits import ClientLimits, bounded_protocol
-from webhooks.deliveries import Delivery, taken_in
-from webhooks.missed import Outcome
-from webhooks.service import Service
 
 BACKLOG: Final = 256
 """Size of the accept queue. With the open connections it stays below a process's usual file limit (1,024)."""

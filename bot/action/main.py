@@ -16,15 +16,15 @@ from typing import Final, Protocol, TextIO
 from bot.action.report import outputs, summary
 from bot.action.runner import Runner
 from bot.clock import SystemClock
-from bot.compose.address import ThreadAddress
 from bot.compose.local import try_sandbox
+from bot.compose.looks import host_of, thread_of, unheard
 from bot.compose.maintenance import run_due_tasks
-from bot.compose.single import host_of, thread_of, unheard
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
 from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Stage
+from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.github.deliveries import EVENTS, parse
 from bot.logs import setup

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from bot.compose.address import ThreadAddress
 from bot.config.action_inputs import ActionSettings
 from bot.core import comment
+from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 
 OUTPUTS: Final = ("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url", "cost_usd", "receipt")

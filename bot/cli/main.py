@@ -205,7 +205,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _look(arguments: argparse.Namespace) -> int:
     """Look at one thread on GitHub once."""
-    from bot.compose.single import look_once
+    from bot.compose.looks import look_once
     from bot.config.environment import settings
     from bot.summary import cost
 
@@ -267,8 +267,8 @@ def _need_sandbox() -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
+    from bot.compose.sweep import sweep
     from bot.config.environment import log_style, settings
-    from webhooks.worker import sweep
 
     _need_sandbox()
     return sweep(settings(), arguments.repo, log=log_style())

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.connections import WORKING, Connections
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.actor import ActorKind
 from bot.core.errors import Refused
 from bot.github import labels, reach, repository
 from bot.github.client import GitHubClient
 from bot.github.turns import LABEL
+from bot.service.connections import WORKING, Connections
 
 REPOSITORIES: Final = 50
 """Maximum number of repositories in which the label and the rules are looked up."""

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from bot.clock import SystemClock
-from bot.compose.address import ThreadAddress
-from bot.compose.connections import Connections
 from bot.compose.parts import key_of, model_of, orders_of
-from bot.compose.polling import Polling
-from bot.compose.resting import Resting
 from bot.compose.thread_contexts import ThreadContexts
 from bot.config.environment import redactor_for
 from bot.config.maintenance import MaintenanceTask
@@ -26,7 +22,7 @@ from bot.config.settings import Settings
 from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
 from bot.core.marker import Key
-from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
 from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
@@ -35,6 +31,9 @@ from bot.github.permissions import Roles
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
 from bot.ports import Clock
+from bot.service.connections import Connections
+from bot.service.polling import Polling
+from bot.service.resting import Resting
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner, StateKey
 from bot.telemetry import Counters

@@ -11,16 +11,15 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost, RepositoryFound, Tracked
-from bot.compose.single import host_of
+from bot.compose.looks import host_of
 from bot.config.maintenance import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
 from bot.config.settings import Settings
 from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER
 from bot.core.maintenance import Occurrence, Tick
-from bot.core.names import ThreadNumber
+from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import RUN_NOW, OccurrenceRow, TrackingView, tracking_body, tracking_title

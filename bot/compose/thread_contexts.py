@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
-from bot.compose.address import ThreadAddress
-from bot.compose.connections import Connections, RepositoryAccess
 from bot.compose.decoys import lay_decoy
 from bot.compose.environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
@@ -30,7 +28,7 @@ from bot.compose.pictures import picture_source
 from bot.config.environment import configuration
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Refused
-from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.core.work import ThreadLocation
@@ -45,6 +43,7 @@ from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
 from bot.ports import Clock
+from bot.service.connections import Connections, RepositoryAccess
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
 from bot.store.thread_refs import Change

@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from dataclasses import dataclass, field
 from typing import NewType
 
 RepositoryId = NewType("RepositoryId", int)
@@ -18,6 +19,19 @@ LOCAL_THREAD_BITS = 32
 
 _SLUG_LIMIT = 40
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadAddress:
+    """One thread on GitHub, and the App installation that reaches it (None with a plain token)."""
+
+    installation: int | None
+    repository: int
+    owner: str
+    name: str
+    number: int
+    told: str = field(default="", compare=False)
+    """Key of what a delivery reported was said there. A look waits briefly until the API shows it."""
 
 
 def slug(text: str) -> str:

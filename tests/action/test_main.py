@@ -13,7 +13,6 @@ import pytest
 from bot.action.main import Job, play, run, thread_in
 from bot.action.report import OUTPUTS
 from bot.action.runner import Runner
-from bot.compose.address import ThreadAddress
 from bot.config.action_inputs import ActionSettings
 from bot.config.action_inputs import action as inputs
 from bot.core.actor import Actor
@@ -22,6 +21,7 @@ from bot.core.errors import Conflict, Misconfigured, Transient
 from bot.core.events import JournalEvent
 from bot.core.gate import Stage, Thread
 from bot.core.moves import Failed, Noted
+from bot.core.names import ThreadAddress
 from bot.core.notes import Heard
 from bot.core.thread_parts import Debt
 from bot.core.thread_state import ThreadState

@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.approval import Outcome, Reason
 from tests.github.conftest import Ground
-from tests.github.test_snapshot import Shown
+from tests.github.shown import Shown
 
 
 @pytest.mark.req("A2", "PR5")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, Checked, check_github, lacking
-from bot.compose.connections import BELONGING, WATCHING, WORKING
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
+from bot.service.connections import BELONGING, WATCHING, WORKING
 from bot.testing.github import credentials
 from bot.testing.github.server import SimulatedGitHub
 

@@ -5,43 +5,13 @@ from typing import Any
 import pytest
 
 from bot.core.actor import Role
-from bot.core.approval import Opinion, Outcome, Policy, Reason, Snapshot, Verdict, Way, evaluate
+from bot.core.approval import Opinion, Outcome, Reason, Way
 from bot.core.comment import work_begun_line
 from bot.core.errors import Transient
-from bot.core.names import ThreadNumber
-from bot.core.plan import PlanDocument
-from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.edits import history
 from bot.github.people import time
 from tests.github.conftest import HOME, Ground
-
-
-class Shown:
-    """A plan that is shown, and what people may do to it."""
-
-    def __init__(self, ground: Ground, plan: PlanDocument, dialogue: GitHubDialogue, node: str) -> None:
-        self.ground, self.plan, self.dialogue, self.node = ground, plan, dialogue, node
-
-    @classmethod
-    async def on(cls, ground: Ground, thread: ThreadNumber | None = None, **other: Any) -> "Shown":
-        number = thread or ground.issue()
-        dialogue, plan = ground.dialogue(number), ground.plan(number, **other)
-        return cls(ground, plan, dialogue, (await dialogue.propose(plan, 1)).id)
-
-    @property
-    def comment(self) -> Any:
-        return self.ground.comments(self.plan.thread)[0]
-
-    async def look(self, *begun: str) -> Snapshot:
-        self.ground.clock.advance(1)
-        return await self.dialogue.snapshot(self.plan, self.node, begun=begun)
-
-    async def verdict(self, *begun: str) -> Verdict:
-        policy = Policy(bot=self.ground.bot.id)
-        return evaluate(self.plan, await self.look(*begun), policy, self.ground.clock.now())
-
-    async def reasons(self) -> list[Reason]:
-        return [finding.reason for finding in (await self.verdict()).findings]
+from tests.github.shown import Shown
 
 
 @pytest.mark.parametrize("lagging", (0, 2))
@@ -329,41 +299,6 @@ async def test_what_happens_to_the_plan_is_seen(ground: Ground, change: str, rea
         case _:
             ada.push(HOME, {"src/a.py": "a = 2\n"})
     assert await shown.reasons() == reasons
-
-
-@pytest.mark.req("A3")
-@pytest.mark.parametrize(
-    ("login", "status", "reasons"),
-    (
-        ("will", 502, [Reason.LOOKUP_FAILED]),
-        ("will", 403, [Reason.TEAM_UNKNOWN, Reason.NOBODY]),
-        ("will", 422, [Reason.TEAM_UNKNOWN, Reason.NOBODY]),
-        ("will", 404, [Reason.ROLE_TOO_LOW, Reason.NOBODY]),
-        ("mia", 502, []),
-        ("mia", 403, []),
-    ),
-)
-async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, status: int, reasons: list[Reason]) -> None:
-    """It spoils nobody's word whose role suffices; of the others, what GitHub refuses to tell is told to the person,
-    and what it fails to tell is looked up again."""
-    shown = await Shown.on(ground)
-    shown.dialogue.manners = DialogueSettings(approve_teams=("acme/core",))
-    ground.github.faults.fail("GET */memberships/*", status, times=99)
-    ground.person(login).react(shown.comment, "+1")
-    assert await shown.reasons() == reasons
-
-
-@pytest.mark.req("A3", "E2")
-async def test_teams_are_looked_up_for_those_who_decide(ground: Ground) -> None:
-    """Once for each of them, and for nobody whose comments only speak of approving."""
-    shown = await Shown.on(ground)
-    shown.dialogue.manners = DialogueSettings(approve_teams=("acme/core",))
-    for body in ("@plangate, who can approve this?", "> @plangate approve", "@plangate approve", "@plangate approve"):
-        ground.person("tom" if "who" in body or ">" in body else "will").comment(HOME, shown.plan.thread, body)
-    ground.person("rea").react(shown.comment, "+1")
-    await shown.look()
-    asked = [name.rpartition("/")[2] for name in ground.asked("GET /orgs/")]
-    assert sorted(asked) == ["rea", "will"]
 
 
 @pytest.mark.req("A5")

@@ -13,11 +13,11 @@ import pytest
 
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured
+from bot.service.inbox import Inbox
+from bot.service.service import Service
 from bot.testing.host import host_application
-from tests.webhooks.ground import SECRET, Host, call, deliver, headers, payload, settings, signature
+from tests.service.ground import SECRET, Host, call, deliver, headers, payload, settings, signature
 from webhooks.app import Bounds, application, listening, serve
-from webhooks.deliveries import Inbox
-from webhooks.service import Service
 
 HOOK = "/webhooks/github"
 BODY_LIMIT = 25 * 1024 * 1024

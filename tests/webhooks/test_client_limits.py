@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bot.service.service import Service
+from tests.service.ground import Host, call, deliver, settings
 from tests.stories.ground import until
-from tests.webhooks.ground import Host, call, deliver, settings
 from webhooks.app import listening, run
 from webhooks.client_limits import ClientLimits, Clients
-from webhooks.service import Service
 
 HALF_HEAD = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n"
 HALF_BODY = HALF_HEAD + b"Content-Length: 100\r\n\r\nhalf"

@@ -9,10 +9,10 @@ from typing import TextIO
 
 import pytest
 
+from bot.service.inbox import Inbox
 from tests import forks
+from tests.service.ground import call, deliver, delivery
 from tests.stories.ground import until
-from tests.webhooks.ground import call, deliver, delivery
-from webhooks.deliveries import Inbox
 
 
 class Process:

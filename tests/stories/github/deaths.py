@@ -18,12 +18,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core import marker
 from bot.core.errors import Transient
 from bot.core.gate import Move, Stage
+from bot.core.names import ThreadAddress
 from bot.core.thread_fold import fold_entries
 from bot.testing.github.credentials import job_token
 from bot.testing.github.faults import Fault, Logged, Plan

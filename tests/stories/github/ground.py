@@ -17,7 +17,6 @@ from typing import Any, Final
 import pytest
 
 from bot.clock import SystemClock
-from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
 from bot.compose.parts import key_of
 from bot.config.settings import GitHubSettings, Secret, Settings
@@ -25,7 +24,7 @@ from bot.core import marker
 from bot.core.entry import Entry
 from bot.core.errors import Transient
 from bot.core.gate import Stage
-from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.thread_state import ThreadState
 from bot.store.git_journal import GitJournal
 from bot.store.thread_refs import Remote, ThreadRefs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.resting import LOOKED_AT
+from bot.service.resting import LOOKED_AT
 from tests.stories.github.ground import HOME, Story
 from tests.stories.github.test_requests import Cost, cost_of
 

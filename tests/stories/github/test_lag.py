@@ -2,9 +2,9 @@
 
 import pytest
 
-from bot.compose.address import ThreadAddress
 from bot.core.errors import PlangateError, Transient
 from bot.core.gate import Stage
+from bot.core.names import ThreadAddress
 from bot.testing.github.credentials import install, suspend
 from bot.testing.github.faults import Fault, Plan, copy_world
 from bot.testing.model.reply import say

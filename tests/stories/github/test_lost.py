@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.single import unheard
+from bot.compose.looks import unheard
 from bot.github.repository import Address
+from bot.service.inbox import Delivery, Inbox
+from bot.service.worker import Worker
 from bot.testing.github import conversation
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
-from webhooks.deliveries import Delivery, Inbox
-from webhooks.worker import Worker
 
 
 def lost(served: Served) -> None:

@@ -12,11 +12,11 @@ from bot.core.gate import Stage
 from bot.core.notes import Queued
 from bot.core.reply_text import session_queued
 from bot.core.thread_state import ThreadState
+from bot.service.inbox import Inbox
+from bot.service.worker import Worker
 from tests.stories.github.ground import HOME, PATIENCE, WISH, Model, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
-from webhooks.deliveries import Inbox
-from webhooks.worker import Worker
 
 WAITS = session_queued("@plangate")
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.address import ThreadAddress
-from bot.compose.reconcile import Reconciler
-from bot.compose.single import unheard
+from bot.compose.looks import unheard
 from bot.core.gate import Stage
+from bot.core.names import ThreadAddress
 from bot.github import repository
 from bot.github.poll import fingerprints
+from bot.service.reconcile import Reconciler
 from bot.testing.github import conversation
 from bot.testing.github.changes import LineNote
 from bot.testing.github.faults import Logged

@@ -10,9 +10,9 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.logs import failure, say
 from bot.ports import Clock
-from webhooks.host import HostPort
-from webhooks.missed import Missed
-from webhooks.worker import Worker
+from bot.service.host import HostPort
+from bot.service.missed import Missed
+from bot.service.worker import Worker
 
 RECONCILE_SECONDS: Final = 300.0
 REDELIVER_SECONDS: Final = 600.0

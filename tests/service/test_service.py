@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Transient
-from tests.webhooks.ground import Host, deliver, delivery, settings, settle
+from bot.service.missed import Outcome
+from bot.service.service import Service
+from tests.service.ground import Host, deliver, delivery, settings, settle
 from webhooks.app import listening, run
 from webhooks.client_limits import ClientLimits
-from webhooks.missed import Outcome
-from webhooks.service import Service
 
 
 async def test_a_delivery_is_looked_at(tmp_path: Path) -> None:

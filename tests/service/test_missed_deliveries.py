@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.compose.reconcile import Reconciler
 from bot.github.redelivery import UNDER_WAY
+from bot.service.reconcile import Reconciler
 from bot.testing.github import credentials
 from bot.testing.github.clock import TurnedClock
 from bot.testing.github.server import SimulatedGitHub
-from tests.compose.conftest import ASKS, LATER, Ground
+from tests.service.conftest import ASKS, LATER, Ground
 from tests.stories.github.ground import HOME, settings, settle
 
 

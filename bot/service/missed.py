@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
 
-from bot.compose.address import ThreadAddress
-from bot.compose.reconcile import Take, Tally
 from bot.core.errors import Transient
+from bot.core.names import ThreadAddress
 from bot.logs import say
-from webhooks.deliveries import Delivery, Inbox
+from bot.service.inbox import Delivery, Inbox
+from bot.service.reconcile import Take, Tally
 
 
 class Outcome(StrEnum):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import Transient
 from bot.logs import failure
+from bot.service.health import Check
+from bot.service.host import HostPort
+from bot.service.inbox import Delivery, Inbox, taken_in
+from bot.service.missed import Missed, Outcome, Reading
+from bot.service.ticker import Ticker
+from bot.service.worker import Worker
 from bot.telemetry import Counters
-from webhooks.deliveries import Delivery, Inbox, taken_in
-from webhooks.health import Check
-from webhooks.host import HostPort
-from webhooks.missed import Missed, Outcome, Reading
-from webhooks.ticker import Ticker
-from webhooks.worker import Worker
 
 if TYPE_CHECKING:
     from bot.config.settings import Settings

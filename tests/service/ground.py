@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bot.compose.address import ThreadAddress
 from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
-from webhooks.deliveries import Delivery
+from bot.service.inbox import Delivery
 
 SECRET = "It's a Secret to Everybody"
 

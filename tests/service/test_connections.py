@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.connections import Connections
 from bot.compose.github import GitHubHost
 from bot.compose.parts import committer_of
 from bot.config.settings import GitHubSettings, Secret, Settings
@@ -14,6 +13,7 @@ from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
 from bot.github.errors import Limited
 from bot.github.repository import Address
+from bot.service.connections import Connections
 from bot.testing.github.credentials import job_token
 from bot.testing.github.server import SimulatedGitHub
 from bot.testing.model.reply import say

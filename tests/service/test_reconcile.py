@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from bot.compose.reconcile import FIRST_SPAN
 from bot.core.errors import Transient
+from bot.service.reconcile import FIRST_SPAN
 from bot.testing.github import credentials
-from tests.compose.conftest import ASKS, LATER, Ground
+from tests.service.conftest import ASKS, LATER, Ground
 from tests.stories.github.ground import HOME
 
 

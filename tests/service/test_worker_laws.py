@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import Refused, Transient
-from tests.webhooks.ground import HandClock, Host, delivery, settle, thread
-from webhooks.deliveries import Inbox
-from webhooks.worker import Worker
+from bot.service.inbox import Inbox
+from bot.service.worker import Worker
+from tests.service.ground import HandClock, Host, delivery, settle, thread
 
 LOOKS, SESSIONS = 1, 1
 WITH_SESSION = (3, 4)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
-from bot.compose.address import ThreadAddress
 from bot.core.errors import Misconfigured, Transient
+from bot.core.names import ThreadAddress
 from bot.logs import say
 
 if TYPE_CHECKING:

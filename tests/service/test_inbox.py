@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Misconfigured, Transient
-from tests.webhooks.ground import delivery, thread
-from webhooks.deliveries import Delivery, Inbox
+from bot.service.inbox import Delivery, Inbox
+from tests.service.ground import delivery, thread
 
 
 @pytest.mark.req("W2")
@@ -90,8 +90,8 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
-from tests.webhooks.ground import delivery
-from webhooks.deliveries import Inbox
+from tests.service.ground import delivery
+from bot.service.inbox import Inbox
 inbox = Inbox(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
 for act in (lambda: inbox.store(delivery(1)), lambda: Inbox(inbox.folder).probe()):

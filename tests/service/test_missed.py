@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.address import ThreadAddress
-from bot.compose.reconcile import Take, Tally
 from bot.core.errors import Transient
-from tests.webhooks.ground import HandClock, Host, delivery, settings, settle, thread
-from webhooks.deliveries import Inbox
-from webhooks.missed import Missed, Outcome
-from webhooks.service import Service
-from webhooks.ticker import REDELIVER_SECONDS, Ticker
-from webhooks.worker import Worker
+from bot.core.names import ThreadAddress
+from bot.service.inbox import Inbox
+from bot.service.missed import Missed, Outcome
+from bot.service.reconcile import Take, Tally
+from bot.service.service import Service
+from bot.service.ticker import REDELIVER_SECONDS, Ticker
+from bot.service.worker import Worker
+from tests.service.ground import HandClock, Host, delivery, settings, settle, thread
 
 
 @dataclass

@@ -5,12 +5,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from bot.compose.address import ThreadAddress
 from bot.core.errors import Refused, Transient
-from tests.webhooks.ground import HandClock, Host, settle, thread
-from webhooks.deliveries import Inbox
-from webhooks.slots import Slots
-from webhooks.worker import Worker
+from bot.core.names import ThreadAddress
+from bot.service.inbox import Inbox
+from bot.service.slots import Slots
+from bot.service.worker import Worker
+from tests.service.ground import HandClock, Host, settle, thread
 
 
 def worker(folder: Path, host: Host, *, looks: int = 1, sessions: int = 1) -> Worker:

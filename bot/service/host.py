@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from bot.compose.address import ThreadAddress
+from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 
 

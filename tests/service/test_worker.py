@@ -9,9 +9,9 @@ import pytest
 
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Broken, Misconfigured, Refused, Transient
-from tests.webhooks.ground import HandClock, Host, delivery, settings, settle, thread
-from webhooks.deliveries import Inbox
-from webhooks.worker import Worker, sweep, sweep_with
+from bot.service.inbox import Inbox
+from bot.service.worker import Worker, sweep_with
+from tests.service.ground import HandClock, Host, delivery, settle, thread
 
 
 def worker(folder: Path, host: Host, **others: int) -> Worker:
@@ -326,9 +326,3 @@ async def test_attempts_that_run_out_leave_the_delivery(tmp_path: Path) -> None:
     await resting(work)
     assert work.exit_code == 5
     assert work.inbox.waiting() == (delivery(1),)
-
-
-def test_a_sweep_of_no_repository(tmp_path: Path) -> None:
-    """A name that is none is wrong usage."""
-    with pytest.raises(Misconfigured, match="OWNER/REPO"):
-        sweep(settings(tmp_path), "hello")

@@ -12,17 +12,20 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
-from bot.compose.address import ThreadAddress
-from bot.compose.cursors import Cursors
-from bot.compose.github import GitHubHost
 from bot.core.errors import PlangateError
+from bot.core.names import ThreadAddress
 from bot.github import news
 from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import Limited
 from bot.github.reach import Reachable
 from bot.github.redelivery import Redeliveries
+from bot.github.repository import Address
+from bot.github.turns import Listener
+from bot.ports import Clock
+from bot.service.connections import Connections
+from bot.service.cursors import Cursors
 
 FIRST_SPAN: Final = timedelta(days=1)
 """How far back a repository is read that was never read before. People who asked during setup, or before the disk was
@@ -36,6 +39,28 @@ _DELIVERIES: Final = "deliveries"
 
 Take = Callable[[ThreadAddress, frozenset[str]], Awaitable[None]]
 """Accepts a thread and the keys of possible turns there. They are on disk when it returns."""
+
+
+class Serving(Protocol):
+    """What a reading needs of the host: what it serves, and what its looks heard."""
+
+    @property
+    def connections(self) -> Connections:
+        """All connections to GitHub."""
+
+    @property
+    def clock(self) -> Clock:
+        """The host's clock."""
+
+    @property
+    def only(self) -> tuple[Address, ...]:
+        """The repositories to serve. Empty: all that the credentials reach."""
+
+    async def listener(self, installation: int | None, number: int, at: Address) -> Listener:
+        """Return what the bot listens to in a repository now, by its configuration."""
+
+    def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
+        """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""
 
 
 @dataclass(slots=True)
@@ -54,11 +79,11 @@ class Tally:
 class Reconciler:
     """Reads everything that a host serves."""
 
-    host: GitHubHost
+    host: Serving
     cursors: Cursors = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cursors = Cursors(self.host.settings.data_dir / "reconciled.json")
+        self.cursors = Cursors(self.host.connections.settings.data_dir / "reconciled.json")
 
     async def read(self, take: Take) -> Tally:
         """Find what was said and not heard. Raises if installations cannot be listed or a finding cannot be stored."""
@@ -114,7 +139,7 @@ class _Untaken(Exception):
 class _Reading:
     """One reading of one installation."""
 
-    host: GitHubHost
+    host: Serving
     cursors: Cursors
     installation: int | None
     served: AsyncIterator[Reachable]

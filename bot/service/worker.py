@@ -18,17 +18,14 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from tenacity.wait import wait_exponential
 
 from bot.clock import SystemClock
-from bot.compose.address import ThreadAddress
-from bot.compose.github import GitHubHost
-from bot.compose.maintenance import run_due_tasks
-from bot.config.environment import redactor_for
-from bot.config.settings import ServiceSettings, Settings
-from bot.core.errors import Broken, Misconfigured, PlangateError, Transient
-from bot.logs import failure, say, setup
+from bot.config.settings import ServiceSettings
+from bot.core.errors import Broken, PlangateError, Transient
+from bot.core.names import ThreadAddress
+from bot.logs import failure, say
 from bot.ports import Clock
-from webhooks.deliveries import Delivery, Inbox
-from webhooks.host import HostPort
-from webhooks.slots import LookSlot, Slots
+from bot.service.host import HostPort
+from bot.service.inbox import Delivery, Inbox
+from bot.service.slots import LookSlot, Slots
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 """Shortest and longest seconds between attempts."""
@@ -277,26 +274,6 @@ class Worker:
         thread.covered = frozenset()
         if state.outcome and (error := state.outcome.exception()):
             failure("look", error, **_thread_name(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
-
-
-def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
-    """Look at every open thread once, and run the scheduled tasks that are due. Return the exit code.
-
-    `repo` is OWNER/REPO, or None for all repositories.
-    """
-    if repo is not None and repo.count("/") != 1:
-        raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
-
-    redactor = redactor_for(settings)
-    setup(*log, redactor=redactor)
-
-    async def look() -> int:
-        async with GitHubHost(settings, redactor=redactor) as host:
-            code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
-            await run_due_tasks(host, repo)
-            return code
-
-    return asyncio.run(look())
 
 
 async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, beside: ServiceSettings) -> int:

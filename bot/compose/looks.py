@@ -4,15 +4,15 @@ import re
 from dataclasses import replace
 from typing import TextIO
 
-from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
-from bot.compose.reconcile import Reconciler
 from bot.compose.run import Run, both
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
+from bot.core.names import ThreadAddress
 from bot.github import repository
 from bot.github.news import MOVED
 from bot.github.turns import MARKS
+from bot.service.reconcile import Reconciler
 from bot.terminal import Story
 from bot.workflow import engine
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bot.compose.address import ThreadAddress
+from bot.core.names import ThreadAddress
 
 Key = tuple[int, int]
 """Identifies a thread: the id of its repository, and its number."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.address import ThreadAddress
 from bot.compose.github import GitHubHost
-from bot.compose.reconcile import OVERLAP, Reconciler, Tally
 from bot.core.errors import Transient
+from bot.core.names import ThreadAddress
+from bot.service.reconcile import OVERLAP, Reconciler, Tally
 from bot.testing.github.clock import TurnedClock
 from bot.testing.github.entities import Installation
 from bot.testing.github.faults import Logged

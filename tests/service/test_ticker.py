@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Refused, Transient
-from tests.webhooks.ground import HandClock, Host, settle, thread
-from webhooks.deliveries import Inbox
-from webhooks.ticker import AGAIN_SECONDS, RECONCILE_SECONDS, Ticker
-from webhooks.worker import Worker
+from bot.service.inbox import Inbox
+from bot.service.ticker import AGAIN_SECONDS, RECONCILE_SECONDS, Ticker
+from bot.service.worker import Worker
+from tests.service.ground import HandClock, Host, settle, thread
 
 POLL = 10.0
 

@@ -2,14 +2,11 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bot.core.gate import WAITS_FOR_PEOPLE, Stage
-from bot.core.names import CommitId
+from bot.core.names import CommitId, ThreadAddress
 from bot.core.thread_state import ThreadState
-
-if TYPE_CHECKING:
-    from bot.compose.address import ThreadAddress
 
 LOOKED_AT: Final = timedelta(hours=3)
 """How long a look at a waiting thread stays valid. The next look finds what neither polling nor reading shows."""
@@ -19,10 +16,10 @@ LOOKED_AT: Final = timedelta(hours=3)
 class Resting:
     """What this process has looked at. Nothing here outlives the process."""
 
-    _until: dict["ThreadAddress", tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
+    _until: dict[ThreadAddress, tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
     """Until when the last whole look at a thread is valid, and the journal position and branch head it saw."""
 
-    def record_look(self, address: "ThreadAddress", state: ThreadState, began: datetime, head: CommitId | None) -> None:
+    def record_look(self, address: ThreadAddress, state: ThreadState, began: datetime, head: CommitId | None) -> None:
         """Record a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
         if state.stage in WAITS_FOR_PEOPLE and not (state.debts or state.kept):
@@ -30,11 +27,11 @@ class Resting:
             until = min(until, state.plan.expires) if state.stage is Stage.AWAITING_APPROVAL else until
             self._until[address] = until, (state.position, head)
 
-    def record_listing(self, address: "ThreadAddress", state: ThreadState, head: CommitId | None) -> None:
+    def record_listing(self, address: ThreadAddress, state: ThreadState, head: CommitId | None) -> None:
         """Record the current state of a thread and the default branch. A thread whose state changed rests no more."""
         if address in self._until and self._until[address][1] != (state.position, head):
             del self._until[address]
 
-    def rests(self, address: "ThreadAddress", at: datetime) -> bool:
+    def rests(self, address: ThreadAddress, at: datetime) -> bool:
         """Return whether a thread rests at that time."""
         return address in self._until and at < self._until[address][0]

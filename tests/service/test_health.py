@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Transient
-from tests.webhooks.ground import HandClock, Host, delivery, settings
-from webhooks.health import Check
-from webhooks.missed import Outcome
-from webhooks.service import Service
+from bot.service.health import Check
+from bot.service.missed import Outcome
+from bot.service.service import Service
+from tests.service.ground import HandClock, Host, delivery, settings
 
 
 @dataclass

@@ -3,14 +3,12 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bot.core.errors import PlangateError
+from bot.core.names import ThreadAddress
 from bot.github.poll import fingerprints
-
-if TYPE_CHECKING:
-    from bot.compose.address import ThreadAddress
-    from bot.compose.connections import Connections
+from bot.service.connections import Connections
 
 TOLD: Final = 2
 """Number of polls at which each change of a plan comment is reported."""
@@ -21,12 +19,12 @@ _log: Final = logging.getLogger(__name__)
 class Polling:
     """The plan comments that this process posted or saw. Nothing here outlives the process."""
 
-    connections: "Connections"
-    _shown: dict["ThreadAddress", str] = field(default_factory=dict)
+    connections: Connections
+    _shown: dict[ThreadAddress, str] = field(default_factory=dict)
     _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What the last poll saw of each plan comment, and how often it was reported."""
 
-    def show(self, address: "ThreadAddress", comment: str) -> None:
+    def show(self, address: ThreadAddress, comment: str) -> None:
         """Set the comment of a thread that is polled from now on; "" for none."""
         before = self._shown.pop(address, "")
         if before != comment:
@@ -34,7 +32,7 @@ class Polling:
         if comment:
             self._shown[address] = comment
 
-    async def changed_threads(self, addresses: Iterable["ThreadAddress"]) -> tuple["ThreadAddress", ...]:
+    async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """Return the threads whose comment got a reaction or an edit since the last call. One query polls up to 100
         plans.
 
@@ -45,7 +43,7 @@ class Polling:
         for address in addresses:
             if comment := self._shown.get(address):
                 groups.setdefault(address.installation, {})[comment] = address
-        moved, errors = list["ThreadAddress"](), list[PlangateError]()
+        moved, errors = list[ThreadAddress](), list[PlangateError]()
         for installation, comments in groups.items():
             try:
                 found = await fingerprints(self.connections.poller(installation), tuple(comments))

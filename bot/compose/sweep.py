@@ -1,0 +1,31 @@
+"""One look at everything that waits, for `plangate sweep`."""
+
+import asyncio
+
+from bot.compose.github import GitHubHost
+from bot.compose.maintenance import run_due_tasks
+from bot.config.environment import redactor_for
+from bot.config.settings import Settings
+from bot.core.errors import Misconfigured
+from bot.logs import setup
+from bot.service.inbox import Inbox
+from bot.service.worker import sweep_with
+
+
+def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] = ("text", "INFO")) -> int:
+    """Look at every open thread once, and run the scheduled tasks that are due. Return the exit code.
+
+    `repo` is OWNER/REPO, or None for all repositories.
+    """
+    if repo is not None and repo.count("/") != 1:
+        raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
+    redactor = redactor_for(settings)
+    setup(*log, redactor=redactor)
+
+    async def look() -> int:
+        async with GitHubHost(settings, redactor=redactor) as host:
+            code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
+            await run_due_tasks(host, repo)
+            return code
+
+    return asyncio.run(look())
