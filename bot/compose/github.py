@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from bot.clock import SystemClock
-from bot.compose.parts import key_of, model_of, orders_of
+from bot.compose.parts import key_of, model_of, work_settings
 from bot.compose.thread_contexts import ThreadContexts
 from bot.config.environment import redactor_for
 from bot.config.maintenance import MaintenanceTask
@@ -88,7 +88,7 @@ class GitHubHost:
     """Counters of what the sessions of this process did."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
-    _desks: ThreadContexts = field(init=False)
+    _contexts: ThreadContexts = field(init=False)
     _polling: Polling = field(init=False)
     _resting: Resting = field(default_factory=Resting)
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class GitHubHost:
         self._polling = Polling(self.connections)
         self.model = model_of(self.settings, self.clock)
         beside = (self.redactor, self.counters, self.connections, self.model)
-        self._desks = ThreadContexts(self.settings, self.clock, self.run, *beside)
+        self._contexts = ThreadContexts(self.settings, self.clock, self.run, *beside)
         return self
 
     async def __aexit__(
@@ -191,7 +191,7 @@ class GitHubHost:
     async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
         """Return what the bot listens to in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)
-        keys, _ = await self._desks.configuration(reached.door, at, "HEAD")
+        keys, _ = await self._contexts.configuration(reached.door, at, "HEAD")
         return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
 
     async def served_repositories(self) -> tuple[RepositoryFound, ...]:
@@ -202,8 +202,8 @@ class GitHubHost:
     async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        keys, mistake = await self._desks.configuration(reached.door, found.at, "HEAD")
-        return ([] if mistake else keys.maintenance), orders_of(keys)
+        keys, mistake = await self._contexts.configuration(reached.door, found.at, "HEAD")
+        return ([] if mistake else keys.maintenance), work_settings(keys)
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
@@ -212,7 +212,7 @@ class GitHubHost:
         tracked: dict[str, Tracked] = {}
         for thread in sorted(await journal.threads()):
             try:
-                state = self._desks.states.fold(found.id, thread, await journal.cached_entries(thread))
+                state = self._contexts.states.fold(found.id, thread, await journal.cached_entries(thread))
             except PlangateError:
                 continue  # another key's thread is not ours
             if state.task is not None:
@@ -256,7 +256,7 @@ class GitHubHost:
             address = ThreadAddress(installation, number, at.owner, at.name, thread)
             try:
                 entries = await journal.cached_entries(thread)
-                state = self._remember(address, self._desks.states.fold(RepositoryId(number), thread, entries))
+                state = self._remember(address, self._contexts.states.fold(RepositoryId(number), thread, entries))
             except PlangateError:
                 continue  # another key's thread is not ours
             if state.stage not in AT_REST or state.debts or state.kept or self._is_void(state):
@@ -272,7 +272,7 @@ class GitHubHost:
 
     def thread_context(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:
         """Return the context of one thread, built from live facts."""
-        return self._desks.open(address)
+        return self._contexts.open(address)
 
     def _remember(self, address: ThreadAddress, state: ThreadState) -> ThreadState:
         """Remember which plan comment to poll, and which turns were heard."""

@@ -21,12 +21,12 @@ from bot.compose.parts import (
     committer_of,
     gate_of,
     local_key_of,
-    local_orders,
+    local_work_settings,
     model_of,
-    orders_of,
     passage_of,
     sandbox_limits_of,
     web_of,
+    work_settings,
 )
 from bot.compose.run import Run, both
 from bot.config.environment import configuration, redactor_for
@@ -49,6 +49,8 @@ from bot.store.transcripts import SpooledTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
 from bot.workflow.engine import look
+from bot.workflow.fence import Fence
+from bot.workflow.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key
@@ -222,30 +224,25 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=local.settings.data_dir / "transcripts")
     redactor = _redactor(local, alarm)
     out = outlet(out, redactor)
-    orders = local_orders(orders_of(keys, model=options.model, max_cost_usd=options.max_cost_usd))
+    work = local_work_settings(work_settings(keys, model=options.model, max_cost_usd=options.max_cost_usd))
     dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
-    world = SessionResources(
-        chosen_of(keys, model),
-        transcripts,
-        clock,
-        gate_of(keys, sandboxed=not options.unsafe),
-        Ledger(orders.budget_usd),
-        user_id=f"{thread:08x}",
-        at_hand=HumanAvailability(dialogue.is_attended, dialogue.is_attended and keys.tools.requests == "comment"),
-        alarm=alarm,
-        web=web_of(keys, local.settings),
-        compact_at=keys.compaction.at_tokens,
-    )
+    gate, web = gate_of(keys, sandboxed=not options.unsafe), web_of(keys, local.settings)
+    at_hand = HumanAvailability(dialogue.is_attended, dialogue.is_attended and keys.tools.requests == "comment")
+    ledger, user = Ledger(work.budget_usd), f"{thread:08x}"
+    means = (chosen_of(keys, model), transcripts, clock, gate, ledger, user, at_hand, alarm, web)
+    resources = SessionResources(*means, compact_at=keys.compaction.at_tokens)
     workspace = _workspace(local, keys, redactor)
     place = ThreadLocation(local.number, thread, options.prompt, local.source.head)
     story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
     folder, branch = workspace.checkouts.shown_as, local.source.branch
     job = place_in_terminal(job_of(keys, folder=folder, repository=Path(folder).name, clock=clock), branch)
-    ports = (JobEnvironment(job, workspace, local.source.head).at, journal, dialogue, workspace)
-    agents = partial(agents_of, local.mirror, local.source.head)
+    environment = JobEnvironment(job, workspace, local.source.head)
+    agents, states = partial(agents_of, local.mirror, local.source.head), StateCache()
+    fence = Fence(journal, local.number, thread, states)
+    parts = (environment.at, journal, dialogue, workspace, resources, fence, work, policy)
     spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
     take = both(story.take, spans.take)
-    return ThreadContext(place, *ports, world, orders, policy, listener=take, redactor=redactor, agents=agents), story
+    return ThreadContext(place, *parts, listener=take, redactor=redactor, agents=agents, states=states), story
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:

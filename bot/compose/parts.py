@@ -102,7 +102,9 @@ def local_key_of(settings: Settings) -> StateKey:
     return StateKey.of(given.reveal()) if given else key_file(settings.data_dir / "state.key")
 
 
-def orders_of(keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None) -> WorkSettings:
+def work_settings(
+    keys: "Configuration", *, model: str | None = None, max_cost_usd: float | None = None
+) -> WorkSettings:
     """Return the work settings of a configuration. Flags take precedence.
 
     `model` applies to the main agent and sub-agents. Light calls and the fallback stay as configured.
@@ -173,9 +175,9 @@ async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
     }
 
 
-def local_orders(orders: WorkSettings) -> WorkSettings:
+def local_work_settings(settings: WorkSettings) -> WorkSettings:
     """Return work settings for a person at a terminal: one session, and nobody else moves the thread."""
-    return replace(orders, same_session=True, watch_seconds=0)
+    return replace(settings, same_session=True, watch_seconds=0)
 
 
 def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:

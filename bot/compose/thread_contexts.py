@@ -18,17 +18,19 @@ from bot.compose.parts import (
     gate_of,
     host_of,
     key_of,
-    orders_of,
     passage_of,
     policy_of,
     sandbox_limits_of,
     web_of,
+    work_settings,
 )
 from bot.compose.pictures import picture_source
 from bot.config.environment import configuration
 from bot.config.settings import Settings
+from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, Refused
-from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
+from bot.core.marker import Key
+from bot.core.names import CommitId, ThreadAddress, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.core.work import ThreadLocation
@@ -42,14 +44,14 @@ from bot.github.pictures import AttachedPictures
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
+from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.service.connections import Connections, RepositoryAccess
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
-from bot.store.thread_refs import Change
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
-from bot.workflow.ledger import fence
+from bot.workflow.fence import Fence
 from bot.workflow.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from bot.workspace.mirror import Mirror, mirrors
@@ -92,20 +94,17 @@ class ThreadContexts:
         keys, mistake = await self.configuration(reached.door, reached.at, facts.default_branch)
         if facts.head is None:
             mistake = "the repository has no commit yet (push one)"
-        committer = committer_of(self.settings, await self.connections.bot(reached.door))
-        rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer)
+        bot = await self.connections.bot(reached.door)
+        rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
         source, passage = await self._source(reached), passage_of(self.settings)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
         try:
             with lay_decoy(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named_values:
                     self.redactor.learn(value, kind)
-                dialogue = await self._dialogue(reached, facts, address, keys)
-                place = address.installation, address.repository
-                reader = self._reader(reached, facts, place, keys=keys, dialogue=dialogue)
-                rooms = (dialogue, workspace, alarm, reader)
-                async with reached.kept_fresh(), dialogue.hold_progress():
-                    yield await self._join(reached, facts, keys=keys, rooms=rooms, mistake=mistake)
+                parts = _Parts(self, reached, facts, keys, bot, address, alarm)
+                async with reached.kept_fresh(), parts.dialogue.hold_progress():
+                    yield await parts.thread_context(workspace, mistake)
         finally:
             await workspace.close()
 
@@ -118,101 +117,6 @@ class ThreadContexts:
         except Refused:  # an unknown size does not prevent work
             return reached.remote
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
-
-    async def _dialogue(
-        self, reached: RepositoryAccess, facts: repository.Repository, address: ThreadAddress, keys: "Configuration"
-    ) -> GitHubDialogue:
-        made = GitHubDialogue.on(
-            reached.door,
-            reached.at,
-            ThreadNumber(address.number),
-            bot=await self.connections.bot(reached.door),
-            signer=MarkerSigner(key_of(self.settings), facts.id),
-            keys=self._manners(keys),
-            base=facts.default_branch,
-            readings=self.readings,
-        )
-        made.told, made.members = address.told, self.connections.members(address.installation)
-        return made
-
-    def _reader(
-        self,
-        reached: RepositoryAccess,
-        facts: repository.Repository,
-        place: tuple[int | None, int],
-        *,
-        keys: "Configuration",
-        dialogue: GitHubDialogue,
-    ) -> GitHubReader:
-        """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
-        roles, may_ask = Roles(reached.door, reached.at), self._orders(keys).may_ask
-        attribution = Attribution(reached.door, dialogue.listener, roles, self.readings, may_ask)
-        checks = CheckResults(self.connections.checker(*place), self.connections.watcher(*place), reached.at)
-        branch, context = facts.default_branch, keys.ask.untrusted_context
-        source = picture_source(self.settings)
-        attached = AttachedPictures(reached.door, reached.at, dialogue.thread_as_read, attribution, source.show)
-        return GitHubReader(reached.door, reached.at, branch, attribution, checks, attached, context)
-
-    async def _join(
-        self,
-        reached: RepositoryAccess,
-        facts: repository.Repository,
-        *,
-        keys: "Configuration",
-        rooms: tuple[GitHubDialogue, GitWorkspace, CanaryAlarm, GitHubReader],
-        mistake: str,
-    ) -> ThreadContext:
-        dialogue, workspace, alarm, reader = rooms
-        subject = await dialogue.subject()
-        base = subject.head or facts.head or CommitId("")
-        bot = await self.connections.bot(reached.door)
-        workflows = self.connections.may_push_workflows(bot)
-        orders = replace(self._orders(keys), refusal=mistake, workflows=workflows, run=self.run)
-        orders = replace(orders, progress_seconds=self.settings.github.progress_seconds)
-        world, beside = self._world(reached, facts.id, dialogue.thread, keys=keys, alarm=alarm)
-        place = ThreadLocation(facts.id, dialogue.thread, subject.title, base, facts.default_branch, subject.branch)
-        location = replace(place, host=host_of(self.settings), pull=subject.pull)
-        name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
-        job = job_of(keys, folder=folder, repository=name, clock=self.clock)
-        context = ThreadContext(
-            location,
-            JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
-            GitJournal(reached.refs, facts.id, key=key_of(self.settings), clock=self.clock, beside=beside),
-            dialogue,
-            workspace,
-            replace(world, repository=reader),
-            orders,
-            policy_of(keys, bot.id),
-            GitHubPulls(reached.door, reached.at, bot),
-            Telemetry(f"{facts.id}#{dialogue.thread}", self.clock, self.counters, collector_of(self.settings)).take,
-            redactor=self.redactor,
-            agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
-            states=self.states,
-        )
-        dialogue.fence = partial(fence, context)
-        return context
-
-    def _world(
-        self,
-        reached: RepositoryAccess,
-        number: RepositoryId,
-        thread: ThreadNumber,
-        *,
-        keys: "Configuration",
-        alarm: CanaryAlarm,
-    ) -> tuple[SessionResources, Change]:
-        spool = self.settings.data_dir / "transcripts"
-        transcripts = SpooledTranscripts(reached.refs, number, thread, key=key_of(self.settings), spool=spool)
-        ledger = Ledger(self._orders(keys).budget_usd)
-        at_hand = HumanAvailability(answers=True, permits=keys.tools.requests == "comment")
-        gate, web, model = gate_of(keys, sandboxed=True), web_of(keys, self.settings), chosen_of(keys, self.model)
-        parts = (model, transcripts, self.clock, gate, ledger, f"{number:x}", at_hand, alarm, web)
-        world = SessionResources(*parts, compact_at=keys.compaction.at_tokens)
-        return world, transcripts.unsaved_files
-
-    def _orders(self, keys: "Configuration") -> WorkSettings:
-        given = self.settings.overrides
-        return orders_of(keys, model=given.model, max_cost_usd=given.max_cost_usd)
 
     async def configuration(
         self, door: GitHubClient, at: repository.Address, branch: str
@@ -230,17 +134,123 @@ class ThreadContexts:
             keys, mistake = configuration(""), str(error)
         return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake
 
-    def _manners(self, keys: "Configuration") -> DialogueSettings:
-        approve = keys.approve
-        return DialogueSettings(
-            keys.mention,
-            frozenset(keys.ask.bots),
-            keys.ask.untrusted_context,
-            policy_of(keys, 0).role,
-            approve.users,
-            approve.teams,
-            self.settings.github.server_url,
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of one thread's context. Each is made from those before it."""
+
+    shared: ThreadContexts
+    reached: RepositoryAccess
+    facts: repository.Repository
+    keys: "Configuration"
+    bot: Actor
+    address: ThreadAddress
+    alarm: CanaryAlarm
+    journal: GitJournal = field(init=False)
+    fence: Fence = field(init=False)
+    dialogue: GitHubDialogue = field(init=False)
+    resources: SessionResources = field(init=False)
+
+    def __post_init__(self) -> None:
+        shared, number, thread = self.shared, self.facts.id, ThreadNumber(self.address.number)
+        key, refs = key_of(shared.settings), self.reached.refs
+        spool = shared.settings.data_dir / "transcripts"
+        transcripts = SpooledTranscripts(refs, number, thread, key=key, spool=spool)
+        self.journal = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
+        self.fence = Fence(self.journal, number, thread, shared.states)
+        self.dialogue = self._dialogue(thread)
+        self.resources = self._session_resources(transcripts)
+
+    async def thread_context(self, workspace: GitWorkspace, mistake: str) -> ThreadContext:
+        """Return the context of the thread as GitHub shows it now. `mistake` is what is wrong with the configuration,
+        or "" for nothing."""
+        shared, reached, facts, thread = self.shared, self.reached, self.facts, self.dialogue.thread
+        subject = await self.dialogue.subject()
+        base = subject.head or facts.head or CommitId("")
+        name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
+        job = job_of(self.keys, folder=folder, repository=name, clock=shared.clock)
+        spans = Telemetry(f"{facts.id}#{thread}", shared.clock, shared.counters, collector_of(shared.settings))
+        place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.branch)
+        location = replace(place, host=host_of(shared.settings), pull=subject.pull)
+        return ThreadContext(
+            location,
+            JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
+            self.journal,
+            self.dialogue,
+            workspace,
+            self.resources,
+            self.fence,
+            self._work_settings(mistake),
+            policy_of(self.keys, self.bot.id),
+            GitHubPulls(reached.door, reached.at, self.bot),
+            spans.take,
+            redactor=shared.redactor,
+            agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
+            states=shared.states,
         )
+
+    def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
+        keys, shared = self.keys, self.shared
+        return SessionResources(
+            chosen_of(keys, shared.model),
+            transcripts,
+            shared.clock,
+            gate_of(keys, sandboxed=True),
+            Ledger(self._work_settings().budget_usd),
+            f"{self.facts.id:x}",
+            HumanAvailability(answers=True, permits=keys.tools.requests == "comment"),
+            self.alarm,
+            web_of(keys, shared.settings),
+            compact_at=keys.compaction.at_tokens,
+            repository=self._reader(),
+        )
+
+    def _reader(self) -> GitHubReader:
+        """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
+        shared, client, at = self.shared, self.reached.door, self.reached.at
+        place = self.address.installation, self.address.repository
+        roles, may_ask = Roles(client, at), self._work_settings().may_ask
+        attribution = Attribution(client, self.dialogue.listener, roles, shared.readings, may_ask)
+        checks = CheckResults(shared.connections.checker(*place), shared.connections.watcher(*place), at)
+        source = picture_source(shared.settings)
+        attached = AttachedPictures(client, at, self.dialogue.thread_as_read, attribution, source.show)
+        branch, quotes = self.facts.default_branch, self.keys.ask.untrusted_context
+        return GitHubReader(client, at, branch, attribution, checks, attached, quotes)
+
+    def _dialogue(self, thread: ThreadNumber) -> GitHubDialogue:
+        shared, keys = self.shared, self.keys
+        signer = MarkerSigner(key_of(shared.settings), self.facts.id)
+        return GitHubDialogue(
+            self.reached.door,
+            self.reached.at,
+            thread,
+            Listener(self.bot, keys.mention, frozenset(keys.ask.bots)),
+            Key(signer.key_id, signer.mac),
+            self.facts.default_branch,
+            shared.readings,
+            self.fence.check,
+            dialogue_settings(keys, shared.settings),
+            shared.connections.members(self.address.installation),
+            self.address.told,
+        )
+
+    def _work_settings(self, mistake: str = "") -> WorkSettings:
+        given = self.shared.settings.overrides
+        made = work_settings(self.keys, model=given.model, max_cost_usd=given.max_cost_usd)
+        workflows = self.shared.connections.may_push_workflows(self.bot)
+        seconds = self.shared.settings.github.progress_seconds
+        return replace(made, refusal=mistake, workflows=workflows, run=self.shared.run, progress_seconds=seconds)
+
+
+def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSettings:
+    """Return the settings of conversation and approval."""
+    return DialogueSettings(
+        keys.ask.untrusted_context,
+        policy_of(keys, 0).role,
+        keys.approve.users,
+        keys.approve.teams,
+        settings.github.server_url,
+    )
 
 
 async def _read(door: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:

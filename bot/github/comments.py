@@ -49,10 +49,6 @@ mutation ($id: ID!, $content: ReactionContent!) {
 _COMMENT: Final = "query ($id: ID!) { node(id: $id) { ... on IssueComment { fullDatabaseId body isMinimized } } }"
 
 
-async def no_fence() -> None:
-    """Do nothing. The fence for comments that no other process can create."""
-
-
 @dataclass(frozen=True, slots=True)
 class Posted:
     """One of the bot's comments as GitHub shows it."""
@@ -73,7 +69,7 @@ class Comments:
     thread: ThreadNumber
     bot: Actor
     key: Key
-    fence: Callable[[], Awaitable[None]] = no_fence
+    check_fence: Callable[[], Awaitable[None]]
     """Called just before a comment is created. Raises Conflict if another process has taken over the thread (E4)."""
     after: int = 0
     """Id of the newest comment that a restored journal no longer knows, or 0. `find` skips comments up to this id."""
@@ -140,7 +136,7 @@ class Comments:
 
         Raises Conflict if another process has taken over the thread, and Transient if the comment is gone.
         """
-        await self.fence()
+        await self.check_fence()
         found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
             raise Transient("the comment of the plan is gone", where=node, mend="look again")
@@ -195,7 +191,7 @@ class Comments:
         Another process may have posted first, too recently for the fence to notice. Then its comment counts, and ours
         is marked as outdated and folded.
         """
-        await self.fence()
+        await self.check_fence()
         try:
             made = await self.door.post(f"{self._path}/comments", {"body": text})
         except Unknown:

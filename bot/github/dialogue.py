@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urlsplit
 
 from bot.core import comment, marker
-from bot.core.actor import Actor, Role
+from bot.core.actor import Role
 from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
 from bot.core.markdown.inert import inert_markdown
@@ -26,7 +26,7 @@ from bot.core.review import Review
 from bot.core.turn import Acknowledgment, Turn
 from bot.github.answers import AnswerReader
 from bot.github.client import GitHubClient
-from bot.github.comments import BOX, Comments, no_fence
+from bot.github.comments import BOX, Comments
 from bot.github.context import ThreadQuotes, with_older_comments
 from bot.github.permissions import Roles
 from bot.github.progress import Progress
@@ -40,18 +40,15 @@ from bot.github.reviews import Reviews
 from bot.github.snapshot import SnapshotReader
 from bot.github.threads import Thread, Threads
 from bot.github.turns import MARKS, Listener, TurnReader, strangers
-from bot.ports import PostedComment, Signer
+from bot.ports import PostedComment
 
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DialogueSettings:
-    """Configuration of conversation and approval (interfaces.md, mention, ask.*, approve.*)."""
+    """Configuration of conversation and approval (interfaces.md, ask.untrusted_context, approve.*)."""
 
-    mention: str = "@plangate"
-    bots: frozenset[int] = frozenset()
-    """Numeric ids of the other bots that this bot listens to."""
     untrusted_context: bool = True
     approve_role: Role = Role.MAINTAIN
     approve_users: Collection[str | int] = ()
@@ -83,41 +80,22 @@ class GitHubDialogue:
     key: Key
     base: str
     readings: Readings
-    manners: DialogueSettings = DialogueSettings()
+    check_fence: Callable[[], Awaitable[None]]
+    """Called just before anything is posted. Raises Conflict if another process has taken over the thread (E4)."""
+    settings: DialogueSettings = DialogueSettings()
     members: GitHubClient | None = None
     """Client that looks up team membership. None: the same as `door`."""
     told: str = ""
     """Key of what a delivery reported was said."""
-    fence: Callable[[], Awaitable[None]] = no_fence
-    """Called just before anything is posted. Raises Conflict if another process has taken over the thread (E4)."""
     comments: Comments = field(init=False)
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
     _read: Thread | None = None
 
     def __post_init__(self) -> None:
-        self.comments = Comments(
-            self.door, self.address, self.thread, self.listener.bot, self.key, self._raise_if_moved
-        )
+        self.comments = Comments(self.door, self.address, self.thread, self.listener.bot, self.key, self.check_fence)
         self._threads = Threads(self.door, self.address)
         self._progress = Progress(self.comments)
-
-    @classmethod
-    def on(  # noqa: PLR0913 - each part has its name where they are joined
-        cls,
-        door: GitHubClient,
-        address: Address,
-        thread: ThreadNumber,
-        *,
-        bot: Actor,
-        signer: Signer,
-        keys: DialogueSettings,
-        base: str,
-        readings: Readings,
-    ) -> Self:
-        """Return the dialogue of one thread, held by the bot account `bot`."""
-        listener = Listener(bot, keys.mention, keys.bots)
-        return cls(door, address, thread, listener, Key(signer.key_id, signer.mac), base, readings, keys)
 
     async def subject(self) -> Subject:
         """Return what the thread is about now, once it shows what the delivery reported. Raises Missing."""
@@ -133,7 +111,7 @@ class GitHubDialogue:
         self._read = await self._threads.back_to(await self._threads.read(self.thread), seen, heard_to)
         roles = self._roles()
         found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)
-        if not self.manners.untrusted_context or all(turn.aside for turn in found):
+        if not self.settings.untrusted_context or all(turn.aside for turn in found):
             return found
         beside = await strangers(self._read, self.listener, roles)
         return [replace(turn, strangers=beside and not turn.aside) for turn in found]
@@ -145,7 +123,7 @@ class GitHubDialogue:
 
     async def context(self, requested: Collection[str] = ()) -> str:
         """Return the pull request, if it is one, and a quotation of the thread as it was when its turns were read."""
-        if not self.manners.untrusted_context:
+        if not self.settings.untrusted_context:
             return ""
         quotes = self._quotes(await self._thread_to_quote(), requested)
         quoted = await asyncio.to_thread(quotes.text)  # Markdown that anybody may have written
@@ -154,7 +132,7 @@ class GitHubDialogue:
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Return the invisible fragments of the quoted thread, except those of the turn itself."""
-        if not self.manners.untrusted_context:
+        if not self.settings.untrusted_context:
             return ()
         quotes = self._quotes(await self._thread_to_quote(), ["issue" if turn.mark else turn.key])
         return await asyncio.to_thread(partial(quotes.hidden_fragments, self.listener.bot))
@@ -210,7 +188,7 @@ class GitHubDialogue:
             self._roles,
             self._plan,
             self.readings,
-            self.manners.approve_role,
+            self.settings.approve_role,
             onto,
             pushed,
             tuple(self._text_with_work_begun(plan, line) for line in begun),
@@ -308,9 +286,6 @@ class GitHubDialogue:
         found = self._own_markers(self._read) if self._read else ()
         return any((each.kind, each.ask) == (kind, ask) for _, each in found)
 
-    async def _raise_if_moved(self) -> None:
-        await self.fence()
-
     def _plan(self, plan: PlanDocument) -> str:
         """Return the comment of a plan exactly as it is posted, so that the two can be compared."""
         return self.door.redactor.redact(plan_comment(plan, self.listener.mention))
@@ -325,7 +300,7 @@ class GitHubDialogue:
         """Return a text made inert. Redacts secrets before and after, because making it inert can join a split
         secret."""
         clean = self.door.redactor.redact
-        return clean(inert_markdown(clean(text), {urlsplit(self.manners.server_url).netloc} - {""}))
+        return clean(inert_markdown(clean(text), {urlsplit(self.settings.server_url).netloc} - {""}))
 
     async def _thread_to_quote(self) -> Thread:
         """Return the thread as its turns were read, with as many older comments as are quoted."""
@@ -343,8 +318,8 @@ class GitHubDialogue:
         return pull_text(await PullReader(self.door, self.address).read(self.thread, asked))
 
     def _roles(self) -> Roles:
-        manners = self.manners
-        return Roles(self.door, self.address, manners.approve_users, manners.approve_teams, self.members)
+        approvers = self.settings.approve_users, self.settings.approve_teams
+        return Roles(self.door, self.address, *approvers, self.members)
 
 
 def plan_comment(plan: PlanDocument, mention: str) -> str:

@@ -41,7 +41,7 @@ class Replies:
 
     async def _create(self, root: int, text: str, ask: int) -> None:
         """Create a reply. If the response is lost, search for the reply, and raise Unknown if it does not appear."""
-        await self.comments.fence()
+        await self.comments.check_fence()
         try:
             await self.comments.door.post(f"{self._path}/{root}/replies", {"body": text})
         except Unknown:

@@ -68,7 +68,7 @@ class Reviews:
 
     async def _create(self, wanted: Json, ask: int) -> None:
         """Create the review. If the response is lost, search for it, and raise Unknown if it does not appear."""
-        await self.comments.fence()
+        await self.comments.check_fence()
         door = self.comments.door
         try:
             await door.post(self._path, door.redactor.redact_json(wanted))

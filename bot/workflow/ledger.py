@@ -88,20 +88,8 @@ async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:
     run = context.settings.run
     if run not in {"", state.run}:
         state = await _write(context, state, Taken(run=run))
-    context.look.written = state
+    context.fence.written = state
     return state
-
-
-async def fence(context: ThreadContext) -> None:
-    """Raise Conflict where somebody moved the thread, or took it over, since this look took it over (E4)."""
-    if context.look.written is not None and await has_moved(context, context.look.written):
-        raise Conflict("another job is at the thread", where=f"#{context.location.thread}", mend="look again")
-
-
-async def has_moved(context: ThreadContext, state: ThreadState) -> bool:
-    """Return whether another process moved the thread or took it over since this job read the state (E4)."""
-    later = await current(context)
-    return (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run)
 
 
 async def note(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadState:
@@ -181,6 +169,6 @@ async def _write(context: ThreadContext, state: ThreadState, *new: MoveEvent | N
     entries = [(str(each.kind), encode_event(each)) for each in (*state.pending, *new)]
     await context.journal.append(context.location.thread, state.written, entries)
     written = fold(context, await context.journal.cached_entries(context.location.thread))
-    if context.look.written is not None:
-        context.look.written = written
+    if context.fence.written is not None:
+        context.fence.written = written
     return written

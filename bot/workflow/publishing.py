@@ -18,7 +18,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.keeping import checkout
-from bot.workflow.ledger import fence, has_moved, note
+from bot.workflow.ledger import note
 from bot.workflow.naming import branch_name, pull_number, pull_title
 from bot.workflow.preparing import leftovers
 from bot.workflow.thread_context import ThreadContext
@@ -35,7 +35,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     verdict, proof = await evaluate_live(context, state)
     if proof is None:
         return move_to_withdraw(context, state, verdict)
-    if await has_moved(context, state):
+    if await context.fence.has_moved(state):
         return None
     order = _order(context, state)
     try:
@@ -53,7 +53,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict) and context.pulls is None:
             raise  # a person at a terminal is told on the spot
-        if isinstance(error, Conflict) and await has_moved(context, state):
+        if isinstance(error, Conflict) and await context.fence.has_moved(state):
             return None
         if isinstance(error, Conflict) and order.expected is not None:
             return Drifted(detail=error.what, owes=context.outcome_text(Stage.STALE, error.what))
@@ -69,7 +69,7 @@ async def _handed_in(
     if context.pulls is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
         return Delivered(branch=made.branch, commit=made.commit, paths=made.paths, owes=owes, digest=digest)
-    if await has_moved(context, state):
+    if await context.fence.has_moved(state):
         return None
     pull = await context.pulls.ensure(_pull(context, state, made, verdict))
     return Published(
@@ -91,7 +91,7 @@ async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork
     """
     if state.pushing != made:
         await note(context, state, Pushing(digest=state.plan.digest, made=made))
-    await fence(context)
+    await context.fence.check()
 
 
 async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:

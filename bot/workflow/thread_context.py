@@ -20,6 +20,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
 from bot.ports import Dialogue, Journal, Pulls, Workspace
+from bot.workflow.fence import Fence
 from bot.workflow.state_cache import StateCache
 
 
@@ -105,8 +106,6 @@ class WorkSettings:
 class Look:
     """What one look at a thread carries along; it changes while the look goes on."""
 
-    written: ThreadState | None = None
-    """The thread as this look wrote it last, once it has taken it over; None before."""
     unheard: tuple[str, ...] = ()
     """Logins of those whose role could not be looked up at the last reading: what they said waits."""
 
@@ -122,6 +121,8 @@ class ThreadContext:
     dialogue: Dialogue
     workspace: Workspace
     resources: SessionResources
+    fence: Fence
+    """Checked before anything is posted or pushed (E4)."""
     settings: WorkSettings = WorkSettings()
     policy: Policy = Policy()
     pulls: Pulls | None = None

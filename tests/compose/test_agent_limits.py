@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.subagents.presets import LIMITS
-from bot.compose.parts import chosen_of, orders_of
+from bot.compose.parts import chosen_of, work_settings
 from bot.config.environment import configuration
 from bot.core.exchange import CLEAR_AT
 from tests.agent.ground import Silent
@@ -14,11 +14,11 @@ from tests.agent.ground import Silent
 @pytest.mark.req("S9")
 def test_limits_of_each_type() -> None:
     """A key changes its own type and limit alone; a file that says nothing leaves the limits that the agents have."""
-    assert orders_of(configuration("")).agents == LIMITS
+    assert work_settings(configuration("")).agents == LIMITS
     keys = configuration(
         "agents:\n  explore:\n    calls: 80\n  plan:\n    minutes: 1.5\n  code:\n    reads: 7\n    tokens: 9000\n"
     )
-    assert orders_of(keys).agents == {
+    assert work_settings(keys).agents == {
         "explore": replace(LIMITS["explore"], tool_calls=80),
         "plan": replace(LIMITS["plan"], seconds=90),
         "code": replace(LIMITS["code"], file_reads=7, context_tokens=9_000),

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from bot.cli.main import main
-from bot.compose.parts import orders_of
+from bot.compose.parts import work_settings
 from bot.config.environment import configuration
 
 ACTION: Final = Path(__file__).parents[2] / "action.yml"
@@ -15,7 +15,7 @@ ACTION: Final = Path(__file__).parents[2] / "action.yml"
 def test_a_chosen_model_does_what_its_descriptions_say(capsys: pytest.CaptureFixture[str]) -> None:
     """It outranks two keys and no other; the command line's help and the Action's input name just these."""
     keys = configuration("models:\n  main: m\n  subagent: s\n  light: l\n")
-    given = [orders_of(keys, model=model) for model in (None, "x")]
+    given = [work_settings(keys, model=model) for model in (None, "x")]
     assert [(orders.model, orders.subagent_model, orders.light_model) for orders in given] == [
         ("m", "s", "l"),
         ("x", "x", "l"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.parts import orders_of, policy_of
+from bot.compose.parts import policy_of, work_settings
 from bot.config.environment import configuration
 from bot.core.actor import Actor, Role
 
@@ -18,7 +18,7 @@ ANN = Actor(7, "Ann")
 def test_the_lowest_role_of_a_list_and_all_above_it_may_ask(roles: str, lowest: Role) -> None:
     """An admin is not locked out by a list that names triage; an empty one leaves it to those who are named."""
     keys = configuration(f"ask:\n  roles: {roles}\n  users: [Bea]\n")
-    orders = orders_of(keys)
+    orders = work_settings(keys)
     assert [role for role in (None, *ROLES) if orders.may_ask(ANN, role)] == [role for role in ROLES if role >= lowest]
     assert orders.may_ask(Actor(8, "bea"), Role.NONE)
 

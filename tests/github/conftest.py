@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bot.core.actor import Actor, ActorKind
+from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.turn import Turn
@@ -18,6 +19,7 @@ from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
+from bot.github.turns import Listener
 from bot.ports import Dialogue
 from bot.testing.github import credentials
 from bot.testing.github.clock import TurnedClock
@@ -25,6 +27,10 @@ from bot.testing.github.server import SimulatedGitHub
 
 HOME = "acme/pocket"
 ROLES = {"ada": "admin", "mia": "maintain", "will": "write", "tom": "triage", "rea": "read"}
+
+
+async def no_fence() -> None:
+    """No other process is at any thread."""
 
 
 @dataclass(frozen=True)
@@ -90,19 +96,27 @@ class Ground:
         return ThreadNumber(self.person(by).open_issue(HOME, title, body).number)
 
     def dialogue(
-        self, thread: ThreadNumber, manners: DialogueSettings | None = None, secret: bytes = b"key"
+        self,
+        thread: ThreadNumber,
+        settings: DialogueSettings | None = None,
+        *,
+        secret: bytes = b"key",
+        bots: frozenset[int] = frozenset(),
+        told: str = "",
     ) -> GitHubDialogue:
         self.clock.advance(1)
-        signer, keys = Signed(secret), manners or DialogueSettings()
-        return GitHubDialogue.on(
+        signer = Signed(secret)
+        return GitHubDialogue(
             self.door,
             self.address,
             thread,
-            bot=self.bot,
-            signer=signer,
-            keys=keys,
-            base="main",
-            readings=self.readings,
+            Listener(self.bot, bots=bots),
+            Key(signer.key_id, signer.mac),
+            "main",
+            self.readings,
+            no_fence,
+            settings or DialogueSettings(),
+            told=told,
         )
 
     def plan(self, thread: ThreadNumber, **other: Any) -> PlanDocument:

@@ -68,7 +68,7 @@ async def test_bots_and_the_bot_itself_are_not_heard(ground: Ground) -> None:
     ground.person("helper[bot]").comment(HOME, thread, "@plangate do it")
     await ground.dialogue(thread).tell("I am @plangate and /plangate stop", 1)
     assert await turns_of(ground.dialogue(thread), ()) == ()
-    listed = await turns_of(ground.dialogue(thread, DialogueSettings(bots=frozenset({other.id}))), ())
+    listed = await turns_of(ground.dialogue(thread, bots=frozenset({other.id})), ())
     assert [turn.actor.id for turn in listed] == [other.id]
 
 

@@ -5,14 +5,14 @@ import pytest
 from bot.core.marker import Key
 from bot.github.comments import Comments
 from bot.github.progress import Progress
-from tests.github.conftest import Ground, Signed
+from tests.github.conftest import Ground, Signed, no_fence
 
 
 @pytest.mark.parametrize(("age", "least"), ((0.0, 5.0), (60.0, 20.0)))
 async def test_edits_keep_their_distance(ground: Ground, age: float, least: float) -> None:
     """Five seconds lie between edits in the first minute, twenty later; the newest text is shown."""
     signer, thread = Signed(), ground.issue()
-    comments = Comments(ground.door, ground.address, thread, ground.bot, Key(signer.key_id, signer.mac))
+    comments = Comments(ground.door, ground.address, thread, ground.bot, Key(signer.key_id, signer.mac), no_fence)
     progress = Progress(comments)
     await shown(progress, "one")
     began = ground.clock.monotonic()

@@ -24,7 +24,7 @@ async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, statu
     """It spoils nobody's word whose role suffices; of the others, what GitHub refuses to tell is told to the person,
     and what it fails to tell is looked up again."""
     shown = await Shown.on(ground)
-    shown.dialogue.manners = DialogueSettings(approve_teams=("acme/core",))
+    shown.dialogue.settings = DialogueSettings(approve_teams=("acme/core",))
     ground.github.faults.fail("GET */memberships/*", status, times=99)
     ground.person(login).react(shown.comment, "+1")
     assert await shown.reasons() == reasons
@@ -34,7 +34,7 @@ async def test_who_is_in_a_team_cannot_be_read(ground: Ground, login: str, statu
 async def test_teams_are_looked_up_for_those_who_decide(ground: Ground) -> None:
     """Once for each of them, and for nobody whose comments only speak of approving."""
     shown = await Shown.on(ground)
-    shown.dialogue.manners = DialogueSettings(approve_teams=("acme/core",))
+    shown.dialogue.settings = DialogueSettings(approve_teams=("acme/core",))
     for body in ("@plangate, who can approve this?", "> @plangate approve", "@plangate approve", "@plangate approve"):
         ground.person("tom" if "who" in body or ">" in body else "will").comment(HOME, shown.plan.thread, body)
     ground.person("rea").react(shown.comment, "+1")
