@@ -102,18 +102,18 @@ def _installation(one: reach.Installation) -> Checked:
     return Checked(f"GitHub: on {one.account} the App may do what it needs; {UNASSIGNABLE}")
 
 
-async def _account(door: GitHubClient) -> list[Checked]:
+async def _account(client: GitHubClient) -> list[Checked]:
     """Check the account of a token, and what it can push to.
 
     GitHub does not tell a machine account from a person's account, but only a person's own account owns the
     repositories that are worked on.
     """
-    bot = await repository.token_bot(door)
+    bot = await repository.token_bot(client)
     name = Checked(f"GitHub: the account {bot.login}")
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
         return [Checked(f"{name.what}; {UNASSIGNABLE}")]
-    scopes = _scopes(await door.scopes())
-    pushable = [each.address async for each in reach.pushable_repositories(door)]
+    scopes = _scopes(await client.scopes())
+    pushable = [each.address async for each in reach.pushable_repositories(client)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.owner}/{own.name}"
@@ -152,7 +152,7 @@ async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
                 continue
             if fix:
                 reached = await connections.reach(installation, number, at)
-                await labels.make_label(reached.door, at, LABEL, _LABEL_SAYS)
+                await labels.make_label(reached.client, at, LABEL, _LABEL_SAYS)
             else:
                 missing.append(f"{at.owner}/{at.name}")
     except Refused as error:

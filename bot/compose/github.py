@@ -191,8 +191,8 @@ class GitHubHost:
     async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
         """Return what the bot listens to in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)
-        keys, _ = await self._contexts.configuration(reached.door, at, "HEAD")
-        return Listener(await self.connections.bot(reached.door), keys.mention, frozenset(keys.ask.bots))
+        keys, _ = await self._contexts.configuration(reached.client, at, "HEAD")
+        return Listener(await self.connections.bot(reached.client), keys.mention, frozenset(keys.ask.bots))
 
     async def served_repositories(self) -> tuple[RepositoryFound, ...]:
         """Return the repositories that are served."""
@@ -202,7 +202,7 @@ class GitHubHost:
     async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        keys, mistake = await self._contexts.configuration(reached.door, found.at, "HEAD")
+        keys, mistake = await self._contexts.configuration(reached.client, found.at, "HEAD")
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
@@ -223,20 +223,20 @@ class GitHubHost:
         """Return access to the tracking issues of a repository."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         signer = MarkerSigner(self._key, found.id)
-        bot = await self.connections.bot(reached.door)
-        return TrackingIssues(reached.door, found.at, bot, Key(signer.key_id, signer.mac))
+        bot = await self.connections.bot(reached.client)
+        return TrackingIssues(reached.client, found.at, bot, Key(signer.key_id, signer.mac))
 
     async def roles(self, found: RepositoryFound) -> Roles:
         """Return the roles of people on a repository, as they are now."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        return Roles(reached.door, found.at)
+        return Roles(reached.client, found.at)
 
     async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
         if name is None:
             return {}
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        content = await repository.file(reached.door, found.at, f"{RECIPES}{name}.md", "HEAD")
+        content = await repository.file(reached.client, found.at, f"{RECIPES}{name}.md", "HEAD")
         return {} if content is None else {name: content.decode(errors="replace")}
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:

@@ -86,15 +86,15 @@ class ThreadContexts:
         """Yield the context of one thread, built from live facts."""
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
-        facts = await repository.repository(reached.door, at)
+        facts = await repository.repository(reached.client, at)
         if facts.id != address.repository:
             raise Refused("the delivery names another repository", where=at.path, mend="check the webhook's sender")
         if facts.address != at:  # it was renamed since, and git follows no redirect
             reached = await self.connections.reach(address.installation, address.repository, facts.address)
-        keys, mistake = await self.configuration(reached.door, reached.at, facts.default_branch)
+        keys, mistake = await self.configuration(reached.client, reached.at, facts.default_branch)
         if facts.head is None:
             mistake = "the repository has no commit yet (push one)"
-        bot = await self.connections.bot(reached.door)
+        bot = await self.connections.bot(reached.client)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
         source, passage = await self._source(reached), passage_of(self.settings)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
@@ -113,13 +113,13 @@ class ThreadContexts:
         if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
             return reached.remote
         try:
-            size = await repository.kilobytes(reached.door, reached.at)
+            size = await repository.kilobytes(reached.client, reached.at)
         except Refused:  # an unknown size does not prevent work
             return reached.remote
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def configuration(
-        self, door: GitHubClient, at: repository.Address, branch: str
+        self, client: GitHubClient, at: repository.Address, branch: str
     ) -> tuple["Configuration", str]:
         """Return the configuration of the default branch, and what is wrong with it ("" for nothing).
 
@@ -128,7 +128,7 @@ class ThreadContexts:
         given = self.settings.overrides
         mistake = ""
         try:
-            keys = configuration(await _read(door, at, branch, given.path) or "", given.path)
+            keys = configuration(await _read(client, at, branch, given.path) or "", given.path)
             gate_of(keys, sandboxed=True)  # also checks that its rules can be parsed
         except Misconfigured as error:
             keys, mistake = configuration(""), str(error)
@@ -182,7 +182,7 @@ class _Parts:
             self.fence,
             self._work_settings(mistake),
             policy_of(self.keys, self.bot.id),
-            GitHubPulls(reached.door, reached.at, self.bot),
+            GitHubPulls(reached.client, reached.at, self.bot),
             spans.take,
             redactor=shared.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
@@ -207,7 +207,7 @@ class _Parts:
 
     def _reader(self) -> GitHubReader:
         """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
-        shared, client, at = self.shared, self.reached.door, self.reached.at
+        shared, client, at = self.shared, self.reached.client, self.reached.at
         place = self.address.installation, self.address.repository
         roles, may_ask = Roles(client, at), self._work_settings().may_ask
         attribution = Attribution(client, self.dialogue.listener, roles, shared.readings, may_ask)
@@ -221,7 +221,7 @@ class _Parts:
         shared, keys = self.shared, self.keys
         signer = MarkerSigner(key_of(shared.settings), self.facts.id)
         return GitHubDialogue(
-            self.reached.door,
+            self.reached.client,
             self.reached.at,
             thread,
             Listener(self.bot, keys.mention, frozenset(keys.ask.bots)),
@@ -253,7 +253,7 @@ def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSett
     )
 
 
-async def _read(door: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:
+async def _read(client: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:
     """Return a text file of the default branch, or None. A pull request's author controls its branch (M2)."""
-    content = await repository.file(door, at, path, branch)
+    content = await repository.file(client, at, path, branch)
     return None if content is None else content.decode(errors="replace")

@@ -65,7 +65,7 @@ class AnswerReader:
         try:
             address = self.threads.address
             variables = {"owner": address.owner, "name": address.name, "number": number, "question": shown}
-            data = await self.threads.door.node(_QUERY, variables)
+            data = await self.threads.client.node(_QUERY, variables)
             return await self._read(number, data, posted, boxes)
         except PlangateError:
             return AnswerSnapshot(complete=False)

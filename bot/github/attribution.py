@@ -50,7 +50,7 @@ class Written:
 class Attribution:
     """Attributes texts of one repository."""
 
-    door: GitHubClient
+    client: GitHubClient
     listener: Listener
     roles: Roles
     readings: Readings
@@ -80,14 +80,14 @@ class Attribution:
 
     def clean(self, text: str) -> str:
         """Return a text without secrets (X3)."""
-        return self.door.redactor.redact(text)
+        return self.client.redactor.redact(text)
 
     async def trusted_ids(self, items: Sequence[Written]) -> set[str]:
         """Return the global ids of the texts that nobody but people who may ask, or the bot, can have written."""
         await self.roles.foresee({it.actor for it in items})
         own = [it for it in items if await self.is_trusted(it.actor)]
         try:
-            hands = await editors(self.door, [it.node for it in own])
+            hands = await editors(self.client, [it.node for it in own])
         except PlangateError:  # who edited them is unknown
             return set()
         return {it.node for it in own if hands[it.node] <= {it.actor.id}}

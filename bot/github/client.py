@@ -90,16 +90,13 @@ class GitHubClient:
     graphql_url: str
     credentials: Credentials
     clock: Clock
-    pace: Pace = field(init=False)
-    between_writes: float = 1.0
+    pace: Pace
+    """Shared by all clients that speak for one account, because GitHub limits accounts."""
     timeout: int = TIMEOUT
     """Seconds of silence after which a response counts as lost."""
     redactor: Redactor = field(default_factory=Redactor)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _requesters: dict[str, tuple[str, "Requester"]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.pace = Pace(self.clock, self.between_writes)
 
     async def get(self, path: str, params: Params | None = None, *, accept: str = JSON) -> Any:
         """Return one resource. Raises Missing, Refused, Limited, or Transient."""

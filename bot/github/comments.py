@@ -64,7 +64,7 @@ class Posted:
 class Comments:
     """The bot's comments on one thread."""
 
-    door: GitHubClient
+    client: GitHubClient
     address: Address
     thread: ThreadNumber
     bot: Actor
@@ -76,7 +76,7 @@ class Comments:
 
     async def put(self, kind: str, ask: int, body: str, *, digest: str = NO_DIGEST) -> Posted:
         """Post a text as the only comment of that kind and ask: find, create, or correct it, and read it back."""
-        clean = self.door.redactor.redact(body).rstrip()
+        clean = self.client.redactor.redact(body).rstrip()
         text = f"{clean}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
         there = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
         if same(there.body, text):
@@ -89,7 +89,7 @@ class Comments:
         A new journal numbers its asks from the start again. Without the digest, the comment of another plan could be
         mistaken for this plan's comment.
         """
-        async for comment in self.door.pages(f"{self._path}/comments"):
+        async for comment in self.client.pages(f"{self._path}/comments"):
             if int(comment["id"]) > self.after and self.ours(comment, kind, ask, digest):
                 return _posted_comment(comment)
         return None
@@ -107,14 +107,14 @@ class Comments:
 
     async def edit(self, ident: int, text: str) -> Posted:
         """Set a comment's text and read it back. Raises Transient if GitHub shows a different text."""
-        text = self.door.redactor.redact(text)
+        text = self.client.redactor.redact(text)
         path = f"{self.address.path}/issues/comments/{ident}"
-        await self.door.change(path, {"body": text})
+        await self.client.change(path, {"body": text})
         for pause in LAGS:
-            if same((back := _posted_comment(await self.door.get(path))).body, text):
+            if same((back := _posted_comment(await self.client.get(path))).body, text):
                 return back
-            await self.door.clock.sleep(pause)
-        return _with_ticked_box(_posted_comment(await self.door.get(path)), text)
+            await self.client.clock.sleep(pause)
+        return _with_ticked_box(_posted_comment(await self.client.get(path)), text)
 
     async def supersede(self, node: str, why: str) -> None:
         """Write above a comment what replaced it, and fold it as outdated. Does nothing if the comment is gone.
@@ -122,7 +122,7 @@ class Comments:
         Somebody may have made the comment very long, and it may already have such a line. The line is replaced and the
         rest is cut to fit.
         """
-        found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
             return
         text = _mark_outdated(found["body"], why)
@@ -137,7 +137,7 @@ class Comments:
         Raises Conflict if another process has taken over the thread, and Transient if the comment is gone.
         """
         await self.check_fence()
-        found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
             raise Transient("the comment of the plan is gone", where=node, mend="look again")
         if same(found["body"], text):
@@ -149,13 +149,13 @@ class Comments:
 
     async def fold(self, node: str) -> None:
         """Fold a comment as outdated, if it still exists."""
-        found = (await self.door.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if found and not found["isMinimized"]:
             await self.minimise(node)
 
     async def minimise(self, node: str) -> None:
         """Fold a comment as outdated. Folding it twice changes nothing."""
-        await self.door.mutate(_MINIMISE, {"id": node})
+        await self.client.mutate(_MINIMISE, {"id": node})
 
     async def sign(self, key: str, sign: Acknowledgment) -> None:
         """Add a reaction to what a turn's key names. Doing it twice has the same effect as once.
@@ -176,14 +176,14 @@ class Comments:
                     return
                 case _:
                     path = f"{self._path}/reactions"
-            await self.door.post(path, body, repeatable=True)
+            await self.client.post(path, body, repeatable=True)
         except Refused as error:
             _log.info("no sign was put under %s: %s", key, error)
 
     async def _sign_review(self, ident: str, content: str) -> None:
         """Add a reaction to a review. REST has no endpoint for that, so this uses GraphQL."""
-        review = await self.door.get(f"{self.address.path}/pulls/{self.thread}/reviews/{ident}")
-        await self.door.mutate(_REACT, {"id": review["node_id"], "content": content})
+        review = await self.client.get(f"{self.address.path}/pulls/{self.thread}/reviews/{ident}")
+        await self.client.mutate(_REACT, {"id": review["node_id"], "content": content})
 
     async def _create(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
         """Create a comment. If the response is lost, search for the comment, and raise Unknown if it does not appear.
@@ -193,10 +193,10 @@ class Comments:
         """
         await self.check_fence()
         try:
-            made = await self.door.post(f"{self._path}/comments", {"body": text})
+            made = await self.client.post(f"{self._path}/comments", {"body": text})
         except Unknown:
             for pause in _LOOK_AGAIN_SECONDS:
-                await self.door.clock.sleep(pause)
+                await self.client.clock.sleep(pause)
                 if found := await self.find(kind, ask, digest):
                     return found
             raise
@@ -211,7 +211,7 @@ class Comments:
         for pause in (*LAGS, 0.0):
             if found := await self.find(kind, ask, digest):
                 return found
-            await self.door.clock.sleep(pause)
+            await self.client.clock.sleep(pause)
         return _posted_comment(made)
 
     @property

@@ -73,7 +73,7 @@ class Subject:
 class GitHubDialogue:
     """The conversation on one thread. `base` is the branch that plans for an issue are made for."""
 
-    door: GitHubClient
+    client: GitHubClient
     address: Address
     thread: ThreadNumber
     listener: Listener
@@ -84,7 +84,7 @@ class GitHubDialogue:
     """Called just before anything is posted. Raises Conflict if another process has taken over the thread (E4)."""
     settings: DialogueSettings = DialogueSettings()
     members: GitHubClient | None = None
-    """Client that looks up team membership. None: the same as `door`."""
+    """Client that looks up team membership. None: the same as `client`."""
     told: str = ""
     """Key of what a delivery reported was said."""
     comments: Comments = field(init=False)
@@ -93,8 +93,8 @@ class GitHubDialogue:
     _read: Thread | None = None
 
     def __post_init__(self) -> None:
-        self.comments = Comments(self.door, self.address, self.thread, self.listener.bot, self.key, self.check_fence)
-        self._threads = Threads(self.door, self.address)
+        self.comments = Comments(self.client, self.address, self.thread, self.listener.bot, self.key, self.check_fence)
+        self._threads = Threads(self.client, self.address)
         self._progress = Progress(self.comments)
 
     async def subject(self) -> Subject:
@@ -128,7 +128,7 @@ class GitHubDialogue:
         quotes = self._quotes(await self._thread_to_quote(), requested)
         quoted = await asyncio.to_thread(quotes.text)  # Markdown that anybody may have written
         pull = await self._pull(requested) if quotes.thread.pull else ""
-        return await asyncio.to_thread(self.door.redactor.redact, "\n\n".join(filter(None, (pull, quoted))))
+        return await asyncio.to_thread(self.client.redactor.redact, "\n\n".join(filter(None, (pull, quoted))))
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Return the invisible fragments of the quoted thread, except those of the turn itself."""
@@ -145,7 +145,7 @@ class GitHubDialogue:
     async def asked_before(self, turn: Turn) -> Collection[str]:
         """Return the requests that the turn's author made earlier on the same day, on all threads of the repository."""
         try:
-            found = asked_before(self.door, self.address, self.listener, turn, readings=self.readings)
+            found = asked_before(self.client, self.address, self.listener, turn, readings=self.readings)
             return {f"{thread}/{key}" async for thread, key in found}
         except PlangateError as error:
             _log.warning("who asked how often cannot be counted: %s", error)
@@ -288,18 +288,18 @@ class GitHubDialogue:
 
     def _plan(self, plan: PlanDocument) -> str:
         """Return the comment of a plan exactly as it is posted, so that the two can be compared."""
-        return self.door.redactor.redact(plan_comment(plan, self.listener.mention))
+        return self.client.redactor.redact(plan_comment(plan, self.listener.mention))
 
     def _text_with_work_begun(self, plan: PlanDocument, line: str) -> str:
-        return self.door.redactor.redact(f"{line}\n\n{plan_comment(plan, self.listener.mention)}")
+        return self.client.redactor.redact(f"{line}\n\n{plan_comment(plan, self.listener.mention)}")
 
     def _question(self, asking: Asking, who: str) -> str:
-        return self.door.redactor.redact(question_text(asking, who))
+        return self.client.redactor.redact(question_text(asking, who))
 
     def _inert(self, text: str) -> str:
         """Return a text made inert. Redacts secrets before and after, because making it inert can join a split
         secret."""
-        clean = self.door.redactor.redact
+        clean = self.client.redactor.redact
         return clean(inert_markdown(clean(text), {urlsplit(self.settings.server_url).netloc} - {""}))
 
     async def _thread_to_quote(self) -> Thread:
@@ -315,11 +315,11 @@ class GitHubDialogue:
         """Return the pull request as text, with the lines that a requested review is about."""
         reviews = self._read.reviews if self._read else ()
         asked = next((said.node for said in reversed(reviews) if said.key in requested), "")
-        return pull_text(await PullReader(self.door, self.address).read(self.thread, asked))
+        return pull_text(await PullReader(self.client, self.address).read(self.thread, asked))
 
     def _roles(self) -> Roles:
         approvers = self.settings.approve_users, self.settings.approve_teams
-        return Roles(self.door, self.address, *approvers, self.members)
+        return Roles(self.client, self.address, *approvers, self.members)
 
 
 def plan_comment(plan: PlanDocument, mention: str) -> str:

@@ -68,19 +68,19 @@ class History:
     tick: Tick | None
 
 
-async def editors(door: GitHubClient, texts: Sequence[str]) -> dict[str, frozenset[int]]:
+async def editors(client: GitHubClient, texts: Sequence[str]) -> dict[str, frozenset[int]]:
     """Return the numeric ids of everybody who ever edited some texts, by the texts' global ids. Empty for a text that
     is gone."""
     found: dict[str, frozenset[int]] = {}
     for start in range(0, len(texts), AT_ONCE):
         some = texts[start : start + AT_ONCE]
-        data = await door.graphql(_EDITORS, {"ids": some, "after": None}, partial=True)
+        data = await client.graphql(_EDITORS, {"ids": some, "after": None}, partial=True)
         for text, node in zip(some, data["nodes"], strict=True):
-            found[text] = frozenset([who async for who in _editors(door, text, node)])
+            found[text] = frozenset([who async for who in _editors(client, text, node)])
     return found
 
 
-async def _editors(door: GitHubClient, text: str, node: Json | None) -> AsyncIterator[int]:
+async def _editors(client: GitHubClient, text: str, node: Json | None) -> AsyncIterator[int]:
     """Yield the ids of the accounts that edited a text, from all pages."""
     while page := (node or {}).get("userContentEdits"):
         for edit in page["nodes"] or []:
@@ -88,7 +88,7 @@ async def _editors(door: GitHubClient, text: str, node: Json | None) -> AsyncIte
         if not page["pageInfo"]["hasNextPage"]:
             return
         more = {"ids": [text], "after": page["pageInfo"]["endCursor"]}
-        (node,) = (await door.graphql(_EDITORS, more, partial=True))["nodes"]
+        (node,) = (await client.graphql(_EDITORS, more, partial=True))["nodes"]
 
 
 def history(node: Json, posted: str, begun: Sequence[str] = ()) -> History:

@@ -28,13 +28,13 @@ _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1
 _STAMP: Final = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT[\d:.]{8,20}Z ?", re.MULTILINE)
 
 
-async def log_tail(door: GitHubClient, at: Address, job: int) -> str:
+async def log_tail(client: GitHubClient, at: Address, job: int) -> str:
     """Return the last 64 KiB of a job's log as text without colors and time stamps.
 
     Raises Refused if GitHub does not give the log, Transient if it does not arrive.
     """
-    address = await door.redirect(f"{at.path}/actions/jobs/{job}/logs")
-    content, complete = await asyncio.to_thread(_download, address, door.clock)
+    address = await client.redirect(f"{at.path}/actions/jobs/{job}/logs")
+    content, complete = await asyncio.to_thread(_download, address, client.clock)
     text = _STAMP.sub("", _ANSI.sub("", content.decode(errors="replace").replace("\r\n", "\n")))
     _, newline, rest = text.partition("\n")  # a tail begins within a line
     whole = rest if newline and len(content) == TAIL else text

@@ -117,31 +117,31 @@ class Fresh:
         return comments or reviews or any(said.more and said.at >= since for said in thread.reviews)
 
 
-async def moved_repositories(door: GitHubClient, nodes: Sequence[str]) -> tuple[MovedRepository, ...]:
+async def moved_repositories(client: GitHubClient, nodes: Sequence[str]) -> tuple[MovedRepository, ...]:
     """Return when up to 100 repositories, given by node id, last changed. Repositories that are gone are left out.
 
     Raises Limited if so few points are left that the work itself may need them.
     """
-    data = await _query(door, _MOVED, {"ids": list(nodes)}, partial=True)
+    data = await _query(client, _MOVED, {"ids": list(nodes)}, partial=True)
     return tuple(_parse_moved(node) for node in data["nodes"] if node)
 
 
-async def fresh(door: GitHubClient, repository: MovedRepository, since: datetime) -> AsyncIterator[Fresh]:
+async def fresh(client: GitHubClient, repository: MovedRepository, since: datetime) -> AsyncIterator[Fresh]:
     """Yield the threads of a repository that changed at that time or later, from all pages."""
     if repository.issues is not None and repository.issues >= since:
-        async for node in _pages(door, _ISSUES, {"id": repository.node, "since": since.isoformat()}):
+        async for node in _pages(client, _ISSUES, {"id": repository.node, "since": since.isoformat()}):
             yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
     if repository.pulls is not None and repository.pulls >= since:
-        async for node in _pages(door, _PULLS, {"id": repository.node}):
+        async for node in _pages(client, _PULLS, {"id": repository.node}):
             if time(node["updatedAt"]) < since:
                 break
             yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
 
 
-async def _pages(door: GitHubClient, query: str, variables: Json) -> AsyncIterator[Json]:
+async def _pages(client: GitHubClient, query: str, variables: Json) -> AsyncIterator[Json]:
     after: str | None = None
     while True:
-        page = (await _query(door, query, {**variables, "after": after}))["node"]["threads"]
+        page = (await _query(client, query, {**variables, "after": after}))["node"]["threads"]
         for node in page["nodes"] or []:
             yield node
         if not page["pageInfo"]["hasNextPage"]:
@@ -149,11 +149,11 @@ async def _pages(door: GitHubClient, query: str, variables: Json) -> AsyncIterat
         after = page["pageInfo"]["endCursor"]
 
 
-async def _query(door: GitHubClient, query: str, variables: Json, *, partial: bool = False) -> Json:
-    data = await door.graphql(query, variables, partial=partial)
+async def _query(client: GitHubClient, query: str, variables: Json, *, partial: bool = False) -> Json:
+    data = await client.graphql(query, variables, partial=partial)
     budget = data["rateLimit"]  # null if the server has no limits, as on GitHub Enterprise Server
     if budget and budget["remaining"] < RESERVE * budget["limit"]:
-        seconds = (time(budget["resetAt"]) - door.clock.now()).total_seconds()
+        seconds = (time(budget["resetAt"]) - client.clock.now()).total_seconds()
         raise Limited(max(1.0, seconds), where="GraphQL, but for what the work needs")
     return data
 

@@ -22,7 +22,7 @@ async def owning(roles: Roles, branch: str, scope: Sequence[str], people: Collec
     if not people:
         return frozenset()
     try:
-        named = owners(await _text(roles.door, roles.address, branch), scope)
+        named = owners(await _text(roles.client, roles.address, branch), scope)
     except PlangateError:
         return frozenset()
     teams = [name for name in named if "/" in name]
@@ -31,9 +31,9 @@ async def owning(roles: Roles, branch: str, scope: Sequence[str], people: Collec
     )
 
 
-async def _text(door: GitHubClient, address: Address, branch: str) -> str:
+async def _text(client: GitHubClient, address: Address, branch: str) -> str:
     """Return the text of the file on a branch, or ""."""
     for place in PLACES:
-        if (found := await file(door, address, place, branch)) is not None:
+        if (found := await file(client, address, place, branch)) is not None:
             return found.decode(errors="replace")
     return ""

@@ -32,14 +32,14 @@ _ROLES: Final = {
 class Roles:
     """The roles for one look at one repository. Create a new instance for every look."""
 
-    door: GitHubClient
+    client: GitHubClient
     address: Address
     users: Collection[str | int] = ()
     """Logins and numeric ids of approve.users."""
     teams: Collection[str] = ()
     """``organisation/team`` of approve.teams."""
     members: GitHubClient | None = None
-    """Client that looks up team membership, which needs a permission of its own. None: the same as `door`."""
+    """Client that looks up team membership, which needs a permission of its own. None: the same as `client`."""
     barred: bool = field(default=False, init=False)
     """Whether GitHub refused to report team membership. It would refuse again if asked again."""
     _known: dict[int, Role | None] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Roles:
         logins = {each.lower() for each in self.users if isinstance(each, str)}
         ids = frozenset(each for each in self.users if isinstance(each, int))
         try:
-            people = [person async for person in self.door.pages(f"{self.address.path}/collaborators")]
+            people = [person async for person in self.client.pages(f"{self.address.path}/collaborators")]
         except PlangateError:
             return None
         if self.teams or logins - {str(person.get("login")).lower() for person in people}:
@@ -91,7 +91,7 @@ class Roles:
             return
         try:
             path = f"{self.address.path}/collaborators"
-            there = {person.get("id"): _role_of_collaborator(person) async for person in self.door.pages(path)}
+            there = {person.get("id"): _role_of_collaborator(person) async for person in self.client.pages(path)}
         except PlangateError:
             return
         roles = {actor.id: there.get(actor.id, Role.NONE) for actor in actors}
@@ -100,7 +100,7 @@ class Roles:
     async def _look_up(self, actor: Actor) -> Role | None:
         try:
             path = f"{self.address.path}/collaborators/{quote(actor.login, safe='')}/permission"
-            found = await self.door.get(path)
+            found = await self.client.get(path)
         except Missing:
             return Role.NONE
         except PlangateError:
@@ -116,7 +116,7 @@ class Roles:
         organisation, _, slug = team.partition("/")
         path = f"/orgs/{quote(organisation, safe='')}/teams/{quote(slug, safe='')}/memberships/{quote(actor.login)}"
         try:
-            return bool((await (self.members or self.door).get(path)).get("state") == "active")
+            return bool((await (self.members or self.client).get(path)).get("state") == "active")
         except Missing:
             return False
         except PlangateError as error:

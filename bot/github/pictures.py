@@ -64,7 +64,7 @@ class _Drawn:
 class AttachedPictures:
     """Reads the pictures of one thread. `show` fetches one address and returns its image block."""
 
-    door: GitHubClient
+    client: GitHubClient
     at: Address
     thread: Callable[[], Awaitable[Thread]]
     attribution: Attribution
@@ -75,7 +75,7 @@ class AttachedPictures:
 
         Without `sees`, none is fetched. Never raises for what somebody wrote or a server did.
         """
-        thread, shown = await self.thread(), _Shown(self.door.clock.monotonic() + SECONDS)
+        thread, shown = await self.thread(), _Shown(self.client.clock.monotonic() + SECONDS)
         found = [drawn async for drawn in self._find_pictures(thread, turns, strangers=strangers)]
         pictures = [await self._picture(drawn, shown, strangers=strangers, sees=sees) for drawn in found[:MOST_NAMED]]
         beyond = len(found) - len(pictures)
@@ -108,7 +108,7 @@ class AttachedPictures:
             "review": [f"pulls/{thread.number}/reviews/{ident}", f"pulls/{thread.number}/reviews/{ident}/comments"],
         }
         for path in paths.get(kind, ()):
-            found = await self.door.get(f"{self.at.path}/{path}", accept=RENDERED)
+            found = await self.client.get(f"{self.at.path}/{path}", accept=RENDERED)
             for item in found if isinstance(found, list) else [found]:
                 written = Written.of("", item, at="submitted_at" if "submitted_at" in item else "created_at")
                 trusted = written.node in await self.attribution.trusted_ids([written])
@@ -140,7 +140,7 @@ class AttachedPictures:
             return "it was shown above"
         if len(shown.places) >= MOST:
             return f"only {MOST} are shown"
-        return "there was no time left" if self.door.clock.monotonic() > shown.deadline else ""
+        return "there was no time left" if self.client.clock.monotonic() > shown.deadline else ""
 
 
 @dataclass(slots=True)

@@ -26,12 +26,12 @@ query ($ids: [ID!]!) {
 GONE: Final = "gone"
 
 
-async def fingerprints(door: GitHubClient, shown: Sequence[str]) -> Mapping[str, str]:
+async def fingerprints(client: GitHubClient, shown: Sequence[str]) -> Mapping[str, str]:
     """Return a text for each comment, by node id, that differs once the comment has changed; GONE for a comment that is
     gone."""
     found = dict.fromkeys(shown, GONE)
     for start in range(0, len(shown), AT_ONCE):
-        data = await door.graphql(_QUERY, {"ids": list(shown[start : start + AT_ONCE])}, partial=True)
+        data = await client.graphql(_QUERY, {"ids": list(shown[start : start + AT_ONCE])}, partial=True)
         for node in data["nodes"]:
             if node:
                 reactions = node["reactions"]

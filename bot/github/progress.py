@@ -59,7 +59,7 @@ class Progress:
         while self._wanted is not None and self._wanted != self._shown:
             await self._wait()
             ask, text = self._shown = self._wanted
-            clock = self.comments.door.clock
+            clock = self.comments.client.clock
             self._last = clock.monotonic()
             self._began = self._last if self._began is None else self._began
             try:
@@ -69,11 +69,11 @@ class Progress:
 
     async def _wait(self) -> None:
         """Wait until the next edit is due, or until `finish` asks for the last one."""
-        clock = self.comments.door.clock
+        clock = self.comments.client.clock
         while self._began is not None and not self._hurry.is_set():
             between = OFTEN if clock.monotonic() - self._began < FIRST_MINUTE else SELDOM
             left = self._last + between - clock.monotonic()
-            if left <= 0 and not self.comments.door.pace.busy:
+            if left <= 0 and not self.comments.client.pace.busy:
                 return
             sleeping = asyncio.ensure_future(clock.sleep(max(left, 1.0)))
             hurrying = asyncio.ensure_future(self._hurry.wait())

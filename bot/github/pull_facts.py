@@ -120,7 +120,7 @@ class PullFacts:
 class PullReader:
     """Reads the pull requests of one repository."""
 
-    door: GitHubClient
+    client: GitHubClient
     address: Address
 
     async def read(self, number: ThreadNumber, review: str = "") -> PullFacts:
@@ -128,10 +128,10 @@ class PullReader:
         asked = {"owner": self.address.owner, "name": self.address.name, "number": number}
         asked |= {"review": review, "reviewed": bool(review)}
         try:
-            found = await self.door.graphql(_QUERY, asked | {"checks": True})
+            found = await self.client.graphql(_QUERY, asked | {"checks": True})
         except Refused as error:
             _log.info("the checks of #%s cannot be seen: %s", number, error)
-            found = await self.door.graphql(_QUERY, asked | {"checks": False})
+            found = await self.client.graphql(_QUERY, asked | {"checks": False})
         pull = found["repository"]["pullRequest"]
         files = await self._files(number, pull["changedFiles"])
         return _facts(number, pull, files, (found.get("node") or {}).get("comments"))
@@ -141,7 +141,7 @@ class PullReader:
         files = list[ChangedFile]()
         for page in range(1, 1 + -(-min(count, FILES) // PAGE)):
             path = f"{self.address.path}/pulls/{number}/files"
-            files += map(_file, await self.door.get(path, {"per_page": PAGE, "page": page}))
+            files += map(_file, await self.client.get(path, {"per_page": PAGE, "page": page}))
         return tuple(files)
 
 

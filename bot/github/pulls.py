@@ -22,7 +22,7 @@ _WAIT_SECONDS: Final = 3.0
 class GitHubPulls:
     """The bot's pull requests in one repository."""
 
-    door: GitHubClient
+    client: GitHubClient
     address: Address
     bot: Actor
 
@@ -32,7 +32,7 @@ class GitHubPulls:
         If the bot made a pull request by the same order, or of the same commit, and somebody has closed or merged it,
         that one is returned and no new one is created.
         """
-        clean = self.door.redactor.redact
+        clean = self.client.redactor.redact
         order = replace(order, title=clean(order.title), body=clean(order.body))
         pull = await self._find_or_create(order, order.body.rstrip())
         undone = await self._label_and_request_reviews(pull, order) if pull["state"] == "open" else ()
@@ -40,7 +40,7 @@ class GitHubPulls:
 
     async def head(self, number: int) -> CommitId | None:
         """Return the head of an open pull request, or None if it is closed or merged."""
-        pull = await self.door.get(f"{self.address.path}/pulls/{number}")
+        pull = await self.client.get(f"{self.address.path}/pulls/{number}")
         return CommitId(str(pull["head"]["sha"])) if pull["state"] == "open" else None
 
     async def find(self, branch: str) -> int | None:
@@ -62,7 +62,7 @@ class GitHubPulls:
             except (Unknown, Unprocessable) as error:
                 if isinstance(error, Unprocessable) and not _may_pass(error):
                     raise
-                await self.door.clock.sleep(_WAIT_SECONDS)
+                await self.client.clock.sleep(_WAIT_SECONDS)
                 if isinstance(error, Unknown):
                     return await self._after(error, order, body)
         return await self._find(order, body) or await self._create(order, body)
@@ -83,7 +83,7 @@ class GitHubPulls:
     async def _branch_pull_requests(self, branch: str) -> list[Json]:
         """Return all pull requests of a branch, the newest first."""
         query = {"head": f"{self.address.owner}:{branch}", "state": "all", "sort": "created", "direction": "desc"}
-        pulls = [pull async for pull in self.door.pages(f"{self.address.path}/pulls", query)]
+        pulls = [pull async for pull in self.client.pages(f"{self.address.path}/pulls", query)]
         return [pull for pull in pulls if pull["head"]["ref"] == branch]
 
     def _is(self, pull: Json, order: PullOrder, body: str) -> bool:
@@ -92,7 +92,7 @@ class GitHubPulls:
 
     async def _create(self, order: PullOrder, body: str) -> Json:
         wanted = {"title": order.title, "head": order.branch, "base": order.base, "body": body, "draft": order.draft}
-        made = await self.door.post(f"{self.address.path}/pulls", wanted)
+        made = await self.client.post(f"{self.address.path}/pulls", wanted)
         back = await self._back(f"{self.address.path}/pulls/{made['number']}")
         if back["head"]["ref"] != order.branch or _plain(back["body"]) != _plain(body):
             raise Transient("GitHub shows another pull request than was made", where=str(back["html_url"]))
@@ -102,10 +102,10 @@ class GitHubPulls:
         """Read back what was created, as soon as it is visible."""
         for pause in LAGS:
             try:
-                return dict(await self.door.get(path))
+                return dict(await self.client.get(path))
             except Missing:
-                await self.door.clock.sleep(pause)
-        return dict(await self.door.get(path))
+                await self.client.clock.sleep(pause)
+        return dict(await self.client.get(path))
 
     async def _label_and_request_reviews(self, pull: Json, order: PullOrder) -> tuple[str, ...]:
         """Add labels and request reviews, each by its own request. Return what could not be done, and why.
@@ -125,7 +125,7 @@ class GitHubPulls:
         undone = []
         for what, path, sent in wanted:
             try:
-                await self.door.post(f"{self.address.path}/{path}", sent, repeatable=True)
+                await self.client.post(f"{self.address.path}/{path}", sent, repeatable=True)
             except (Refused, Transient) as error:
                 undone.append(f"{what}: {error}")
         return tuple(undone)

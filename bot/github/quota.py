@@ -25,11 +25,11 @@ _REPOSITORY: Final = (
 
 
 async def asked_before(
-    door: GitHubClient, address: Address, listener: Listener, turn: Turn, *, readings: Readings
+    client: GitHubClient, address: Address, listener: Listener, turn: Turn, *, readings: Readings
 ) -> AsyncIterator[tuple[int, str]]:
     """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    async for each in _updated_threads(door, address, day, turn.at):
+    async for each in _updated_threads(client, address, day, turn.at):
         for said in each.thread.everything():
             mine = said.actor.id == turn.actor.id and day <= said.at
             earlier = (said.at, said.key) < (turn.at, turn.key)
@@ -40,14 +40,14 @@ async def asked_before(
 
 
 async def _updated_threads(
-    door: GitHubClient, address: Address, since: datetime, until: datetime
+    client: GitHubClient, address: Address, since: datetime, until: datetime
 ) -> AsyncIterator[Fresh]:
     """Yield the threads of a repository that changed since then."""
-    found = (await door.graphql(_REPOSITORY, {"owner": address.owner, "name": address.name}))["repository"]
+    found = (await client.graphql(_REPOSITORY, {"owner": address.owner, "name": address.name}))["repository"]
     if found is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
     repository = MovedRepository(RepositoryId(found["databaseId"]), found["id"], address, until, until)
-    async for each in fresh(door, repository, since):
+    async for each in fresh(client, repository, since):
         yield each
 
 

@@ -51,31 +51,31 @@ async def installations(app: GitHubClient) -> AsyncIterator[int]:
             yield found.id
 
 
-async def installation_repositories(door: GitHubClient) -> AsyncIterator[Reachable]:
+async def installation_repositories(client: GitHubClient) -> AsyncIterator[Reachable]:
     """Yield the repositories of the installation that the client's token belongs to.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
     """
-    async for found in door.pages("/installation/repositories", items="repositories"):
+    async for found in client.pages("/installation/repositories", items="repositories"):
         yield _reachable(found)
 
 
-async def pushable_repositories(door: GitHubClient) -> AsyncIterator[Reachable]:
+async def pushable_repositories(client: GitHubClient) -> AsyncIterator[Reachable]:
     """Yield the repositories that a machine account can push to.
 
     https://docs.github.com/en/rest/repos/repos#list-repositories-for-the-authenticated-user
     """
-    async for found in door.pages("/user/repos"):
+    async for found in client.pages("/user/repos"):
         if (found.get("permissions") or {}).get("push"):
             yield _reachable(found)
 
 
-async def repository_by_name(door: GitHubClient, at: Address) -> Reachable:
+async def repository_by_name(client: GitHubClient, at: Address) -> Reachable:
     """Return the repository that has or had that name. Raises Missing. Needs only read access to it.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
     """
-    return _reachable(await door.get(at.path))
+    return _reachable(await client.get(at.path))
 
 
 def _reachable(found: Json) -> Reachable:

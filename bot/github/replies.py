@@ -29,7 +29,7 @@ class Replies:
         """Reply once in each thread that contains a comment of these turns. Skips a thread that GitHub refuses a reply
         in."""
         ours = self.comments
-        text = f"{ours.door.redactor.redact(text)}\n\n{marker.make(_KIND, ours.thread, ask, key=ours.key)}"
+        text = f"{ours.client.redactor.redact(text)}\n\n{marker.make(_KIND, ours.thread, ask, key=ours.key)}"
         comments = await self._listed_replies()
         answered = self._answered_threads(comments, ask)
         for root in dict.fromkeys(_root(comment) for comment in comments if _names(comment) & {*turns}):
@@ -43,16 +43,16 @@ class Replies:
         """Create a reply. If the response is lost, search for the reply, and raise Unknown if it does not appear."""
         await self.comments.check_fence()
         try:
-            await self.comments.door.post(f"{self._path}/{root}/replies", {"body": text})
+            await self.comments.client.post(f"{self._path}/{root}/replies", {"body": text})
         except Unknown:
             for pause in LAGS:
-                await self.comments.door.clock.sleep(pause)
+                await self.comments.client.clock.sleep(pause)
                 if root in self._answered_threads(await self._listed_replies(), ask):
                     return
             raise
 
     async def _listed_replies(self) -> list[Json]:
-        return [comment async for comment in self.comments.door.pages(self._path)]
+        return [comment async for comment in self.comments.client.pages(self._path)]
 
     def _answered_threads(self, comments: Collection[Json], ask: int) -> set[int]:
         """Return the ids of the first comments of the threads that have our reply of that ask."""

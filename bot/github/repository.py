@@ -56,9 +56,9 @@ class Repository:
     head: CommitId | None
 
 
-async def repository(door: GitHubClient, address: Address) -> Repository:
+async def repository(client: GitHubClient, address: Address) -> Repository:
     """Return a repository's facts, read by one request. Raises Missing."""
-    found = (await door.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
+    found = (await client.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
     if found is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
     branch = found["defaultBranchRef"]
@@ -70,23 +70,23 @@ async def repository(door: GitHubClient, address: Address) -> Repository:
     )
 
 
-async def kilobytes(door: GitHubClient, address: Address) -> int:
+async def kilobytes(client: GitHubClient, address: Address) -> int:
     """Return the approximate size of a repository's history on GitHub's disks, in kilobytes.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
     """
-    size = (await door.get(address.path)).get("size")
+    size = (await client.get(address.path)).get("size")
     return size if isinstance(size, int) else 0
 
 
-async def file(door: GitHubClient, address: Address, path: str, ref: str) -> bytes | None:
+async def file(client: GitHubClient, address: Address, path: str, ref: str) -> bytes | None:
     """Return a file of a commit or branch, or None if it does not exist or is not a regular file.
 
     Raises Refused for a file above 1 MiB.
     https://docs.github.com/en/rest/repos/contents#get-repository-content
     """
     try:
-        found = await door.get(f"{address.path}/contents/{quote(path)}", {"ref": ref})
+        found = await client.get(f"{address.path}/contents/{quote(path)}", {"ref": ref})
     except Missing:
         return None
     if not isinstance(found, dict) or found.get("type") != "file":
@@ -96,13 +96,13 @@ async def file(door: GitHubClient, address: Address, path: str, ref: str) -> byt
     return base64.b64decode(found["content"])
 
 
-async def app_bot(app: GitHubClient, door: GitHubClient) -> Actor:
+async def app_bot(app: GitHubClient, client: GitHubClient) -> Actor:
     """Return the account of an App's bot. `app` is a client that authenticates as the App itself.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
     slug = str((await app.get("/app"))["slug"])
-    return rest_actor(await door.get(f"/users/{quote(f'{slug}[bot]')}"))
+    return rest_actor(await client.get(f"/users/{quote(f'{slug}[bot]')}"))
 
 
 async def installation(app: GitHubClient, address: Address) -> int:
@@ -113,24 +113,24 @@ async def installation(app: GitHubClient, address: Address) -> int:
     return int((await app.get(f"{address.path}/installation"))["id"])
 
 
-async def wants_signatures(door: GitHubClient, address: Address, branch: str) -> bool:
+async def wants_signatures(client: GitHubClient, address: Address, branch: str) -> bool:
     """Return whether rules require signed commits on a branch. The branch need not exist.
 
     https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
     """
-    rules = door.pages(f"{address.path}/rules/branches/{quote(branch, safe='')}")
+    rules = client.pages(f"{address.path}/rules/branches/{quote(branch, safe='')}")
     return "required_signatures" in [str(rule["type"]) async for rule in rules]
 
 
-async def token_bot(door: GitHubClient) -> Actor:
+async def token_bot(client: GitHubClient) -> Actor:
     """Return the account of a token: a user's, or that of an Actions job, which may not read /user.
 
     https://docs.github.com/en/rest/users/users#get-the-authenticated-user
     """
     try:
-        return rest_actor(await door.get("/user"))
+        return rest_actor(await client.get("/user"))
     except Refused:
-        viewer = (await door.graphql(_VIEWER, {}))["viewer"]
+        viewer = (await client.graphql(_VIEWER, {}))["viewer"]
     found = actor(viewer)
     kind = ActorKind.BOT if found.login.endswith("[bot]") else found.kind
     return Actor(found.id, found.login, kind)

@@ -59,7 +59,7 @@ query ($owner: String!, $name: String!, $number: Int!) {{
 class GitHubReader:
     """Reads one repository."""
 
-    door: GitHubClient
+    client: GitHubClient
     at: Address
     default_branch: str
     attribution: Attribution
@@ -97,7 +97,7 @@ class GitHubReader:
 
     async def _issue(self, number: int, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/issues#get-an-issue."""
-        found = await self.door.get(f"{self.at.path}/issues/{number}")
+        found = await self.client.get(f"{self.at.path}/issues/{number}")
         self._require_here(found["repository_url"])
         kind = "pull request" if found.get("pull_request") else "issue"
         facts = [f"{kind} #{number}", found["state"], f"{found['comments']} comments"]
@@ -155,7 +155,7 @@ class GitHubReader:
         if foreign and not strangers:
             return RepositoryText((Passage(f"commit {commit}", WITHHELD),))
         params = {"per_page": FILES, "page": query.page}
-        found, more = await self.door.page(f"{self.at.path}/commits/{commit}", params)
+        found, more = await self.client.page(f"{self.at.path}/commits/{commit}", params)
         files = [each for each in found.get("files") or [] if _is_within(each["filename"], query.path)]
         told = f"{found['commit']['author']['name']}: {found['commit']['message']}"
         texts = (cut(self.attribution.clean(told), COMMENT), *(self._patch(each) for each in files))
@@ -182,7 +182,7 @@ class GitHubReader:
     async def _linked_threads(self, number: int, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/graphql/reference/objects#issue, closedByPullRequestsReferences."""
         variables = {"owner": self.at.owner, "name": self.at.name, "number": number}
-        home = (await self.door.graphql(_LINKED, variables))["repository"]
+        home = (await self.client.graphql(_LINKED, variables))["repository"]
         about = home["issueOrPullRequest"]
         issues = about["__typename"] == "PullRequest"
         linked = about["closingIssuesReferences" if issues else "closedByPullRequestsReferences"] or {}
@@ -198,16 +198,16 @@ class GitHubReader:
         return RepositoryText((*passages, *outside))
 
     async def _page(self, path: str, page: int) -> tuple[list[Json], bool]:
-        return await self.door.page(f"{self.at.path}/{path}", {"per_page": COMMENTS, "page": page})
+        return await self.client.page(f"{self.at.path}/{path}", {"per_page": COMMENTS, "page": page})
 
     async def _files(self, path: str, query: RepositoryQuery, size: int) -> tuple[list[Json], bool]:
         """Return a page of changed files; if the query names a path, all files within it."""
         if not query.path:
-            return await self.door.page(f"{self.at.path}/{path}", {"per_page": size, "page": query.page})
+            return await self.client.page(f"{self.at.path}/{path}", {"per_page": size, "page": query.page})
         found, page, more = list[Json](), 0, True
         while more and page < MOST_PAGES and not any(each["filename"] == query.path for each in found):
             page += 1
-            files, more = await self.door.page(f"{self.at.path}/{path}", {"per_page": LISTED, "page": page})
+            files, more = await self.client.page(f"{self.at.path}/{path}", {"per_page": LISTED, "page": page})
             found += [each for each in files if _is_within(each["filename"], query.path)]
         start = (query.page - 1) * size
         return found[start : start + size], len(found) > start + size
@@ -233,7 +233,7 @@ class GitHubReader:
             raise Refused("it was moved to another repository, which cannot be read here", where="GitHub")
 
     async def _pull(self, number: int) -> Json:
-        found: Json = await self.door.get(f"{self.at.path}/pulls/{number}")
+        found: Json = await self.client.get(f"{self.at.path}/pulls/{number}")
         return found
 
     async def _is_foreign(self, pull: Json) -> bool:
@@ -242,7 +242,7 @@ class GitHubReader:
 
     async def _whole_id(self, commit: str) -> str:
         """Return the full id of a commit. Raises Refused if the id names something else, such as a branch."""
-        found = await self.door.get(f"{self.at.path}/commits/{commit}", {"per_page": 1})
+        found = await self.client.get(f"{self.at.path}/commits/{commit}", {"per_page": 1})
         if not str(found["sha"]).startswith(commit):
             raise Refused(f"{commit} is not a commit id", where="commit")
         return str(found["sha"])
@@ -254,7 +254,7 @@ class GitHubReader:
         """
         place = f"{self.at.path}/compare/{quote(self.default_branch, safe='')}...{commit}"
         try:
-            return (await self.door.get(place, {"per_page": 1}))["status"] in {"behind", "identical"}
+            return (await self.client.get(place, {"per_page": 1}))["status"] in {"behind", "identical"}
         except Forbidden:
             raise
         except Refused:  # no common history

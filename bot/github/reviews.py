@@ -59,7 +59,7 @@ class Reviews:
         """Return the lines that can be commented on: none where the head has moved since the review."""
         if not review.findings:
             return frozenset()
-        pull = await PullReader(self.comments.door, self.comments.address).read(self.comments.thread)
+        pull = await PullReader(self.comments.client, self.comments.address).read(self.comments.thread)
         if pull.head != review.commit:
             return frozenset()
         wanted = {finding.path for finding in review.findings}
@@ -69,19 +69,19 @@ class Reviews:
     async def _create(self, wanted: Json, ask: int) -> None:
         """Create the review. If the response is lost, search for it, and raise Unknown if it does not appear."""
         await self.comments.check_fence()
-        door = self.comments.door
+        client = self.comments.client
         try:
-            await door.post(self._path, door.redactor.redact_json(wanted))
+            await client.post(self._path, client.redactor.redact_json(wanted))
         except Unknown:
             for pause in LAGS:
-                await door.clock.sleep(pause)
+                await client.clock.sleep(pause)
                 if await self._is_posted(ask):
                     return
             raise
 
     async def _is_posted(self, ask: int) -> bool:
         """Return whether our review of that ask is there. Reads all pages."""
-        async for review in self.comments.door.pages(self._path):
+        async for review in self.comments.client.pages(self._path):
             if self.comments.ours(review, _KIND, ask):
                 return True
         return False

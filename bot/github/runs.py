@@ -8,13 +8,13 @@ from bot.github.errors import Missing
 from bot.github.repository import Address
 
 
-async def over(door: GitHubClient, at: Address, run: str) -> bool:
+async def over(client: GitHubClient, at: Address, run: str) -> bool:
     """Return whether GitHub reports that a run has ended or is gone. False also if GitHub cannot be asked.
 
     https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
     """
     try:
-        found = await door.get(f"{at.path}/actions/runs/{quote(run, safe='')}")
+        found = await client.get(f"{at.path}/actions/runs/{quote(run, safe='')}")
     except Missing:
         return True
     except PlangateError:

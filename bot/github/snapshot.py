@@ -109,7 +109,7 @@ class SnapshotReader:
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Return a snapshot. A GitHub error makes it incomplete; none is raised."""
         try:
-            data = await self._door.node(_QUERY, self._variables(plan, shown))
+            data = await self._client.node(_QUERY, self._variables(plan, shown))
             return await self._snapshot(plan, shown, data)
         except PlangateError:
             return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
@@ -174,7 +174,7 @@ class SnapshotReader:
                 if not page["pageInfo"]["hasNextPage"]:
                     break
                 after = {"plan": shown, "content": vote, "after": page["pageInfo"]["endCursor"]}
-                page = (await self._door.graphql(_MORE, after))["node"]["reactions"]
+                page = (await self._client.graphql(_MORE, after))["node"]["reactions"]
 
     async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Said]:
         """Return the comments since the plan was posted that may approve or reject it, judged without parsing them."""
@@ -218,7 +218,7 @@ class SnapshotReader:
         if head in {plan.base, self.pushed}:
             return ()
         path = f"{self.threads.address.path}/compare/{quote(plan.base)}...{quote(head)}"
-        found = await self._door.get(path, {"per_page": 1})
+        found = await self._client.get(path, {"per_page": 1})
         files: list[Json] = found.get("files") or []
         if found["status"] not in {"ahead", "identical"} or len(files) >= FILES_LIMIT:
             return ("*",)  # history was rewritten, or too many files changed for GitHub to list: make the plan again
@@ -236,8 +236,8 @@ class SnapshotReader:
         }
 
     @property
-    def _door(self) -> GitHubClient:
-        return self.threads.door
+    def _client(self) -> GitHubClient:
+        return self.threads.client
 
 
 def _base(repository: Json) -> CommitId:

@@ -192,7 +192,7 @@ class Thread:
 class Threads:
     """Reads the threads of one repository: a hundred comments or reviews at a time, or fewer if that is too much."""
 
-    door: GitHubClient
+    client: GitHubClient
     address: Address
     _variables: Json = field(init=False)
     _page: int = PAGE
@@ -212,7 +212,7 @@ class Threads:
                 thread = await self._now(number)
                 if any(said.key == told for said in thread.everything()):
                     return thread
-            await self.door.clock.sleep(pause)
+            await self.client.clock.sleep(pause)
         return await self._now(number)
 
     async def _now(self, number: ThreadNumber) -> Thread:
@@ -232,7 +232,7 @@ class Threads:
         while True:
             divisible = self._page // 2 >= SMALLEST_PAGE
             try:
-                return await self.door.graphql(query, {**variables, "page": self._page}, divisible=divisible)
+                return await self.client.graphql(query, {**variables, "page": self._page}, divisible=divisible)
             except TooMuch as error:
                 if not divisible:
                     mend = "go on in a new issue or pull request"
@@ -240,7 +240,7 @@ class Threads:
                         f"GitHub cannot show this thread: {error.what}", where=self.address.path, mend=mend
                     ) from None
             self._page //= 2
-            await self.door.clock.sleep(1.0)
+            await self.client.clock.sleep(1.0)
 
     async def back_to(self, thread: Thread, seen: Collection[str], heard_to: datetime | None) -> Thread:
         """Read older pages back to `heard_to` (None: up to the newest CATCH_UP items), and all comments of the unseen

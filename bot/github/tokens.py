@@ -13,6 +13,7 @@ from typing import Any, Final
 from bot.core.errors import Misconfigured
 from bot.core.names import RepositoryId
 from bot.github.client import GitHubClient
+from bot.github.pace import Pace
 from bot.ports import Clock
 
 # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
@@ -86,7 +87,7 @@ class AppTokens:
     https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
     """
 
-    door: GitHubClient
+    client: GitHubClient
     """A client that authenticates with AppJwt."""
     installation: int
     repository: RepositoryId | None = None
@@ -99,7 +100,7 @@ class AppTokens:
     async def token(self) -> str:
         """Return a token that is valid for at least 5 more minutes."""
         async with self._making:
-            if self._held is None or self.door.clock.now() + _RENEW_BEFORE >= self._held.expires:
+            if self._held is None or self.client.clock.now() + _RENEW_BEFORE >= self._held.expires:
                 self._held = await self._make()
                 self._made.append(self._held)
             return self._held.token
@@ -117,11 +118,12 @@ class AppTokens:
         """
         made, self._made, self._held = self._made, [], None
         for each in made:
-            if each.expires > self.door.clock.now():
+            if each.expires > self.client.clock.now():
                 own = StaticToken(partial(getattr, each, "token"))
-                door = GitHubClient(self.door.api_url, self.door.graphql_url, own, self.door.clock, between_writes=0.0)
-                await door.delete("/installation/token")
-                door.close()
+                urls, clock = (self.client.api_url, self.client.graphql_url), self.client.clock
+                client = GitHubClient(*urls, own, clock, Pace(clock, 0.0))
+                await client.delete("/installation/token")
+                client.close()
 
     async def _make(self) -> _Held:
         wanted: dict[str, object] = {}
@@ -129,5 +131,5 @@ class AppTokens:
             wanted["repository_ids"] = [self.repository]
         if self.permissions is not None:
             wanted["permissions"] = dict(self.permissions)
-        made = await self.door.post(f"/app/installations/{self.installation}/access_tokens", wanted, repeatable=True)
+        made = await self.client.post(f"/app/installations/{self.installation}/access_tokens", wanted, repeatable=True)
         return _Held(str(made["token"]), datetime.fromisoformat(str(made["expires_at"])))

@@ -83,7 +83,7 @@ class TurnReader:
         known = [await self._with_role(turn) for turn in found]
         read = await asyncio.to_thread(lambda: list(self._read(thread, known)))
         theirs = [turn for turn in read if not turn.aside and self.may_act(turn)]
-        whose = {turn.key: turn for turn in await _with_editors(self.roles.door, thread, theirs)}
+        whose = {turn.key: turn for turn in await _with_editors(self.roles.client, thread, theirs)}
         read = [_with_renamers(whose.get(turn.key, turn), renamers) for turn in read]
         keys = {turn.key for turn in read} | {turn.key.partition("@")[0] for turn in read}
         further = [_aside(_unread(it), it) for it in said.values() if it.key in thread.further - keys]
@@ -98,7 +98,7 @@ class TurnReader:
         found = [_unread(it) for it in heard]
         if not _marking_events(thread, listener) and not (thread.moved and any(turn.key == "issue" for turn in found)):
             return found, frozenset()
-        events = [event async for event in _events(self.roles.door, self.roles.address, thread.number)]
+        events = [event async for event in _events(self.roles.client, self.roles.address, thread.number)]
         renamers = {rest_actor(event["actor"]).id for event in events if event["event"] == "renamed"}
         return [*found, *_marks(thread, seen, listener, events)], frozenset(renamers)
 
@@ -189,12 +189,12 @@ def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
     return replace(turn, foreign=True, hands=tuple(sorted({*turn.hands, *others} - {0})))
 
 
-async def _with_editors(door: GitHubClient, thread: Thread, found: Collection[Turn]) -> list[Turn]:
+async def _with_editors(client: GitHubClient, thread: Thread, found: Collection[Turn]) -> list[Turn]:
     """Add everybody who ever edited a turn, not only the last editor, to its possible authors."""
     said = {said.key: said.changed for said in thread.everything()}
     texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in found if turn.edited}
     try:
-        by = await editors(door, [text for some in texts.values() for text in some])
+        by = await editors(client, [text for some in texts.values() for text in some])
     except Refused as error:
         _log.warning("who edited what was said cannot be seen on #%s, but for the last: %s", thread.number, error)
         return list(found)
@@ -227,13 +227,13 @@ def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: It
             yield Turn(key, who, "", at, edited=edited, foreign=foreign, hands=hands, mark=True)
 
 
-async def _events(door: GitHubClient, address: Address, number: int) -> AsyncIterator[Json]:
+async def _events(client: GitHubClient, address: Address, number: int) -> AsyncIterator[Json]:
     """Yield the events of a thread; nothing if this token may not see them.
 
     https://docs.github.com/en/rest/issues/events#list-issue-events
     """
     try:
-        async for event in door.pages(f"{address.path}/issues/{number}/events"):
+        async for event in client.pages(f"{address.path}/issues/{number}/events"):
             yield event
     except Refused:
         _log.warning("who set the label, assigned the bot or renamed it cannot be seen on #%s", number)

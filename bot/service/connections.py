@@ -43,23 +43,30 @@ _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class RepositoryAccess:
-    """Access to one repository: a client, its tokens, git's remote, and the newest token for git."""
+class GitToken:
+    """The token that git uses for one repository."""
 
-    at: repository.Address
-    door: GitHubClient
     credentials: Credentials
-    refs: ThreadRefs = field(init=False)
-    remote: RemoteRepository = field(init=False)
-    _token: str = field(default="", repr=False)
+    _newest: str = field(default="", repr=False)
 
     def newest(self) -> str:
         """Return the token that git uses next."""
-        return self._token
+        return self._newest
 
     async def refresh(self) -> None:
         """Fetch a token that is valid now."""
-        self._token = await self.credentials.token()
+        self._newest = await self.credentials.token()
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryAccess:
+    """Access to one repository: a client, the token for git, git's remote, and the threads' refs."""
+
+    at: repository.Address
+    client: GitHubClient
+    token: GitToken
+    remote: RemoteRepository
+    refs: ThreadRefs
 
     @asynccontextmanager
     async def kept_fresh(self) -> AsyncIterator[None]:
@@ -67,9 +74,9 @@ class RepositoryAccess:
 
         async def refreshing() -> None:
             while True:
-                await self.door.clock.sleep(REFRESH_SECONDS)
+                await self.client.clock.sleep(REFRESH_SECONDS)
                 with suppress(PlangateError):
-                    await self.refresh()
+                    await self.token.refresh()
 
         task = asyncio.ensure_future(refreshing())
         try:
@@ -105,18 +112,19 @@ class Connections:
         """Return access to one repository, with tokens that reach no other."""
         known = self._reached.get((installation, at.path))
         if known is None:
-            credentials = self._credentials(installation, number, WORKING)
-            known = RepositoryAccess(at, self._door_of(installation, credentials), credentials)
-            url = at.clone_url(self.settings.github.server_url)
-            forever = f"{self.settings.github.server_url}#{number}"
-            known.remote = RemoteRepository(
-                url, known.newest, route=self._route(url), known_as=forever, wait=self.clock.sleep
-            )
-            scratch = self.settings.data_dir / "state" / f"{number}.git"
-            known.refs = ThreadRefs(Remote(url, environment=known.remote.environment), scratch, self.clock)
-            self._reached[installation, at.path] = known
-        await known.refresh()
+            known = self._reached[installation, at.path] = self._access(installation, number, at)
+        await known.token.refresh()
         return known
+
+    def _access(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
+        server, credentials = self.settings.github.server_url, self._credentials(installation, number, WORKING)
+        url, token = at.clone_url(server), GitToken(credentials)
+        remote = RemoteRepository(
+            url, token.newest, route=self._route(url), known_as=f"{server}#{number}", wait=self.clock.sleep
+        )
+        scratch = self.settings.data_dir / "state" / f"{number}.git"
+        refs = ThreadRefs(Remote(url, environment=remote.environment), scratch, self.clock)
+        return RepositoryAccess(at, self._client_of(installation, credentials), token, remote, refs)
 
     def _route(self, url: str) -> Route:
         """Return the operator's proxy and certificates for a server."""
@@ -143,7 +151,7 @@ class Connections:
         """Return the one extra client with those permissions, besides the client that works."""
         key = installation, number, frozenset(may)
         if key not in self._others:
-            self._others[key] = self._door_of(installation, self._credentials(installation, number, may))
+            self._others[key] = self._client_of(installation, self._credentials(installation, number, may))
         return self._others[key]
 
     async def repositories(
@@ -173,9 +181,9 @@ class Connections:
 
     async def served_by(self, installation: int | None) -> AsyncIterator[Reachable]:
         """Yield the repositories of one installation."""
-        door = self.poller(installation)
+        client = self.poller(installation)
         async for each in (
-            reach.pushable_repositories(door) if installation is None else reach.installation_repositories(door)
+            reach.pushable_repositories(client) if installation is None else reach.installation_repositories(client)
         ):
             yield each
 
@@ -191,11 +199,11 @@ class Connections:
         installation, found = await self.repository_by_name(at)
         return installation, found.id, found.address
 
-    async def bot(self, door: GitHubClient) -> Actor:
+    async def bot(self, client: GitHubClient) -> Actor:
         """Return the bot's account, looked up once."""
         if self._bot is None:
             as_app = self.settings.github.as_app
-            found = await (repository.app_bot(self.app(), door) if as_app else repository.token_bot(door))
+            found = await (repository.app_bot(self.app(), client) if as_app else repository.token_bot(client))
             public = self.settings.github.server_url == GitHubSettings().server_url
             self._bot = replace(found, id=JOB_ID) if public and found.login == JOB_LOGIN else found
         return self._bot
@@ -214,12 +222,12 @@ class Connections:
     def app(self) -> GitHubClient:
         """Return a client that authenticates as the App itself."""
         github = self.settings.github
-        return self._door(AppJwt(github.app_id, github.private_key.reveal, self.clock))
+        return self._client(AppJwt(github.app_id, github.private_key.reveal, self.clock), self._new_pace())
 
     async def close(self) -> None:
         """Revoke the tokens that were created, as far as GitHub does so within REVOKING_SECONDS (W4)."""
-        doors = [*(reached.door for reached in self._reached.values()), *self._others.values()]
-        made = [door.credentials for door in doors if isinstance(door.credentials, AppTokens)]
+        clients = [*(reached.client for reached in self._reached.values()), *self._others.values()]
+        made = [client.credentials for client in clients if isinstance(client.credentials, AppTokens)]
         with suppress(TimeoutError):
             async with asyncio.timeout(REVOKING_SECONDS):
                 await asyncio.gather(*(tokens.revoke() for tokens in made), return_exceptions=True)
@@ -229,19 +237,13 @@ class Connections:
             return StaticToken(self.settings.github.token.reveal)
         return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), may)
 
-    def _door_of(self, installation: int | None, credentials: Credentials) -> GitHubClient:
+    def _client_of(self, installation: int | None, credentials: Credentials) -> GitHubClient:
         """Return a client that shares its pace with all clients of its installation; GitHub counts them as one."""
-        door = self._door(credentials)
-        door.pace = self._paces.setdefault(installation, door.pace)
-        return door
+        return self._client(credentials, self._paces.setdefault(installation, self._new_pace()))
 
-    def _door(self, credentials: Credentials) -> GitHubClient:
+    def _new_pace(self) -> Pace:
+        return Pace(self.clock, self.settings.github.write_pause)
+
+    def _client(self, credentials: Credentials, pace: Pace) -> GitHubClient:
         github = self.settings.github
-        return GitHubClient(
-            github.api_url,
-            github.graphql_url,
-            credentials,
-            self.clock,
-            between_writes=github.write_pause,
-            redactor=self.redactor,
-        )
+        return GitHubClient(github.api_url, github.graphql_url, credentials, self.clock, pace, redactor=self.redactor)

@@ -165,7 +165,7 @@ class _Reading:
         _log.warning("not read: %s", error)
 
     @property
-    def _door(self) -> GitHubClient:
+    def _client(self) -> GitHubClient:
         return self.host.connections.poller(self.installation)
 
     async def _batches(self) -> AsyncIterator[list[Reachable]]:
@@ -181,7 +181,7 @@ class _Reading:
     async def _moved_repositories(self, batch: Sequence[Reachable]) -> list[news.MovedRepository]:
         """Return the repositories that changed since they were read. If one breaks the query, retry in halves."""
         try:
-            found = await news.moved_repositories(self._door, [each.node for each in batch])
+            found = await news.moved_repositories(self._client, [each.node for each in batch])
         except Limited:
             raise
         except PlangateError as error:
@@ -211,7 +211,7 @@ class _Reading:
 
     async def _read(self, repository: news.MovedRepository, since: datetime) -> None:
         listener = await self.host.listener(self.installation, repository.id, repository.address)
-        async for each in news.fresh(self._door, repository, since):
+        async for each in news.fresh(self._client, repository, since):
             number = each.thread.number
             heard = self.host.heard_turns(repository.id, number)
             keys = each.may_speak(listener, since, heard)

@@ -65,8 +65,8 @@ async def test_thirty_pictures_of_which_five_are_good(ground: Ground, tmp_path: 
         source = PictureSource(PictureFetcher(attachment_hosts("github.com"), net.passage, net.tls))
         reading = Reading(ground, thread=thread, show=source.show)
         found = await reading.reader.pictures(["issue"], strangers=True, sees=True)
-    for door in reading.doors:
-        door.close()
+    for client in reading.clients:
+        client.close()
     assert len(found) == len(ELSEWHERE) + len(HOSTILE) + len(GOOD) == 30
     assert [bool(picture.image) for picture in found] == [False] * 25 + [True] * 5
     assert set(net.looked_up) == {SIGNED}

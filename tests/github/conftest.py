@@ -16,6 +16,7 @@ from bot.core.plan import Contract, PlanDocument
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
+from bot.github.pace import Pace
 from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
@@ -54,7 +55,7 @@ class Ground:
     github: SimulatedGitHub
     clock: TurnedClock
     app: GitHubClient = field(init=False)
-    door: GitHubClient = field(init=False)
+    client: GitHubClient = field(init=False)
     address: Address = Address("acme", "pocket")
     readings: Readings = field(default_factory=Readings)
 
@@ -67,10 +68,10 @@ class Ground:
         installed = credentials.install(world, self.github.app, "acme")
         urls = self.github.api_url, self.github.graphql_url
         app = self.github.app
-        self.app = GitHubClient(*urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock)
+        self.app = GitHubClient(*urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock, Pace(self.clock))
         wanted = dict.fromkeys(("issues", "pull_requests", "contents"), "write")
         tokens = AppTokens(self.app, installed.id, RepositoryId(self.repository), wanted)
-        self.door = GitHubClient(*urls, tokens, self.clock)
+        self.client = GitHubClient(*urls, tokens, self.clock, Pace(self.clock))
 
     @property
     def repository(self) -> int:
@@ -107,7 +108,7 @@ class Ground:
         self.clock.advance(1)
         signer = Signed(secret)
         return GitHubDialogue(
-            self.door,
+            self.client,
             self.address,
             thread,
             Listener(self.bot, bots=bots),
@@ -157,5 +158,5 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     with SimulatedGitHub(tmp_path, clock=clock) as github:
         made = Ground(github, clock)
         yield made
-        made.door.close()
+        made.client.close()
         made.app.close()

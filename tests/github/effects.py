@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Refused
+from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId, thread_ref
 from bot.core.pull import PullOrder
 from bot.core.question import permission
@@ -20,6 +21,8 @@ from bot.github.labels import make_label
 from bot.github.pulls import GitHubPulls
 from bot.github.redelivery import Redeliveries
 from bot.github.tokens import AppTokens
+from bot.github.tracking import LABEL as TRACKED
+from bot.github.tracking import TrackingIssues
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
@@ -28,7 +31,7 @@ from bot.testing.github.changes import LineNote
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.person import Person
 from bot.workspace.remote import RemoteRepository
-from tests.github.conftest import HOME, Ground
+from tests.github.conftest import HOME, Ground, Signed
 
 SOURCES: Final = Path(__file__).parents[2] / "bot"
 SILENCE: Final = 1
@@ -46,7 +49,7 @@ GRAPHQL: Final = "POST /graphql"
 WRITES: Final = {name for name in vars(GitHubClient) if name[0] != "_"} - {
     *("get", "scopes", "page", "pages", "redirect", "graphql", "node", "close")
 }
-"""Whatever the door can do but read."""
+"""Whatever the client can do but read."""
 FOR_EVER: Final = 1_000_000
 BLIND: Final = (
     Plan("GET /*", Fault("status", 502), FOR_EVER),
@@ -214,7 +217,7 @@ async def a_pull_request(ground: Ground, size: int) -> Case:
 
 
 async def _ordered(ground: Ground) -> object:
-    return await GitHubPulls(ground.door, ground.address, ground.bot).ensure(ORDER)
+    return await GitHubPulls(ground.client, ground.address, ground.bot).ensure(ORDER)
 
 
 async def labels(ground: Ground, size: int) -> Case:
@@ -222,11 +225,36 @@ async def labels(ground: Ground, size: int) -> Case:
     return Case(case.act, lambda: sum(issue.labels == ("by bot",) for issue in ground.github.world.issues.values()))
 
 
+async def a_tracking_issue(ground: Ground, size: int) -> Case:
+    await crowded(ground, size)
+    issues = tracking(ground)
+
+    def made() -> int:
+        return sum(TRACKED in issue.labels for issue in ground.github.world.issues.values())
+
+    return Case(lambda: issues.open("deps", "Update the pins", "What it found."), made)
+
+
+async def a_tracking_text(ground: Ground, _size: int) -> Case:
+    issues = tracking(ground)
+    number = await issues.open("deps", "Update the pins", "Before.")
+
+    def made() -> int:
+        return int(ground.github.world.issue(HOME, number).text.body.startswith("After."))
+
+    return Case(lambda: issues.show(number, "deps", "After."), made)
+
+
+def tracking(ground: Ground) -> TrackingIssues:
+    signer = Signed()
+    return TrackingIssues(ground.client, ground.address, ground.bot, Key(signer.key_id, signer.mac))
+
+
 async def a_label(ground: Ground, size: int) -> Case:
     """Make a label in a repository."""
 
     async def act() -> None:
-        await make_label(ground.door, ground.address, "plangate", "Calls Plangate")
+        await make_label(ground.client, ground.address, "plangate", "Calls Plangate")
 
     return Case(act, lambda: int("plangate" in ground.github.world.labels[ground.repository]))
 
@@ -243,7 +271,7 @@ async def reviewers(ground: Ground, size: int) -> Case:
 
 async def an_entry(ground: Ground, size: int) -> Case:
     """Append an entry to a journal that has so many, as the engine does: read, and write what is not there yet."""
-    token = await ground.door.credentials.token()
+    token = await ground.client.credentials.token()
     source = RemoteRepository(ground.github.clone_url(HOME), lambda: token)
     remote, thread = Remote(source.location, environment=source.environment), ThreadNumber(1)
     refs = ThreadRefs(remote, ground.github.world.folder / "mine", ground.clock)
@@ -323,6 +351,8 @@ EFFECTS: Final = {
     "review": Effect("POST */pulls/*/reviews", "bot/github/reviews.py:_create:post", a_review, once=True),
     "pull request": Effect("POST */pulls", "bot/github/pulls.py:_create:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
+    "tracking issue": Effect("POST */issues", "bot/github/tracking.py:open:post", a_tracking_issue, once=True),
+    "tracking text": Effect("PATCH */issues/[0-9]*", "bot/github/tracking.py:show:change", a_tracking_text),
     "label": Effect("POST /repos/*/labels", "bot/github/labels.py:make_label:post", a_label),
     "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_label_and_request_reviews:post", reviewers),
     "journal": Effect(PUSH, "bot/store/pushes.py:_push:push", an_entry, JOURNAL),
@@ -349,7 +379,8 @@ def sites() -> Iterator[str]:
     """List where the code sends what changes something: ``file:function:verb``."""
     for path in sorted(SOURCES.rglob("*.py")):
         text = path.read_text()
-        if re.search("GitHubClient|door|push", text) and not path.is_relative_to(SOURCES / "testing"):
+        elsewhere = path.relative_to(SOURCES).parts[0] in {"agent", "testing"}  # neither speaks to GitHub
+        if re.search("client|push", text) and not elsewhere:
             for function in ast.walk(ast.parse(text)):
                 if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                     at = f"{path.relative_to(SOURCES.parent).as_posix()}:{function.name}"
@@ -357,7 +388,7 @@ def sites() -> Iterator[str]:
 
 
 def _verb(node: ast.AST) -> str:
-    """Give the verb of a call that writes: a door's, or git's."""
+    """Give the verb of a call that writes: a client's, or git's."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return ""
     if node.func.attr in {"git", "run", "ask"}:
@@ -365,4 +396,4 @@ def _verb(node: ast.AST) -> str:
         return "push" if "push" in words else ""
     if node.func.attr not in WRITES:
         return ""
-    return node.func.attr if re.fullmatch(r"(.*\.)?\w*(door|app)", ast.unparse(node.func.value)) else ""
+    return node.func.attr if re.fullmatch(r"(.*\.)?\w*(client|app)", ast.unparse(node.func.value)) else ""

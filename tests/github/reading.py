@@ -12,6 +12,7 @@ from bot.core.transcript import Json
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
+from bot.github.pace import Pace
 from bot.github.permissions import Roles
 from bot.github.pictures import AttachedPictures
 from bot.github.repository_reader import GitHubReader
@@ -43,31 +44,31 @@ class Reading:
     as_app: bool = False
     thread: ThreadNumber = ThreadNumber(1)
     show: Callable[[str], Awaitable[Json]] = no_pictures
-    doors: list[GitHubClient] = field(default_factory=list)
+    clients: list[GitHubClient] = field(default_factory=list)
 
     @property
     def reader(self) -> GitHubReader:
         ground = self.ground
         world = ground.github.world
         token = credentials.job_token(world, world.repository(HOME), self.permissions).value
-        door = self._door(StaticToken(lambda: token))
+        client = self._client(StaticToken(lambda: token))
         installed = next(iter(world.installations.values()))
         asked = (
             AppTokens(ground.app, installed.id, RepositoryId(ground.repository), {"checks": "read", "members": "write"})
             if self.as_app
             else StaticToken(lambda: token)
         )
-        checks = CheckResults(self._door(asked), self._door(asked), ground.address)
-        roles = Roles(door, ground.address)
-        attribution = Attribution(door, Listener(ground.bot), roles, ground.readings, may_ask)
+        checks = CheckResults(self._client(asked), self._client(asked), ground.address)
+        roles = Roles(client, ground.address)
+        attribution = Attribution(client, Listener(ground.bot), roles, ground.readings, may_ask)
         thread = ground.dialogue(self.thread).thread_as_read
-        attached = AttachedPictures(door, ground.address, thread, attribution, self.show)
-        return GitHubReader(door, ground.address, "main", attribution, checks, attached, self.untrusted_context)
+        attached = AttachedPictures(client, ground.address, thread, attribution, self.show)
+        return GitHubReader(client, ground.address, "main", attribution, checks, attached, self.untrusted_context)
 
-    def _door(self, tokens: Any) -> GitHubClient:
-        github = self.ground.github
-        self.doors.append(GitHubClient(github.api_url, github.graphql_url, tokens, self.ground.clock))
-        return self.doors[-1]
+    def _client(self, tokens: Any) -> GitHubClient:
+        github, clock = self.ground.github, self.ground.clock
+        self.clients.append(GitHubClient(github.api_url, github.graphql_url, tokens, clock, Pace(clock)))
+        return self.clients[-1]
 
     async def read(self, topic: Topic, number: int = 0, **query: Any) -> RepositoryText:
         """Read as a planning session does, unless `strangers` says otherwise."""
@@ -75,8 +76,8 @@ class Reading:
         try:
             return await self.reader.read(asked)
         finally:
-            for door in self.doors:
-                door.close()
+            for client in self.clients:
+                client.close()
 
     async def passages(self, topic: Topic, number: int = 0, **query: Any) -> tuple[Passage, ...]:
         return (await self.read(topic, number, **query)).passages

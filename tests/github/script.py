@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.github.client import GitHubClient
+from bot.github.pace import Pace
 from bot.testing.github.clock import TurnedClock
 from bot.testing.host import host_application
 
@@ -70,8 +71,8 @@ def scripted(*replies: Reply, tokens: tuple[str, ...] = ("t",)) -> Iterator[tupl
     verbs = ["GET", "POST", "PATCH", "PUT", "DELETE"]
     with host_application(Starlette(routes=[Route("/{path:path}", script.answer, methods=verbs)])) as url:
         script.url, clock = url, TurnedClock()
-        door = GitHubClient(url, f"{url}/graphql", Tokens(list(tokens)), clock)
+        client = GitHubClient(url, f"{url}/graphql", Tokens(list(tokens)), clock, Pace(clock))
         try:
-            yield door, script, clock
+            yield client, script, clock
         finally:
-            door.close()
+            client.close()

@@ -1,4 +1,4 @@
-"""The one door to GitHub: what is tried again, what never is, and whose limits are obeyed."""
+"""The one client of GitHub: what is tried again, what never is, and whose limits are obeyed."""
 
 import pytest
 
@@ -12,17 +12,17 @@ DOWN = Reply(502, {"message": "Server Error"})
 
 async def test_a_read_is_tried_again() -> None:
     """Failures and torn answers are read over, with pauses that grow."""
-    with scripted(DOWN, Reply(200, raw=b'{"ok": tr'), Reply(200, raw=b""), OK) as (door, script, clock):
-        assert await door.get("/x") == {"ok": True}
+    with scripted(DOWN, Reply(200, raw=b'{"ok": tr'), Reply(200, raw=b""), OK) as (client, script, clock):
+        assert await client.get("/x") == {"ok": True}
         assert len(script.asked) == 4
         assert clock.monotonic() == 7.0
 
 
 async def test_a_read_is_not_tried_for_ever() -> None:
     """A service that stays down is an error that passes, after four attempts."""
-    with scripted(DOWN) as (door, script, _):
+    with scripted(DOWN) as (client, script, _):
         with pytest.raises(Transient, match="GET /x"):
-            await door.get("/x")
+            await client.get("/x")
         assert len(script.asked) == 4
 
 
@@ -30,38 +30,38 @@ async def test_a_read_is_not_tried_for_ever() -> None:
 @pytest.mark.parametrize("lost", (DOWN, Reply(500), Reply(504), Reply(201, raw=b'{"id"'), Reply(201, raw=b"")))
 async def test_a_write_whose_answer_was_lost_is_unknown(lost: Reply) -> None:
     """It may have been done: it is sent once, and the caller has to look."""
-    with scripted(lost, OK) as (door, script, _):
+    with scripted(lost, OK) as (client, script, _):
         with pytest.raises(Unknown):
-            await door.post("/x", {})
+            await client.post("/x", {})
         assert len(script.asked) == 1
 
 
 async def test_a_write_that_may_be_repeated_is() -> None:
     """Where twice is the same as once, a lost answer is asked for again."""
-    with scripted(DOWN, OK, DOWN, OK) as (door, script, _):
-        assert await door.post("/x", {}, repeatable=True) == {"ok": True}
-        assert await door.change("/x", {}) == {"ok": True}
+    with scripted(DOWN, OK, DOWN, OK) as (client, script, _):
+        assert await client.post("/x", {}, repeatable=True) == {"ok": True}
+        assert await client.change("/x", {}) == {"ok": True}
         assert len(script.asked) == 4
 
 
 @pytest.mark.req("E2")
 async def test_reads_do_not_wait_for_writes() -> None:
     """However many: only writes have a pace."""
-    with scripted(OK) as (door, _, clock):
+    with scripted(OK) as (client, _, clock):
         for _ in range(6):
-            await door.get("/x")
+            await client.get("/x")
         assert clock.monotonic() == 0.0
         for _ in range(6):
-            await door.post("/x", {})
+            await client.post("/x", {})
         assert clock.monotonic() == 2.0
 
 
 @pytest.mark.req("E2")
 async def test_a_reaction_has_the_pace_of_reactions() -> None:
     """By REST, where its path says so."""
-    with scripted(OK) as (door, _, clock):
+    with scripted(OK) as (client, _, clock):
         for _ in range(20):
-            await door.post("/repos/will/shop/issues/1/reactions", {"content": "eyes"})
+            await client.post("/repos/will/shop/issues/1/reactions", {"content": "eyes"})
         assert clock.monotonic() == 0.0
 
 
@@ -81,9 +81,9 @@ LIMITS = {
 @pytest.mark.req("E2")
 @pytest.mark.parametrize(("limit", "seconds"), LIMITS.values(), ids=LIMITS.keys())
 async def test_a_limit_is_waited_for(limit: Reply, seconds: float) -> None:
-    """The door is shut for as long as GitHub says, and the request goes then, writes included: it was not done."""
-    with scripted(limit, Reply(200, {"data": {"ok": True}})) as (door, script, clock):
-        await (door.graphql("query { x }", {}) if limit.status == 200 else door.post("/x", {}))
+    """The client is shut for as long as GitHub says, and the request goes then, writes included: it was not done."""
+    with scripted(limit, Reply(200, {"data": {"ok": True}})) as (client, script, clock):
+        await (client.graphql("query { x }", {}) if limit.status == 200 else client.post("/x", {}))
         assert len(script.asked) == 2
         assert clock.monotonic() == seconds
 
@@ -91,13 +91,13 @@ async def test_a_limit_is_waited_for(limit: Reply, seconds: float) -> None:
 @pytest.mark.req("E2")
 async def test_a_long_limit_is_an_error_and_nothing_is_sent_meanwhile() -> None:
     """A primary limit that resets in half an hour ends the request, and the next one is not even sent."""
-    with scripted(OK) as (door, script, clock):
+    with scripted(OK) as (client, script, clock):
         reset = str(int(clock.now().timestamp()) + 1800)
         headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
         script.replies = [Reply(403, {"message": "API rate limit exceeded"}, headers), OK]
         for _ in range(2):
             with pytest.raises(Limited):
-                await door.get("/x")
+                await client.get("/x")
         assert len(script.asked) == 1
 
 
@@ -112,24 +112,24 @@ async def test_a_long_limit_is_an_error_and_nothing_is_sent_meanwhile() -> None:
 )
 async def test_a_refusal_is_final(reply: Reply, error: type[Exception]) -> None:
     """What GitHub refuses is not asked again."""
-    with scripted(reply) as (door, script, _):
+    with scripted(reply) as (client, script, _):
         with pytest.raises(error):
-            await door.post("/x", {})
+            await client.post("/x", {})
         assert len(script.asked) == 1
 
 
 async def test_a_token_that_ran_out_is_renewed() -> None:
     """After a 401 another token is used, where there is one; the write was not done, so it is sent again."""
-    with scripted(Reply(401, {"message": "Bad credentials"}), OK, tokens=("old", "new")) as (door, script, _):
-        await door.post("/x", {})
+    with scripted(Reply(401, {"message": "Bad credentials"}), OK, tokens=("old", "new")) as (client, script, _):
+        await client.post("/x", {})
         assert [asked.token for asked in script.asked] == ["old", "new"]
 
 
 async def test_all_pages_are_read() -> None:
     """The Link header leads to the end, with the query that was asked for."""
     first = Reply(200, [{"n": 1}], {"Link": '<URL/x?page=2&per_page=100>; rel="next", <URL/x?page=2>; rel="last"'})
-    with scripted(first, Reply(200, [{"n": 2}], {"Link": '<URL/x?page=1>; rel="first"'})) as (door, script, _):
-        assert [item["n"] async for item in door.pages("/x", {"state": "all"})] == [1, 2]
+    with scripted(first, Reply(200, [{"n": 2}], {"Link": '<URL/x?page=1>; rel="first"'})) as (client, script, _):
+        assert [item["n"] async for item in client.pages("/x", {"state": "all"})] == [1, 2]
         assert [asked.query for asked in script.asked] == [
             {"per_page": "100", "state": "all"},
             {"page": "2", "per_page": "100"},
@@ -153,24 +153,24 @@ NOT_FOUND = {"type": "NOT_FOUND", "message": "Could not resolve"}
 @pytest.mark.req("E2")
 async def test_an_error_in_a_graphql_answer_is_an_error(body: object, error: type[Exception]) -> None:
     """A status of 200 does not make it an answer."""
-    with scripted(Reply(200, body)) as (door, _, _), pytest.raises(error):
-        await door.graphql("query { x }", {})
+    with scripted(Reply(200, body)) as (client, _, _), pytest.raises(error):
+        await client.graphql("query { x }", {})
 
 
 async def test_what_was_not_found_can_be_null() -> None:
     """Of many nodes, those that are gone are null where the caller asks for that; other errors stay errors."""
-    with scripted(Reply(200, {"data": {"nodes": [None]}, "errors": [NOT_FOUND]})) as (door, _, _):
-        assert await door.graphql("query { x }", {}, partial=True) == {"nodes": [None]}
+    with scripted(Reply(200, {"data": {"nodes": [None]}, "errors": [NOT_FOUND]})) as (client, _, _):
+        assert await client.graphql("query { x }", {}, partial=True) == {"nodes": [None]}
 
 
 async def test_a_server_that_is_not_there_is_an_error_that_passes() -> None:
     """Nobody listens: reads end as Transient, writes as Unknown."""
-    with scripted(OK) as (door, _, _):
+    with scripted(OK) as (client, _, _):
         pass
     with pytest.raises(Transient):
-        await door.get("/x")
+        await client.get("/x")
     with pytest.raises(Unknown):
-        await door.post("/x", {})
+        await client.post("/x", {})
 
 
 def test_pygithub_is_not_imported_before_it_is_needed() -> None:

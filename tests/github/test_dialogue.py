@@ -368,7 +368,7 @@ async def test_fingerprints_show_what_changed(ground: Ground) -> None:
     thread = ground.issue()
     shown = (await ground.dialogue(thread).propose(ground.plan(thread), 1)).id
     (comment,) = ground.comments(thread)
-    seen = [(await fingerprints(ground.door, [shown]))[shown]]
+    seen = [(await fingerprints(ground.client, [shown]))[shown]]
     for change in ("react", "unreact", "edit", "delete"):
         mia = ground.person("mia")
         match change:
@@ -381,7 +381,7 @@ async def test_fingerprints_show_what_changed(ground: Ground) -> None:
             case _:
                 mia.delete_comment(comment.id)
         before = len(ground.github.requests)
-        seen.append((await fingerprints(ground.door, [shown]))[shown])
+        seen.append((await fingerprints(ground.client, [shown]))[shown])
         assert len(ground.github.requests) - before == 1
     assert all(one != two for one, two in itertools.pairwise(seen))
     assert seen[-1] == GONE

@@ -52,7 +52,7 @@ async def test_effect(ground: Ground, name: str, mishap: str, blind: bool, size:
     effect = EFFECTS[name]
     assert effect.prepare is not None
     case = await effect.prepare(ground, size)
-    ground.door.timeout, faults, began = SILENCE, ground.github.faults, len(ground.github.requests)
+    ground.client.timeout, faults, began = SILENCE, ground.github.faults, len(ground.github.requests)
 
     def sent() -> int:
         return sum(named(logged) == name for logged in ground.github.requests[began:])

@@ -32,12 +32,12 @@ async def whole(threads: Threads, number: ThreadNumber) -> Thread:
 
 async def test_smaller_pages(ground: Ground, pull: ThreadNumber) -> None:
     """Where GitHub says that a query exceeds its resources, less is asked for at once, and all is read."""
-    threads = Threads(ground.door, ground.address)
+    threads = Threads(ground.client, ground.address)
     expected = await whole(threads, pull)
     assert [len(said.notes) for said in expected.reviews] == [NOTES] * REVIEWS
     ground.github.limits.resources = 1_000
     before = len(ground.asked("POST /graphql"))
-    found = await whole(Threads(ground.door, ground.address), pull)
+    found = await whole(Threads(ground.client, ground.address), pull)
     assert [said.words for said in found.reviews] == [said.words for said in expected.reviews]
     assert len(ground.asked("POST /graphql")) - before == 4 + 2 * REVIEWS  # pages of 12, and two more of each review
 
@@ -47,7 +47,7 @@ async def test_too_large(ground: Ground, pull: ThreadNumber) -> None:
     ground.github.limits.resources = 10
     before = len(ground.asked("POST /graphql"))
     with pytest.raises(Refused, match=r"cannot show this thread: .*Resource limits for this query exceeded"):
-        await Threads(ground.door, ground.address).read(pull)
+        await Threads(ground.client, ground.address).read(pull)
     assert len(ground.asked("POST /graphql")) - before == len(SIZES)
 
 
@@ -56,7 +56,7 @@ async def test_timeouts(ground: Ground, pull: ThreadNumber, status: int) -> None
     """A query that GitHub gave up is halved at once: each timeout costs points."""
     ground.github.faults.fail("POST /graphql", status, times=2)
     before = len(ground.asked("POST /graphql"))
-    thread = await Threads(ground.door, ground.address).read(pull)
+    thread = await Threads(ground.client, ground.address).read(pull)
     assert [len(said.notes) for said in thread.reviews] == [25] * REVIEWS
     assert len(ground.asked("POST /graphql")) - before == 3
 
@@ -66,5 +66,5 @@ async def test_github_is_away(ground: Ground, pull: ThreadNumber) -> None:
     ground.github.faults.plan("POST /graphql", Fault("status", 502), times=FOR_EVER)
     before = len(ground.asked("POST /graphql"))
     with pytest.raises(Transient):
-        await Threads(ground.door, ground.address).read(pull)
+        await Threads(ground.client, ground.address).read(pull)
     assert len(ground.asked("POST /graphql")) - before == len(SIZES) - 1 + TRIES

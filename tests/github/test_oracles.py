@@ -22,6 +22,7 @@ from bot.core.repository_text import Topic
 from bot.core.review import Finding, Review, Severity
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
+from bot.github.pace import Pace
 from bot.github.pulls import GitHubPulls
 from bot.github.reach import app_installations, pushable_repositories
 from bot.github.repository import app_bot, file, installation, repository
@@ -80,11 +81,11 @@ async def test_every_request_is_documented(ground: Ground) -> None:
 
 
 async def conversation(ground: Ground) -> None:
-    door, at = ground.door, ground.address
-    await repository(door, at)
-    await app_bot(ground.app, door)
+    client, at = ground.client, ground.address
+    await repository(client, at)
+    await app_bot(ground.app, client)
     await installation(ground.app, at)
-    await file(door, at, "README.md", "main")
+    await file(client, at, "README.md", "main")
     thread = ground.issue()
     dialogue, plan = ground.dialogue(thread), ground.plan(thread, tier="high")
     for turn in await turns_of(dialogue):
@@ -99,18 +100,20 @@ async def conversation(ground: Ground) -> None:
     ground.person("will").push(HOME, {"src/b.py": "b = 2\n"}, branch="topic")
     await read_everything(ground)
     order = PullOrder("topic", "main", "Topic", "Body", labels=("by bot",), reviewers=("mia",))
-    number = ThreadNumber((await GitHubPulls(door, at, ground.bot).ensure(order)).number)
+    number = ThreadNumber((await GitHubPulls(client, at, ground.bot).ensure(order)).number)
     finding = Finding("src/b.py", 1, Severity.LOW, "Why?")
     commit = (await ground.dialogue(number).subject()).pull
     assert commit is not None
     await ground.dialogue(number).review(Review("Good.", (finding,), commit.head), 3)
     assert [each async for each in app_installations(ground.app)]
     token = credentials.personal_token(ground.github.world, "will").value
-    person = GitHubClient(door.api_url, door.graphql_url, StaticToken(lambda: token), ground.clock)
+    person = GitHubClient(
+        client.api_url, client.graphql_url, StaticToken(lambda: token), ground.clock, Pace(ground.clock)
+    )
     assert [each async for each in pushable_repositories(person)]
     person.close()
-    assert isinstance(door.credentials, AppTokens)
-    await door.credentials.revoke()
+    assert isinstance(client.credentials, AppTokens)
+    await client.credentials.revoke()
 
 
 async def read_everything(ground: Ground) -> None:

@@ -5,6 +5,7 @@ import pytest
 from bot.core.actor import Actor
 from bot.github.client import GitHubClient
 from bot.github.owners import owning
+from bot.github.pace import Pace
 from bot.github.permissions import Roles
 from bot.github.tokens import StaticToken
 from bot.testing.github.credentials import personal_token
@@ -18,20 +19,20 @@ def everybody(ground: Ground) -> dict[str, Actor]:
     return {login: Actor(ground.github.world.user(login).id, login) for login in ("ada", "mia", "will")}
 
 
-async def found(ground: Ground, door: GitHubClient, *scope: str) -> list[str]:
+async def found(ground: Ground, client: GitHubClient, *scope: str) -> list[str]:
     """Give the logins of those who own a scope."""
     people = everybody(ground)
-    ids = await owning(Roles(door, ground.address), "main", scope or SCOPE, people.values())
+    ids = await owning(Roles(client, ground.address), "main", scope or SCOPE, people.values())
     return [login for login, actor in people.items() if actor.id in ids]
 
 
 @pytest.mark.req("G4")
 async def test_the_first_file_counts(ground: Ground) -> None:
     """.github/ comes before the top, and the top before docs/; logins are compared as GitHub compares them."""
-    assert await found(ground, ground.door) == []
+    assert await found(ground, ground.client) == []
     for place, owner in (("docs/", "@will"), ("", "@Mia"), (".github/", "@ada @mia")):
         ground.person("ada").push(HOME, {f"{place}CODEOWNERS": f"* {owner}\n"})
-        assert await found(ground, ground.door) == owner.lower().replace("@", "").split()
+        assert await found(ground, ground.client) == owner.lower().replace("@", "").split()
 
 
 @pytest.mark.req("A3", "G4")
@@ -41,11 +42,11 @@ async def test_a_team_owns(ground: Ground) -> None:
     world.teams[world.user("acme").id, "core"] = frozenset({world.user("mia").id})
     ground.person("ada").push(HOME, {"CODEOWNERS": "* @acme/core\n"})
     urls, token = (ground.github.api_url, ground.github.graphql_url), personal_token(world, "ada")
-    door = GitHubClient(*urls, StaticToken(lambda: token.value), ground.clock)
-    assert await found(ground, door) == ["mia"]
+    client = GitHubClient(*urls, StaticToken(lambda: token.value), ground.clock, Pace(ground.clock))
+    assert await found(ground, client) == ["mia"]
     ground.github.faults.fail("GET */memberships/*", 500, times=99)
-    assert await found(ground, door) == []
+    assert await found(ground, client) == []
     ground.person("ada").push(HOME, {"CODEOWNERS": "* @ada\n"})
-    assert await found(ground, door) == ["ada"]
+    assert await found(ground, client) == ["ada"]
     ground.github.faults.fail("GET */contents/*", 500, times=99)
-    assert await found(ground, door) == []
+    assert await found(ground, client) == []

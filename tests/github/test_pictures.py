@@ -53,8 +53,8 @@ class Gallery:
         try:
             return await reading.reader.pictures(turns, strangers=strangers, sees=sees)
         finally:
-            for door in reading.doors:
-                door.close()
+            for client in reading.clients:
+                client.close()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.github.conftest import Ground, Signed, no_fence
 async def test_edits_keep_their_distance(ground: Ground, age: float, least: float) -> None:
     """Five seconds lie between edits in the first minute, twenty later; the newest text is shown."""
     signer, thread = Signed(), ground.issue()
-    comments = Comments(ground.door, ground.address, thread, ground.bot, Key(signer.key_id, signer.mac), no_fence)
+    comments = Comments(ground.client, ground.address, thread, ground.bot, Key(signer.key_id, signer.mac), no_fence)
     progress = Progress(comments)
     await shown(progress, "one")
     began = ground.clock.monotonic()

@@ -9,6 +9,7 @@ import pytest
 from bot.core.names import CommitId, ThreadNumber
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings
+from bot.github.pace import Pace
 from bot.github.people import GONE
 from bot.github.pull_facts import FILES, Checks, PullFacts, PullReader
 from bot.github.pull_quotes import DIFF_LIMIT, FILE_DIFF_LIMIT, HUNKS_LIMIT, LIST_LIMIT, pull_text
@@ -32,7 +33,7 @@ def outside_of_fences(text: str) -> str:
 
 
 def reader(ground: Ground) -> PullReader:
-    return PullReader(ground.door, ground.address)
+    return PullReader(ground.client, ground.address)
 
 
 def pull_of(ground: Ground, files: dict[str, str | bytes | None], title: str = "Topic") -> ThreadNumber:
@@ -51,9 +52,10 @@ def check(ground: Ground, head: str, name: str, conclusion: str | None) -> None:
 def sees_checks(ground: Ground) -> Iterator[PullReader]:
     """A reader whose token may see checks."""
     token = credentials.personal_token(ground.github.world, "ada").value
-    door = GitHubClient(ground.door.api_url, ground.door.graphql_url, StaticToken(lambda: token), ground.clock)
-    yield PullReader(door, ground.address)
-    door.close()
+    urls = ground.client.api_url, ground.client.graphql_url
+    client = GitHubClient(*urls, StaticToken(lambda: token), ground.clock, Pace(ground.clock))
+    yield PullReader(client, ground.address)
+    client.close()
 
 
 async def test_what_a_session_knows(ground: Ground, sees_checks: PullReader) -> None:

@@ -15,7 +15,7 @@ ORDER = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.\n\nCloses #
 
 def pulls(ground: Ground) -> Pulls:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch=ORDER.branch)
-    return GitHubPulls(ground.door, ground.address, ground.bot)
+    return GitHubPulls(ground.client, ground.address, ground.bot)
 
 
 def there(ground: Ground) -> int:
@@ -49,7 +49,7 @@ async def test_a_lost_answer_makes_no_second_one(ground: Ground, done: bool) -> 
 async def test_one_that_is_not_to_be_seen_yet_is_read_again(ground: Ground) -> None:
     """GitHub made it, and its reads lag behind: that is no failure."""
     port = pulls(ground)
-    await ground.door.get(ground.address.path)  # the token is older than what is read
+    await ground.client.get(ground.address.path)  # the token is older than what is read
     ground.github.faults.stale("GET */pulls/*", times=2)
     assert await port.head((await port.ensure(ORDER)).number) is not None
     assert there(ground) == 1

@@ -14,8 +14,8 @@ SAID = f"It is `{KEY}`, {KEY[20:50]} and {UNKNOWN}, or {UNKNOWN[:9]}\u200b{UNKNO
 
 @pytest.fixture
 def ground(ground: Ground) -> Ground:
-    """A ground whose door knows one key."""
-    ground.door.redactor = Redactor(((KEY, "model key"),))
+    """A ground whose client knows one key."""
+    ground.client.redactor = Redactor(((KEY, "model key"),))
     return ground
 
 
@@ -55,7 +55,7 @@ async def test_a_plan_is_compared_with_what_was_posted(ground: Ground) -> None:
 async def test_pull_requests(ground: Ground) -> None:
     """Title and body; asking again gives the same one."""
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="plangate/1-fix")
-    port = GitHubPulls(ground.door, ground.address, ground.bot)
+    port = GitHubPulls(ground.client, ground.address, ground.bot)
     order = PullOrder("plangate/1-fix", "main", f"Fix {UNKNOWN}", f"{SAID}\n\nCloses #1")
     made = await port.ensure(order)
     assert await port.ensure(order) == made
@@ -65,14 +65,14 @@ async def test_pull_requests(ground: Ground) -> None:
 
 
 @pytest.mark.req("X3")
-async def test_the_door_itself(ground: Ground) -> None:
+async def test_the_client_itself(ground: Ground) -> None:
     """Whatever somebody forgets is taken out at the last moment; the tokens it is opened with are known by then."""
     thread = ground.issue()
-    token = await ground.door.credentials.token()
+    token = await ground.client.credentials.token()
     path = f"{ground.address.path}/issues/{thread}/comments"
-    await ground.door.get(ground.address.path)
-    made = await ground.door.post(path, {"body": f"{SAID} {token[4:]}"})
-    await ground.door.change(
+    await ground.client.get(ground.address.path)
+    made = await ground.client.post(path, {"body": f"{SAID} {token[4:]}"})
+    await ground.client.change(
         f"{ground.address.path}/issues/comments/{made['id']}", {"body": f"again {SAID} {token[-20:]}"}
     )
     (comment,) = ground.comments(thread)

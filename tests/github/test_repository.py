@@ -10,6 +10,7 @@ from bot.core.errors import Misconfigured, Refused
 from bot.core.names import RepositoryId
 from bot.github.client import GitHubClient
 from bot.github.errors import Missing
+from bot.github.pace import Pace
 from bot.github.permissions import Roles
 from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, token_bot
 from bot.github.runs import over
@@ -20,9 +21,9 @@ from tests.github.conftest import HOME, ROLES, Ground
 
 async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
     """Number, name, default branch and head come together."""
-    await ground.door.get("/rate_limit")
+    await ground.client.get("/rate_limit")
     before = len(ground.github.requests)
-    found = await repository(ground.door, ground.address)
+    found = await repository(ground.client, ground.address)
     assert len(ground.github.requests) - before == 1
     assert (found.id, found.address, found.default_branch, found.head) == (
         ground.repository,
@@ -32,20 +33,20 @@ async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
     )
     assert found.address.clone_url("https://ghe.example/") == "https://ghe.example/acme/pocket.git"
     with pytest.raises(Missing):
-        await repository(ground.door, Address("acme", "nothing"))
+        await repository(ground.client, Address("acme", "nothing"))
 
 
 async def test_files_are_read(ground: Ground) -> None:
     """A file of a commit comes whole; what is not there, or no file, is None; one that is too large is refused."""
-    door, at = ground.door, ground.address
-    assert await file(door, at, "src/a.py", "main") == b"a = 1\n"
-    assert await file(door, at, "src/none.py", "main") is None
-    assert await file(door, at, "src", "main") is None
-    small = await kilobytes(door, at)
+    client, at = ground.client, ground.address
+    assert await file(client, at, "src/a.py", "main") == b"a = 1\n"
+    assert await file(client, at, "src/none.py", "main") is None
+    assert await file(client, at, "src", "main") is None
+    small = await kilobytes(client, at)
     ground.person("ada").push(HOME, {"large.bin": b"x" * 1_100_000})
     with pytest.raises(Refused, match="larger"):
-        await file(door, at, "large.bin", "main")
-    assert small < await kilobytes(door, at)
+        await file(client, at, "large.bin", "main")
+    assert small < await kilobytes(client, at)
 
 
 async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
@@ -54,28 +55,28 @@ async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
     run = world.start_run(HOME, "schedule")
     urls = (ground.github.api_url, ground.github.graphql_url)
 
-    def door(**permissions: str) -> GitHubClient:
+    def client(**permissions: str) -> GitHubClient:
         token = credentials.job_token(world, world.repository(HOME), permissions).value
-        return GitHubClient(*urls, StaticToken(lambda: token), ground.clock)
+        return GitHubClient(*urls, StaticToken(lambda: token), ground.clock, Pace(ground.clock))
 
-    ask = partial(over, door(actions="read"), ground.address)
+    ask = partial(over, client(actions="read"), ground.address)
     assert not await ask(str(run.id))
     world.end_run(run.id, "cancelled")
     assert await ask(str(run.id))
     assert await ask("1")
-    assert not await over(door(contents="write"), ground.address, str(run.id))
+    assert not await over(client(contents="write"), ground.address, str(run.id))
 
 
 async def test_the_bot_knows_itself(ground: Ground) -> None:
     """An App, a machine account and an Actions job each find their own account."""
-    assert await app_bot(ground.app, ground.door) == ground.bot
+    assert await app_bot(ground.app, ground.client) == ground.bot
     world, urls = ground.github.world, (ground.github.api_url, ground.github.graphql_url)
     machine = credentials.personal_token(world, "machine").value
-    door = GitHubClient(*urls, StaticToken(lambda: machine), ground.clock)
-    found = await token_bot(door)
+    client = GitHubClient(*urls, StaticToken(lambda: machine), ground.clock, Pace(ground.clock))
+    found = await token_bot(client)
     assert (found.login, found.kind) == ("machine", ActorKind.USER)
     job = credentials.job_token(world, world.repository(HOME)).value
-    found = await token_bot(GitHubClient(*urls, StaticToken(lambda: job), ground.clock))
+    found = await token_bot(GitHubClient(*urls, StaticToken(lambda: job), ground.clock, Pace(ground.clock)))
     assert (found.login, found.kind) == ("github-actions[bot]", ActorKind.BOT)
 
 
@@ -84,20 +85,20 @@ async def test_a_token_is_scoped_and_kept_until_it_is_old(ground: Ground) -> Non
     """One token serves many requests; five minutes before it ends another is made; it reaches one repository."""
     ground.github.world.add_repository("acme/other", {"a": "b"}, private=True)
     for _ in range(3):
-        await ground.door.get(ground.address.path)
+        await ground.client.get(ground.address.path)
     assert len(ground.asked("POST /app/installations")) == 1
     with pytest.raises(Missing):
-        await ground.door.get("/repos/acme/other")
+        await ground.client.get("/repos/acme/other")
     ground.clock.advance(56 * 60)
-    await ground.door.get(ground.address.path)
+    await ground.client.get(ground.address.path)
     assert len(ground.asked("POST /app/installations")) == 2
 
 
 async def test_a_revoked_token_is_made_anew(ground: Ground) -> None:
     """After a 401 the next token is used and the request goes through."""
-    await ground.door.get(ground.address.path)
+    await ground.client.get(ground.address.path)
     ground.github.world.tokens.clear()
-    await ground.door.get(ground.address.path)
+    await ground.client.get(ground.address.path)
     assert len(ground.asked("POST /app/installations")) == 2
 
 
@@ -116,8 +117,8 @@ async def test_the_app_proves_itself_for_at_most_ten_minutes(ground: Ground) -> 
 @pytest.mark.req("PR4")
 async def test_tokens_are_never_printed(ground: Ground) -> None:
     """No token or key stands in what a printed object shows."""
-    await ground.door.get(ground.address.path)
-    tokens = ground.door.credentials
+    await ground.client.get(ground.address.path)
+    tokens = ground.client.credentials
     assert isinstance(tokens, AppTokens)
     assert await tokens.token() not in repr(tokens)
     assert "PRIVATE" not in repr(tokens)
@@ -133,7 +134,7 @@ async def test_the_installation_is_found(ground: Ground) -> None:
 @pytest.mark.req("A3")
 async def test_roles_are_looked_up_once_a_look(ground: Ground) -> None:
     """role_name tells all five roles apart; a stranger reads what is public; the second question costs nothing."""
-    roles = Roles(ground.door, ground.address)
+    roles = Roles(ground.client, ground.address)
     people = {login: person(ground, login) for login in (*ROLES, "stranger")}
     found = {login: await roles.of(actor) for login, actor in people.items()}
     assert found == {
@@ -152,7 +153,7 @@ async def test_roles_are_looked_up_once_a_look(ground: Ground) -> None:
 @pytest.mark.req("A2", "A3")
 async def test_another_account_of_that_name_has_no_known_role(ground: Ground) -> None:
     """Logins are given away again: the number must be the one that was asked for."""
-    roles = Roles(ground.door, ground.address)
+    roles = Roles(ground.client, ground.address)
     assert await roles.of(Actor(1, "ada")) is None
     assert await roles.of(Actor(2, "nobody-at-all")) is Role.NONE
     assert await roles.of(Actor(0, "ghost", ActorKind.GONE)) is Role.NONE
@@ -161,7 +162,7 @@ async def test_another_account_of_that_name_has_no_known_role(ground: Ground) ->
 @pytest.mark.req("PR1")
 async def test_people_who_may(ground: Ground) -> None:
     """The owner and everybody with the role or a higher one; not known where they cannot be listed."""
-    roles = Roles(ground.door, ground.address)
+    roles = Roles(ground.client, ground.address)
     everybody, maintainers = await roles.who_may(Role.READ), await roles.who_may(Role.MAINTAIN)
     lower = {person(ground, login).id for login in ("will", "tom", "rea")}
     assert everybody is not None
@@ -174,17 +175,17 @@ async def test_people_who_may(ground: Ground) -> None:
 @pytest.mark.req("PR1")
 async def test_people_who_may_by_name(ground: Ground) -> None:
     """Who is named may as well; where somebody named has no number here, or a team is, not all are known."""
-    plain = await Roles(ground.door, ground.address).who_may(Role.MAINTAIN)
-    named = await Roles(ground.door, ground.address, users=("Rea",)).who_may(Role.MAINTAIN)
+    plain = await Roles(ground.client, ground.address).who_may(Role.MAINTAIN)
+    named = await Roles(ground.client, ground.address, users=("Rea",)).who_may(Role.MAINTAIN)
     assert plain is not None
     assert named == plain | {person(ground, "rea").id}
-    assert await Roles(ground.door, ground.address, users=("stranger",)).who_may(Role.MAINTAIN) is None
-    assert await Roles(ground.door, ground.address, teams=("octo/core",)).who_may(Role.MAINTAIN) is None
+    assert await Roles(ground.client, ground.address, users=("stranger",)).who_may(Role.MAINTAIN) is None
+    assert await Roles(ground.client, ground.address, teams=("octo/core",)).who_may(Role.MAINTAIN) is None
 
 
 async def test_named_people_are_listed(ground: Ground) -> None:
     """approve.users are compared as GitHub compares logins."""
-    roles = Roles(ground.door, ground.address, users=("Rea",))
+    roles = Roles(ground.client, ground.address, users=("Rea",))
     assert await roles.is_listed(person(ground, "rea")) is True
     assert await roles.is_listed(person(ground, "tom")) is False
 
@@ -193,10 +194,10 @@ async def test_named_people_are_listed(ground: Ground) -> None:
 async def test_people_named_by_number(ground: Ground) -> None:
     """A number is one account's, whatever it is called; whoever takes a login over that was given up is not meant."""
     rea = person(ground, "rea")
-    roles = Roles(ground.door, ground.address, users=(rea.id,))
+    roles = Roles(ground.client, ground.address, users=(rea.id,))
     assert await roles.is_listed(Actor(rea.id, "rea-by-another-name")) is True
     assert await roles.is_listed(Actor(rea.id + 1, "rea")) is False
-    plain = await Roles(ground.door, ground.address).who_may(Role.MAINTAIN)
+    plain = await Roles(ground.client, ground.address).who_may(Role.MAINTAIN)
     assert plain is not None
     assert await roles.who_may(Role.MAINTAIN) == plain | {rea.id}
 
@@ -207,6 +208,6 @@ def person(ground: Ground, login: str) -> Actor:
 
 def test_a_repository_number_is_what_a_token_is_scoped_to(ground: Ground) -> None:
     """Names change hands, numbers do not."""
-    tokens = ground.door.credentials
+    tokens = ground.client.credentials
     assert isinstance(tokens, AppTokens)
     assert tokens.repository == RepositoryId(ground.repository)

@@ -17,7 +17,7 @@ from tests.github.shown import Shown
 @pytest.mark.parametrize("lagging", (0, 2))
 async def test_nobody_said_anything(ground: Ground, lagging: int) -> None:
     """A plan that was just posted is whole, shown, and waits, also where GitHub's reads do not show it at first."""
-    await ground.door.get(ground.address.path)  # the token is older than what is read
+    await ground.client.get(ground.address.path)  # the token is older than what is read
     if lagging:
         ground.github.faults.stale("POST /graphql", times=lagging)
     found = await (await Shown.on(ground)).look()

@@ -27,7 +27,7 @@ VIEW = TrackingView(TASK, "on Mondays at 00:00", datetime(2026, 11, 30, tzinfo=U
 @pytest.fixture
 def issues(ground: Ground) -> TrackingIssues:
     signer = Signed()
-    return TrackingIssues(ground.door, ground.address, ground.bot, Key(signer.key_id, signer.mac))
+    return TrackingIssues(ground.client, ground.address, ground.bot, Key(signer.key_id, signer.mac))
 
 
 async def opened(issues: TrackingIssues) -> ThreadNumber:

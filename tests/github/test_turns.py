@@ -45,9 +45,9 @@ ASSIGNED = {
 ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3, "login": "tom"}})
 
 
-async def turns_in(thread: Thread, door: GitHubClient) -> tuple[Turn, ...]:
+async def turns_in(thread: Thread, client: GitHubClient) -> tuple[Turn, ...]:
     """List the turns of a thread on which everybody may act."""
-    roles = Roles(door, Address("acme", "pocket"))
+    roles = Roles(client, Address("acme", "pocket"))
     return await TurnReader(Listener(BOT), roles, Readings(), lambda _: True).turns(thread, ())
 
 
@@ -67,8 +67,8 @@ def context(thread: Thread) -> str:
 )
 async def test_marks_are_turns_of_who_set_them(thread: Thread, keys: list[str]) -> None:
     """The label and the assignment ask for what the issue says, while they are there, on issues."""
-    with scripted(Reply(200, [LABELED, OTHER, ASSIGNED]), ROLE) as (door, _, _):
-        found = await turns_in(thread, door)
+    with scripted(Reply(200, [LABELED, OTHER, ASSIGNED]), ROLE) as (client, _, _):
+        found = await turns_in(thread, client)
     assert [turn.key for turn in found] == keys
     assert {(turn.actor.id, turn.text) for turn in found} <= {(3, "# Title\n\nfix the bug")}
 
@@ -93,9 +93,9 @@ def test_what_only_names_the_bot_wakes_it_once() -> None:
 async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
     """Where the events cannot be read, what was said is still heard."""
     said = Said("comment-1", Actor(3, "tom"), "@plangate go", AT)
-    with scripted(ROLE, Reply(404, {"message": "Not Found"}), ROLE) as (door, script, _):
+    with scripted(ROLE, Reply(404, {"message": "Not Found"}), ROLE) as (client, script, _):
         script.replies = [Reply(404, {"message": "Not Found"}), ROLE]
-        found = await turns_in(replace(THREAD, comments=(said,)), door)
+        found = await turns_in(replace(THREAD, comments=(said,)), client)
     assert [turn.key for turn in found] == ["comment-1"]
 
 
@@ -110,9 +110,9 @@ async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
             await asyncio.sleep(0.001)
             looks += 1
 
-    with scripted(ROLE, ROLE) as (door, _, _):
+    with scripted(ROLE, ROLE) as (client, _, _):
         looking = asyncio.create_task(look())
-        found = await turns_in(replace(THREAD, comments=(said,), labels=frozenset(), assignees=frozenset()), door)
+        found = await turns_in(replace(THREAD, comments=(said,), labels=frozenset(), assignees=frozenset()), client)
         looking.cancel()
     assert [turn.key for turn in found] == ["comment-1"]
     assert looks > 5
@@ -125,8 +125,8 @@ async def test_nothing_is_hidden_in_a_title(name: str) -> None:
     tells of them, whether somebody spoke or set the label."""
     opened = replace(OPENED, actor=Actor(3, "tom"), body="@plangate fix the bug")
     thread = replace(THREAD, title=f"Title {SPELLED[name]} \u2028\u2029 after", opened=opened, assignees=frozenset())
-    with scripted(Reply(200, [LABELED]), ROLE, ROLE) as (door, _, _):
-        found = await turns_in(thread, door)
+    with scripted(Reply(200, [LABELED]), ROLE, ROLE) as (client, _, _):
+        found = await turns_in(thread, client)
     assert [turn.key for turn in found] == ["issue", "label-11"]
     for text in (*(turn.text for turn in found), context(thread)):
         assert [sign for sign in text if ord(sign) in INVISIBLE or ord(sign) > 0xEFFFF] in ([], ["\u200c"])

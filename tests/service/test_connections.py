@@ -54,10 +54,10 @@ async def test_a_limit_holds_for_all_that_speak_for_one_installation(tmp_path: P
         one, other = [await ways.reach(installation, number, each) for each in (at, Address(at.owner, "other"))]
         github.faults.limit("GET */collaborators", seconds=300)
         with pytest.raises(Limited):
-            await one.door.get(f"{at.path}/collaborators")
-        for door in (other.door, ways.poller(installation)):
+            await one.client.get(f"{at.path}/collaborators")
+        for client in (other.client, ways.poller(installation)):
             with pytest.raises(Limited):
-                await door.get(at.path)
+                await client.get(at.path)
         await ways.app().get("/app")
         await ways.close()
 
@@ -97,7 +97,7 @@ async def test_whose_commits_are(tmp_path: Path) -> None:
             replace(app, github=replace(app.github, server_url=url)) for url in (own, "https://ghe.example.org:8443")
         )
         ways = Connections(app, clock)
-        bot = await ways.bot((await ways.reach(*await ways.find(Address(*HOME.split("/"))))).door)
+        bot = await ways.bot((await ways.reach(*await ways.find(Address(*HOME.split("/"))))).client)
         assert committer_of(public, bot) == Committer(bot.login, f"{bot.id}+plangate[bot]@users.noreply.github.com")
         assert committer_of(inside, bot).address == f"{bot.id}+plangate[bot]@users.noreply.ghe.example.org"
         token = Secret(job_token(github.world, github.world.repository(HOME)).value)
