@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bot.compose.run import Run
+from bot.compose.terminal_run import Run
 from bot.core.checks import CheckState, state_of
 from bot.core.comment import outcome
 from bot.core.gate import Stage

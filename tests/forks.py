@@ -169,7 +169,7 @@ def _loaded() -> Server:
     libraries = ("anthropic", "git", "github", "httpcore2", "jwt", "markdown_it", "truststore", "uvicorn")
     more = ("anyio._backends._asyncio", "cryptography.hazmat.primitives.ciphers.aead")
     ours = ("bot.action.main", "bot.agent.model.client", "bot.compose.github", "bot.compose.local", "bot.cli.doctor")
-    return Server("bot.cli.main", *ours, "bot.summary", "webhooks.app", "bot.service.host", *libraries, *more)
+    return Server("bot.cli.main", *ours, "bot.summary", "webhooks.app", "bot.service.host_port", *libraries, *more)
 
 
 def plangate() -> Program:

@@ -21,7 +21,7 @@ from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirect_output, unredacted_stream
 
 if TYPE_CHECKING:
-    from bot.compose.run import Run
+    from bot.compose.terminal_run import Run
 
 INTERRUPTED: Final = 130
 _DEBUG: Final = "show a traceback when something fails"

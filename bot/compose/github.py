@@ -26,7 +26,7 @@ from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
 from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
-from bot.github import repository, runs
+from bot.github import repository
 from bot.github.permissions import Roles
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
@@ -147,7 +147,7 @@ class GitHubHost:
         """
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
-        if run.isdigit() and await runs.over(
+        if run.isdigit() and await repository.run_is_over(
             self.connections.watcher(address.installation, address.repository), at, run
         ):
             return True

@@ -28,7 +28,7 @@ from bot.compose.parts import (
     web_of,
     work_settings,
 )
-from bot.compose.run import Run, both
+from bot.compose.terminal_run import Run, both
 from bot.config.environment import configuration, redactor_for
 from bot.config.settings import PATH, Settings
 from bot.core.actor import Role

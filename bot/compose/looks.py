@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TextIO
 
 from bot.compose.github import GitHubHost
-from bot.compose.run import Run, both
+from bot.compose.terminal_run import Run, both
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.core.names import ThreadAddress

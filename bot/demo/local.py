@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from bot.compose.local import RunOptions, run_check, run_local
-from bot.compose.run import Run
+from bot.compose.terminal_run import Run
 from bot.config.settings import Settings
 from bot.core.names import CommitId
 from bot.summary import exit_code, lines

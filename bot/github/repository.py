@@ -1,4 +1,4 @@
-"""Facts about a repository, and the bot's account on GitHub."""
+"""Facts about a repository, its Actions runs, and the bot's account on GitHub."""
 
 import base64
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId
 from bot.github.client import GitHubClient
 from bot.github.errors import Missing
@@ -134,3 +134,17 @@ async def token_bot(client: GitHubClient) -> Actor:
     found = actor(viewer)
     kind = ActorKind.BOT if found.login.endswith("[bot]") else found.kind
     return Actor(found.id, found.login, kind)
+
+
+async def run_is_over(client: GitHubClient, at: Address, run: str) -> bool:
+    """Return whether GitHub reports that an Actions run has ended or is gone. False also if GitHub cannot be asked.
+
+    https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
+    """
+    try:
+        found = await client.get(f"{at.path}/actions/runs/{quote(run, safe='')}")
+    except Missing:
+        return True
+    except PlangateError:
+        return False
+    return bool(found["status"] == "completed")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bot.core.errors import Transient
 from bot.logs import failure
 from bot.service.health import Check
-from bot.service.host import HostPort
+from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery, Inbox, taken_in
 from bot.service.missed import Missed, Outcome, Reading
 from bot.service.ticker import Ticker

@@ -10,7 +10,7 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.host import HostPort
+from bot.service.host_port import HostPort
 from bot.service.missed import Missed
 from bot.service.worker import Worker
 

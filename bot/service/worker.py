@@ -23,7 +23,7 @@ from bot.core.errors import Broken, PlangateError, Transient
 from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.host import HostPort
+from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery, Inbox
 from bot.service.slots import LookSlot, Slots
 

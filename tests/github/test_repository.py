@@ -12,8 +12,7 @@ from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.pace import Pace
 from bot.github.permissions import Roles
-from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, token_bot
-from bot.github.runs import over
+from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, run_is_over, token_bot
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, ROLES, Ground
@@ -59,12 +58,12 @@ async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
         token = credentials.job_token(world, world.repository(HOME), permissions).value
         return GitHubClient(*urls, StaticToken(lambda: token), ground.clock, Pace(ground.clock))
 
-    ask = partial(over, client(actions="read"), ground.address)
+    ask = partial(run_is_over, client(actions="read"), ground.address)
     assert not await ask(str(run.id))
     world.end_run(run.id, "cancelled")
     assert await ask(str(run.id))
     assert await ask("1")
-    assert not await over(client(contents="write"), ground.address, str(run.id))
+    assert not await run_is_over(client(contents="write"), ground.address, str(run.id))
 
 
 async def test_the_bot_knows_itself(ground: Ground) -> None:
