@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.parts import gate_of, orders_of
+from bot.compose.parts import gate_of, work_settings
 from bot.config.environment import configuration
 from bot.config.repository_file import Configuration
 from bot.core.errors import Misconfigured
@@ -31,4 +31,4 @@ def test_repairs() -> None:
     """Failing checks go back twice, or as often as the file says; 0 is never."""
     for given, repairs in (({}, 2), ({"repairs": 0}, 0), ({"repairs": 5}, 5)):
         keys = Configuration.model_validate({"execution": given})
-        assert orders_of(keys).repairs == repairs
+        assert work_settings(keys).repairs == repairs
