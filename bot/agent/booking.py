@@ -14,7 +14,7 @@ from bot.agent.forwarding import forward
 from bot.agent.limits import Ticket, most_expensive_answer
 from bot.agent.session_log import SessionLog
 from bot.core.errors import CanaryShown
-from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRequest, Notice
+from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelEvent, ModelRequest, Notice
 
 
 async def stream_and_book(
@@ -31,7 +31,7 @@ async def stream_and_book(
     try:
         async with forward(log.resources.model.stream(request)) as events:
             async for event in events:
-                if not isinstance(event, Delta):
+                if not isinstance(event, Delta | CallReceived):
                     so_far = event.so_far if isinstance(event, AnswerStarted) else None
                 void = event.void if isinstance(event, Notice) else None
                 made = event if aside and isinstance(event, AnswerCompleted) else void

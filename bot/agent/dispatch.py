@@ -6,9 +6,10 @@ tool does ends the session.
 """
 
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from pydantic import ValidationError
 
@@ -67,6 +68,16 @@ class SuspendedCall:
 
 
 Prepared = ReadyCall | RefusedCall | SuspendedCall
+
+
+class StartedCall(Protocol):
+    """A call that started before its answer was complete."""
+
+    def events(self) -> AsyncIterator[AgentEvent]:
+        """Yield the call's events, those of the past first, until its result is stored."""
+
+
+NOTHING_STARTED: Final[Mapping[str, StartedCall]] = MappingProxyType({})
 
 
 def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepared:
@@ -134,15 +145,30 @@ def repeatable(prepared: Sequence[Prepared]) -> bool:
     return any(each.tool.goes_on for each in ready) and all(each.tool.concurrent(each.given) for each in ready)
 
 
-async def run(session: Session, prepared: Sequence[Prepared], results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
-    """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result)."""
-    at_once = min(AT_ONCE, session.monitor.limits.concurrent_tools or AT_ONCE)
+async def run(
+    session: Session,
+    prepared: Sequence[Prepared],
+    results: dict[str, Json],
+    started: Mapping[str, StartedCall] = NOTHING_STARTED,
+) -> AsyncIterator[AgentEvent]:
+    """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result).
+
+    A call of `started` is under way; it fills `results` itself.
+    """
     for batch in _batches(prepared):
         queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
-        runs = [_run_call(session, each, results) for each in batch]
-        async with forward(merge_generators(runs, at_once=max(at_once, queueing))) as events:
+        runs = [
+            started[each.call["id"]].events() if each.call["id"] in started else run_call(session, each, results)
+            for each in batch
+        ]
+        async with forward(merge_generators(runs, at_once=max(most_at_once(session), queueing))) as events:
             async for _, event in events:
                 yield event
+
+
+def most_at_once(session: Session) -> int:
+    """Return how many calls of a session may run at a time."""
+    return min(AT_ONCE, session.monitor.limits.concurrent_tools or AT_ONCE)
 
 
 def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Json]:
@@ -187,22 +213,22 @@ def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
     """Group adjacent calls that may run concurrently. Every other call is a batch of its own (T2)."""
     batches: list[list[Prepared]] = []
     for each in prepared:
-        if batches and _is_safe(each) and _is_safe(batches[-1][0]):
+        if batches and is_safe(each) and is_safe(batches[-1][0]):
             batches[-1].append(each)
         else:
             batches.append([each])
     return batches
 
 
-def _is_safe(prepared: Prepared) -> bool:
+def is_safe(prepared: Prepared) -> bool:
     """Return whether a call may run concurrently with its neighbors."""
     if isinstance(prepared, ReadyCall):
         return prepared.tool.concurrent(prepared.given)
     return isinstance(prepared, RefusedCall)
 
 
-async def _run_call(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
-    """Run one call and store its result."""
+async def run_call(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
+    """Run one call, yield its events, and store its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])
     yield ToolStarted(session.agent, ident, call["name"], call["input"])

@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 from bot.agent import dispatch
 from bot.agent.booking import stream_and_book
+from bot.agent.eager import EagerCalls
 from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
 from bot.agent.forwarding import Item, forward, forward_within
 from bot.agent.history import compaction
@@ -25,7 +26,7 @@ from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
 from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
-from bot.ports import AnswerCompleted, AnswerStarted, Delta, ModelEvent, ModelRequest, Notice
+from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelRequest, Notice
 
 NUDGES: Final = 3
 """How often the model is asked to continue an empty or cut answer."""
@@ -52,7 +53,7 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, No
         return
     rests = False
     if session.asked is not None:
-        async with forward(_tools(session, session.asked)) as again:
+        async with forward(_tools(session, session.asked, EagerCalls(session))) as again:
             async for told in again:
                 rests = isinstance(told, Ended)
                 yield told
@@ -82,8 +83,21 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
             async for told in made:
                 yield told
         return
+    eager = EagerCalls(session)
+    try:
+        async with forward(_ask(session, eager, in_vain)) as events:
+            async for event in events:
+                yield event
+    finally:
+        await eager.discard()
+
+
+async def _ask(
+    session: Session, eager: EagerCalls, in_vain: Counter[str]
+) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
+    """Make a request and act on its answer."""
     last = None
-    async with forward(_in_time(session, _request(session))) as events:
+    async with forward(_in_time(session, _request(session, eager))) as events:
         async for event in events:
             last = event
             if not isinstance(event, AnswerCompleted):
@@ -93,7 +107,7 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
     if not isinstance(last, AnswerCompleted):
         raise Broken("the model port ended without an answer or an error")
     yield Answered(session.agent, session.monitor.steps, last.message, last.usage, last.cost_usd, last.model)
-    async with forward(_react(session, last, in_vain)) as reactions:
+    async with forward(_react(session, last, eager, in_vain)) as reactions:
         async for reaction in reactions:
             yield reaction
 
@@ -116,11 +130,13 @@ async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenera
             yield limit
 
 
-async def _react(session: Session, completed: AnswerCompleted, in_vain: Counter[str]) -> AsyncIterator[AgentEvent]:
+async def _react(
+    session: Session, completed: AnswerCompleted, eager: EagerCalls, in_vain: Counter[str]
+) -> AsyncIterator[AgentEvent]:
     """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
-            async with forward(_tools(session, completed)) as events:
+            async with forward(_tools(session, completed, eager)) as events:
                 async for event in events:
                     yield event
         case "pause_turn" if in_vain["pause"] < PAUSES:
@@ -137,7 +153,7 @@ async def _react(session: Session, completed: AnswerCompleted, in_vain: Counter[
             yield _rest(session, completed)
 
 
-async def _request(session: Session) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
+async def _request(session: Session, eager: EagerCalls) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
     """Make one model request as soon as the budget has room for it, and relay it. A permanent failure becomes Ended."""
     ledger = session.resources.ledger
     async with ledger.call(session.dearest) as ticket:
@@ -149,13 +165,13 @@ async def _request(session: Session) -> AsyncIterator[AgentEvent | AnswerStarted
         yield RequestStarted(session.agent, session.monitor.steps, abilities.id)
         if session.monitor.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
             yield Info(session.agent, "unpriced", UNPRICED.format(abilities.id))
-        async with forward(_send_request(session, ticket)) as events:
+        async with forward(_send_request(session, ticket, eager)) as events:
             async for event in events:
                 yield event
 
 
 async def _send_request(
-    session: Session, ticket: Ticket
+    session: Session, ticket: Ticket, eager: EagerCalls
 ) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
     """Make one model request and relay it."""
     frozen, world = session.prefix, session.resources
@@ -177,6 +193,11 @@ async def _send_request(
             stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
         ) as events:
             async for event in events:
+                if isinstance(event, CallReceived):
+                    eager.start(event.call)
+                    continue
+                if isinstance(event, Notice):  # the answer so far is void
+                    await eager.discard()
                 yield _book_event(session, event)
         if not isinstance(event, AnswerCompleted) and world.ledger.used_up:
             yield _end_on_budget(session)
@@ -190,7 +211,9 @@ async def _send_request(
         yield Ended(session.agent, End.FAILED, str(error))
 
 
-def _book_event(session: Session, event: ModelEvent) -> AgentEvent | AnswerStarted | AnswerCompleted:
+def _book_event(
+    session: Session, event: AnswerStarted | Delta | Notice | AnswerCompleted
+) -> AgentEvent | AnswerStarted | AnswerCompleted:
     """Book what a model event costs, record what the client did by itself, and return the session's event for it."""
     match event:
         case Delta():
@@ -211,20 +234,21 @@ def _book_event(session: Session, event: ModelEvent) -> AgentEvent | AnswerStart
             assert_never(event)
 
 
-async def _tools(session: Session, completed: AnswerCompleted) -> AsyncGenerator[AgentEvent, None]:
+async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls) -> AsyncGenerator[AgentEvent, None]:
     """Run the calls of a message and commit it together with their results, or suspend."""
     calls = tool_calls(completed.message)
-    prepared = [dispatch.prepare(session, call) for call in calls]
+    prepared = [eager.ready(call) or dispatch.prepare(session, call) for call in calls]
     if any(isinstance(each, dispatch.SuspendedCall) for each in prepared):
         session.commit(completed)
         yield Ended(session.agent, End.SUSPENDED, text_of(completed.message))
         return
-    prepared = [dispatch.admit(session, each) for each in prepared]
+    started = eager.take(calls)
+    prepared = [each if each.call["id"] in started else dispatch.admit(session, each) for each in prepared]
     if dispatch.repeatable(prepared):
         session.asks(completed)
-    results: dict[str, Json] = {}
+    results = eager.results
     try:
-        async with forward(dispatch.run(session, prepared, results)) as events:
+        async with forward(dispatch.run(session, prepared, results, started)) as events:
             async for event in events:
                 yield event
         beside = [] if is_unresolved([completed.message]) else await _beside(session, prepared)

@@ -43,6 +43,8 @@ class SessionResources:
     """Tokens from which older history is summarized; in a small window earlier (C1)."""
     tell: Callable[[AgentEvent], None] = lambda _: None
     """Receives the events that no session yields."""
+    eager: bool = True
+    """Whether calls that only read start while the answer still streams (M7)."""
     light: str = ""
     """Model for light calls (M11), or "" if they are switched off."""
 

@@ -130,6 +130,14 @@ class AnswerStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class CallReceived:
+    """A tool call of the answer is complete while the rest still streams. It counts only if the answer completes."""
+
+    call: Json
+    """The tool_use block."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerCompleted:
     """A complete answer: message_stop was seen (M7).
 
@@ -159,4 +167,4 @@ class Notice:
     """How the thinking blocks of the history are sent for the rest of the session, if that changes."""
 
 
-ModelEvent: TypeAlias = AnswerStarted | Delta | Notice | AnswerCompleted
+ModelEvent: TypeAlias = AnswerStarted | Delta | CallReceived | Notice | AnswerCompleted

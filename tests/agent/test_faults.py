@@ -42,7 +42,7 @@ from tests.agent.small import SUMMARY, asked_to_summarise
 DONE, FAILED, REFUSED, LIMIT = End.ANSWERED, End.FAILED, End.REFUSED, End.LIMIT
 
 POISON = "never.py"
-WHOLE = several(think("Hm."), say("refused"), call("Read", file_path=POISON))
+WHOLE = several(think("Hm."), say("refused"), call("Write", file_path=POISON, content="x"))
 PAGE = b"<html><body><h1>Bad gateway</h1>" + b"<p>nginx</p>" * 200 + b"</body></html>"
 LONG = b'{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 > 8 maximum"}}'
 SEARCH = verbatim({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}})
@@ -71,7 +71,7 @@ def cut(*blocks: Text | Call, reason: str) -> Reply:
 
 SKIPS = b'{"type": "content_block_start", "index": 9, "content_block": {"type": "text", "text": "?"}}'
 UNCOUNTED = b'{"type": "message_start", "message": {"usage": "abc"}}'
-NEVER = Call("Read", {"file_path": POISON})
+NEVER = Call("Write", {"file_path": POISON, "content": "x"})
 # fmt: off
 TABLE: dict[str, Row] = {
     #                     the fault                                     first    later    always   it says

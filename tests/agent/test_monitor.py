@@ -98,7 +98,7 @@ async def test_a_restricted_tool_ends_after_its_seconds(room: Open) -> None:
 async def test_a_restricted_session_runs_three_tools_at_once(room: Open) -> None:
     """Of ten that could run side by side only three do."""
     r = room(lambda request: say("Ok.") if request.step else several(*(call("LS", path=str(n)) for n in range(10))))
-    await drive(r.session(limits=RESTRICTED))
+    await drive(r.session(limits=RESTRICTED, world=replace(r.world, eager=False)))
     assert r.host.most == 3
 
 

@@ -15,7 +15,7 @@ from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Transient
 from bot.core.lines import shorten_line
 from bot.core.transcript import Json
-from bot.ports import AnswerStarted, Delta, Usage
+from bot.ports import AnswerStarted, CallReceived, Delta, Usage
 
 _DELTA_KEYS = {
     "text_delta": "text",
@@ -60,8 +60,8 @@ class StreamedAnswer:
     """What is wrong with a call's input; ignored if the answer turns out to be cut there."""
     _json: dict[int, list[str]] = field(default_factory=dict)
 
-    def feed(self, event: Json) -> AnswerStarted | Delta | None:
-        """Process one event and return the part of it that may be shown; raises Malformed for an invalid event."""
+    def feed(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
+        """Process one event and return what a session may know of it now; raises Malformed for an invalid event."""
         with reading():
             return self._feed_block(event)
 
@@ -85,7 +85,7 @@ class StreamedAnswer:
                 raise Malformed("the model's answer ended in the middle of a tool call")
         return whole(self.blocks)
 
-    def _feed_block(self, event: Json) -> AnswerStarted | Delta | None:
+    def _feed_block(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
         match event.get("type"):
             case "message_start":
                 self.usage.update(event["message"].get("usage") or {})
@@ -98,6 +98,7 @@ class StreamedAnswer:
                 return self._delta(event["index"], event["delta"])
             case "content_block_stop":
                 self._close(event["index"])
+                return self._call(event["index"])
             case "message_delta":
                 self.stop_reason = event["delta"].get("stop_reason")
                 self.why = refusal(event["delta"].get("stop_details"))
@@ -141,6 +142,13 @@ class StreamedAnswer:
             self._fault = Malformed("a tool call's input is not a JSON object")
             return
         self.blocks[index]["input"] = value
+
+    def _call(self, index: int) -> CallReceived | None:
+        """Return the tool call of a block that has ended, unless something is wrong with it or with one before it."""
+        block = self.blocks[index] if index < len(self.blocks) else {}
+        if block.get("type") != "tool_use" or self._fault is not None:
+            return None
+        return CallReceived(whole([block])["content"][0])
 
 
 def parse_object(text: str | bytes) -> Json:

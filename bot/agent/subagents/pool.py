@@ -91,7 +91,7 @@ class SubagentPool:
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
             yield ToolOutput(known if kind is None else refusal, is_error=True)
             return
-        several = min(self.size.on_one, self.size.in_all - len(self.rows) - 1)
+        several = min(self.size.on_one, self.size.in_all - self._used - 1)
         many = several > 1 and not kind.writes
         source = self._together(kind, description, brief, several) if many else self._one(kind, description, brief)
         async with forward(source) as events:
@@ -126,9 +126,14 @@ class SubagentPool:
         """Return why no agent of a type may start now, or "" if one may."""
         if kind.writes and self.post.tools.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
-        if len(self.rows) >= self.size.in_all:
+        if self._used >= self.size.in_all:
             return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
         return ""
+
+    @property
+    def _used(self) -> int:
+        """Number of sub-agents that count. One that was cancelled with the answer that sent it does not."""
+        return sum(row.state is not Lifecycle.ABORTED for row in self.rows.values())
 
     def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
         """Return the assignment of a call: one that an earlier process began without reporting on it, or a new one."""

@@ -75,6 +75,10 @@ BASH = Tool(
     input_model=BashInput,
     call=_call,
     kind=_kind,
-    concurrent=lambda given: _kind(given) is CallKind.LOOK_COMMAND and not _CHANGES_FOLDER.search(given.command),
+    concurrent=lambda given: (
+        _kind(given) is CallKind.LOOK_COMMAND
+        and not given.run_in_background
+        and not _CHANGES_FOLDER.search(given.command)
+    ),
     timeout=lambda given: (given.timeout or DEFAULT_MS) / 1000 + 10,
 )

@@ -1,0 +1,132 @@
+"""Starts calls of an answer while the rest of it still streams (M7).
+
+Rules: a call starts early only if it reads, if the rules allow it without a question, and if the same is true of every
+call before it. Its events and its result show only once the answer is complete and dispatch takes the call over. If
+the answer is dropped, what it started is cancelled, and nothing of it stays in the session.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.agent import dispatch
+from bot.agent.events import AgentEvent
+from bot.agent.forwarding import forward
+from bot.agent.permissions.gate import CallKind
+from bot.agent.session import Session
+from bot.core.transcript import Json
+
+READING: Final = frozenset({CallKind.LOOK, CallKind.LOOK_COMMAND, CallKind.EXPLORE})
+"""Kinds of calls that only read. The web is not among them: a request that leaves the machine cannot be taken back."""
+
+_ENDED: Final = object()
+
+
+@dataclass(slots=True)
+class StartedCall:
+    """A call that started early, with the events that nobody has seen yet."""
+
+    ready: dispatch.ReadyCall
+    task: "asyncio.Task[None]"
+    waiting: "asyncio.Queue[object]"
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        """Yield the call's events, as `dispatch.run_call` does, and raise its error. Closing it cancels the call."""
+        try:
+            while (event := await self.waiting.get()) is not _ENDED:
+                yield event  # type: ignore[misc]  # what _run put is the call's own event
+            await self.task
+        finally:
+            await self.cancel()
+
+    async def cancel(self) -> None:
+        """Cancel the call unless it has ended, and wait until nothing of it runs."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class EagerCalls:
+    """The calls of one answer that started while it streamed."""
+
+    session: Session
+    results: dict[str, Json] = field(default_factory=dict)
+    """Results of the answer's calls: call id -> tool_result."""
+    _started: dict[str, StartedCall] = field(default_factory=dict)
+    _open: bool = True
+    """Whether every call so far could start."""
+    _taken: bool = False
+    _stamps: dict[str, str] = field(init=False)
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._open = self.session.resources.eager
+        self._stamps = dict(self.session.context.stamps)
+        self._places = asyncio.Semaphore(dispatch.most_at_once(self.session))
+
+    def start(self, call: Json) -> None:
+        """Start a call whose block is complete, if it may start now. Raises CanaryShown if the call holds a canary."""
+        if not self._open:
+            return
+        ready = self._admit(call)
+        if ready is None:
+            self._open = False
+            return
+        waiting = asyncio.Queue[object]()
+        self._started[call["id"]] = StartedCall(ready, asyncio.create_task(self._run(ready, waiting)), waiting)
+
+    def ready(self, call: Json) -> dispatch.ReadyCall | None:
+        """Return a call of the complete answer if it has started."""
+        started = self._started.get(call["id"])
+        return started.ready if started is not None else None
+
+    def take(self, calls: Sequence[Json]) -> Mapping[str, StartedCall]:
+        """Hand the started calls over to the complete answer, which keeps what they did."""
+        self._taken = True
+        return {call["id"]: self._started[call["id"]] for call in calls if call["id"] in self._started}
+
+    async def discard(self) -> None:
+        """Cancel what still runs. Unless it was taken, forget what was read; calls of a new answer may start then."""
+        for each in self._started.values():
+            await each.cancel()
+        if self._started and not self._taken:
+            self._started.clear()
+            self.results.clear()
+            self.session.context.stamps.clear()
+            self.session.context.stamps.update(self._stamps)
+        self._open = self.session.resources.eager
+
+    def _admit(self, call: Json) -> dispatch.ReadyCall | None:
+        """Return a call that may start now, counted. Otherwise nothing is counted."""
+        if call["id"] in self.session.called or call["id"] in self._started:
+            return None
+        self.session.resources.alarm.listen(json.dumps(call, ensure_ascii=False))
+        prepared = dispatch.prepare(self.session, call)
+        if not isinstance(prepared, dispatch.ReadyCall) or not dispatch.is_safe(prepared):
+            return None
+        if prepared.tool.kind(prepared.given) not in READING:
+            return None
+        admitted = dispatch.admit(self.session, prepared)
+        if isinstance(admitted, dispatch.ReadyCall):
+            return admitted
+        self.session.monitor.over = None  # the complete answer decides whether a limit is reached
+        return None
+
+    async def _run(self, ready: dispatch.ReadyCall, waiting: "asyncio.Queue[object]") -> None:
+        """Run a call, keeping its events until somebody takes them."""
+        try:
+            if ready.tool.queues:
+                await self._keep_events(ready, waiting)
+            else:
+                async with self._places:
+                    await self._keep_events(ready, waiting)
+        finally:
+            waiting.put_nowait(_ENDED)
+
+    async def _keep_events(self, ready: dispatch.ReadyCall, waiting: "asyncio.Queue[object]") -> None:
+        source: AsyncIterator[AgentEvent] = dispatch.run_call(self.session, ready, self.results)
+        async with forward(source) as events:
+            async for event in events:
+                waiting.put_nowait(event)

@@ -1,0 +1,293 @@
+"""Calls that start while the answer still streams: which may, and that nothing stays of those of a dropped answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import pytest
+
+from bot.agent.eager import READING
+from bot.agent.events import AgentChanged, AgentEvent, Answered, End, Lifecycle, ToolFinished, ToolStarted
+from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.modes import Mode
+from bot.agent.session import Session
+from bot.agent.subagents.resuming import in_flight
+from bot.core.errors import PlangateError, Transient
+from bot.core.transcript import Json
+from bot.ports import (
+    Abilities,
+    AnswerCompleted,
+    AnswerStarted,
+    CallReceived,
+    ModelEvent,
+    ModelRequest,
+    Notice,
+    ToolOutput,
+    Usage,
+)
+from bot.testing.model.reply import Call, Fault, Reply, Text, Verbatim, say, sequence
+from tests.agent.conftest import Open
+from tests.agent.crew import team
+from tests.agent.ground import Room, drive, ended, of, results, valid
+from tests.agent.test_subagents_resumed import resumed, snapshot
+
+pytestmark = pytest.mark.req("M7", "T2")
+
+Step: TypeAlias = ModelEvent | PlangateError | asyncio.Event
+"""What a scripted answer does next: yield an event, raise an error, or wait for the test."""
+DONE: Json = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+
+
+@dataclass
+class Streaming:
+    """A model that streams its answers step by step, as the test lets it."""
+
+    answers: list[list[Step]]
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when an answer begins to wait."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:  # noqa: ARG002 - the port's
+        yield AnswerStarted()
+        for step in self.answers.pop(0) if self.answers else [completed(DONE, "end_turn")]:
+            match step:
+                case asyncio.Event():
+                    await asyncio.sleep(0.01)  # what starts now has started
+                    self.entered.set()
+                    await step.wait()
+                case PlangateError():
+                    raise step
+                case _:
+                    yield step
+
+    def abilities(self, model: str) -> Abilities:  # noqa: ARG002
+        return Abilities(200_000, summarizes=False, binds=False)
+
+
+def use(ident: str, name: str, **given: object) -> Json:
+    return {"type": "tool_use", "id": ident, "name": name, "input": given}
+
+
+def completed(message: Json, stop_reason: str = "tool_use") -> AnswerCompleted:
+    return AnswerCompleted(message, stop_reason, Usage(input=10, output=10), 0.001, "m")
+
+
+def answer(calls: Sequence[Json], *between: Step, stop_reason: str = "tool_use") -> list[Step]:
+    """An answer with these calls; `between` comes after the last of them and before the end."""
+    message = {"role": "assistant", "content": list(calls)}
+    return [*map(CallReceived, calls), *between, completed(message, stop_reason)]
+
+
+def streaming(r: Room, *answers: list[Step], mode: Mode = Mode.ACCEPT_EDITS, eager: bool = True) -> Session:
+    return r.session(mode=mode, world=replace(r.world, model=Streaming(list(answers)), eager=eager))
+
+
+READ, LS, GIT = use("a", "Read", file_path="a"), use("b", "LS", path="."), use("c", "Bash", command="git log -3")
+WRITE = use("w", "Write", file_path="b", content="x")
+
+
+async def test_reads_start_while_the_answer_streams(room: Open) -> None:
+    """All three run before the answer is complete; events and results come after it, in the order of the calls."""
+    r, rest = room(lambda _: say("?")), asyncio.Event()
+    session = streaming(r, answer((READ, LS, GIT), rest))
+    running = asyncio.create_task(drive(session))
+    await session.resources.model.entered.wait()  # type: ignore[attr-defined]  # the double's
+    assert [operation for operation, _ in r.host.calls] == ["Read", "LS", "Bash"]
+    assert len(session.history) == 1
+    rest.set()
+    events = await running
+    assert ended(events).end is End.ANSWERED
+    assert [block["tool_use_id"] for block in results(session)] == ["a", "b", "c"]
+    assert len(r.host.calls) == 3
+    assert session.monitor.tool_calls == 3
+    about = [type(event) for event in events if isinstance(event, Answered | ToolStarted | ToolFinished)]
+    assert (about[0], len(of(events, ToolStarted)), len(of(events, ToolFinished))) == (Answered, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("calls", "early"),
+    (
+        ((WRITE,), 0),
+        ((READ, WRITE, LS), 1),
+        ((use("d", "Bash", command="make"), READ), 0),
+        ((use("d", "Bash", command="cd src"), READ), 0),
+        ((use("d", "Bash", command="git log", run_in_background=True), READ), 0),
+        ((use("d", "AskUserQuestion", questions=[]), READ), 0),
+        ((use("d", "Nothing"), READ), 0),
+        ((use("d", "Read"), READ), 0),
+        ((READ, READ), 1),
+        ((use("d", "TodoRead"), READ), 0),
+    ),
+    ids=(
+        "a write",
+        "after a write",
+        "a command",
+        "cd",
+        "in the background",
+        "a question",
+        "no tool",
+        "bad input",
+        "one id twice",
+        "a note",
+    ),
+)
+@pytest.mark.parametrize("mode", (Mode.ACCEPT_EDITS, Mode.PLAN))
+async def test_what_waits_for_the_end(room: Open, calls: tuple[Json, ...], early: int, mode: Mode) -> None:
+    """What writes, asks, or is refused waits for the end of the answer, and so does every call after it."""
+    r, rest = room(lambda _: say("?")), asyncio.Event()
+    session = streaming(r, answer(calls, rest), mode=mode)
+    running = asyncio.create_task(drive(session))
+    await session.resources.model.entered.wait()  # type: ignore[attr-defined]
+    assert len(r.host.calls) == early
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def test_only_what_reads_may_start() -> None:
+    """A request that leaves the machine, a note and a sub-agent that writes are not among them."""
+    assert {CallKind.LOOK, CallKind.LOOK_COMMAND, CallKind.EXPLORE} == READING
+
+
+async def test_switched_off(room: Open) -> None:
+    """Nothing starts before the end; the answer is the same."""
+    r, rest = room(lambda _: say("?")), asyncio.Event()
+    session = streaming(r, answer((READ,), rest), eager=False)
+    running = asyncio.create_task(drive(session))
+    await session.resources.model.entered.wait()  # type: ignore[attr-defined]
+    assert r.host.calls == []
+    rest.set()
+    assert ended(await running).end is End.ANSWERED
+    assert len(r.host.calls) == 1
+
+
+HALF = {"role": "assistant", "content": [READ]}
+DROPPED: dict[str, list[Step]] = {
+    "a retry": [Notice("retry", "again"), completed(DONE, "end_turn")],
+    "a fallback": [Notice("fallback", "other", model="m2"), completed(DONE, "end_turn")],
+    "cut": [completed(HALF, "max_tokens")],
+    "refused": [completed(HALF, "refusal")],
+    "the window": [completed(HALF, "model_context_window_exceeded")],
+    "an error": [Transient("gone")],
+}
+
+
+@pytest.mark.req("L4", "L6", "L9", "M10")
+@pytest.mark.parametrize("held", (True, False), ids=["running", "ended"])
+@pytest.mark.parametrize("end", DROPPED)
+async def test_nothing_stays_of_a_dropped_answer(room: Open, end: str, held: bool) -> None:
+    """Whatever ends it: what began is cancelled before the session goes on, and no event, result or stamp shows it."""
+    r, rest = room(lambda _: say("?")), asyncio.Event()
+    r.host.hold = asyncio.Event() if held else None
+    r.host.answer = lambda *_: ToolOutput("x", stamps={"/home/checkout/a": "s1"})
+    session = streaming(r, [CallReceived(READ), rest, *DROPPED[end]])
+    running = asyncio.create_task(drive(session))
+    await session.resources.model.entered.wait()  # type: ignore[attr-defined]
+    assert (len(r.host.calls), r.host.running) == (1, int(held))
+    rest.set()
+    events = await running
+    assert r.host.running == 0
+    assert len(r.host.calls) == 1
+    assert not of(events, ToolStarted)
+    assert results(session) == []
+    assert session.context.stamps == {}
+    assert valid(session.history)
+
+
+@pytest.mark.req("L6")
+async def test_cancelled_while_a_call_runs_beside_the_stream(room: Open) -> None:
+    """Nothing runs on, and the history is what it was."""
+    r = room(lambda _: say("?"))
+    r.host.hold = asyncio.Event()
+    session = streaming(r, answer((READ, LS), asyncio.Event()))
+    running = asyncio.create_task(drive(session))
+    await session.resources.model.entered.wait()  # type: ignore[attr-defined]
+    assert r.host.running == 2
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (r.host.running, len(session.history), valid(session.history)) == (0, 1, True)
+
+
+async def test_a_limit_counts_a_call_once(room: Open) -> None:
+    """The call over the limit is refused when the answer is complete, as it was before."""
+    r = room(lambda _: say("?"))
+    session = streaming(r, answer((READ, LS, GIT)))
+    session.monitor.limits = replace(session.monitor.limits, tool_calls=2)
+    assert ended(await drive(session)).end is End.LIMIT
+    assert [bool(block.get("is_error")) for block in results(session)] == [False, False, True]
+    assert (len(r.host.calls), session.monitor.tool_calls) == (2, 2)
+
+
+SEND = use("t", "Task", description="look", prompt="Brief: look, please.", subagent_type="explore")
+
+
+async def following(session: Session, kept: list[AgentEvent]) -> None:
+    kept += await drive(session)
+
+
+@pytest.mark.req("M7", "S3", "L9")
+async def test_a_subagent_of_a_dropped_answer_does_not_count(room: Open) -> None:
+    """It ends with the answer, and its place is free for the next one. A process that is killed while the answer
+    streams leaves it in flight, and the parent is told."""
+    r, rest = room(lambda _: say("Found.")), asyncio.Event()
+    sends = [CallReceived(SEND), rest, Notice("retry", "again"), *answer((SEND,))]
+    t = team(replace(r, world=replace(r.world, model=Parted(Streaming([sends]), r))), in_all=1)
+    t.workspace.hold = t.workspace.starts = asyncio.Event()
+    kept: list[AgentEvent] = []
+    running = asyncio.create_task(following(t.session, kept))
+    await t.session.resources.model.parent.entered.wait()  # type: ignore[attr-defined]
+    left = snapshot(r)
+    lines = left.world.transcripts.load(t.session.id)
+    assert in_flight(lines) == ["explore-1"]
+    assert "explore-1" in resumed(left, []).crew.interrupted_notice(lines)[0]
+    t.workspace.starts.set()
+    rest.set()
+    await running
+    assert ended(kept).end is End.ANSWERED
+    assert [row.state for row in t.crew.rows.values()] == [Lifecycle.ABORTED, Lifecycle.COMPLETED]
+    assert {row.agent for row in of(kept, AgentChanged)} == {"explore-2"}
+    assert results(t.session)[0]["content"] == "Found."
+
+
+@dataclass
+class Parted:
+    """The parent's answers are streamed by the test, those of sub-agents by a scripted server once it may."""
+
+    parent: Streaming
+    room: Room
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        mine = request.role == "main"
+        if not mine and self.parent.entered.is_set() is False:
+            await asyncio.Event().wait()  # the first one never gets its answer
+        async for event in (self.parent if mine else self.room.model).stream(request):
+            yield event
+
+    def abilities(self, model: str) -> Abilities:
+        return self.room.model.abilities(model)
+
+
+@pytest.mark.req("L3")
+async def test_the_stream_tells_of_each_call_when_its_block_ends(room: Open) -> None:
+    """Of calls alone, in order, before the answer; of none whose input is cut or no object, and of none unstreamed."""
+    other = Verbatim({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}})
+    blocks = (Text("So."), Call("LS", {"path": "."}), other, Call("TodoRead", {}))
+    r = room(lambda _: Reply(blocks, stop_reason="tool_use"))
+    request = ModelRequest("opus", (), (), [{"role": "user", "content": [{"type": "text", "text": "x"}]}])
+    events = [event async for event in r.model.stream(request)]
+    assert [event.call["name"] for event in of(events, CallReceived)] == ["LS", "TodoRead"]
+    assert isinstance(events[-1], AnswerCompleted)
+    assert [event.call for event in of(events, CallReceived)] == [
+        block for block in events[-1].message["content"] if block["type"] == "tool_use"
+    ]
+
+
+@pytest.mark.req("L3", "M8")
+async def test_an_answer_without_a_stream_tells_of_no_call(room: Open) -> None:
+    """The stream breaks off after the first call, and the answer comes again in one piece."""
+    whole = Reply((Call("LS", {"path": "."}), Text("So " * 50)), stop_reason="tool_use")
+    r = room(sequence(Fault.truncate(reply=whole), whole))
+    request = ModelRequest("opus", (), (), [{"role": "user", "content": [{"type": "text", "text": "x"}]}])
+    kinds = [type(event) for event in [event async for event in r.model.stream(request)]]
+    assert kinds.count(AnswerCompleted) == 1
+    assert CallReceived not in kinds[kinds.index(Notice) :]
