@@ -29,7 +29,7 @@ from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
 from bot.agent.resources import SessionResources
-from bot.agent.subagents.pool import SubagentCounts
+from bot.agent.subagents.bounds import SubagentCounts
 from bot.agent.subagents.scheduler import merge_generators
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock

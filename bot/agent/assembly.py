@@ -24,7 +24,8 @@ from bot.agent.resources import SessionResources
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
-from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.bounds import SubagentCounts, SubagentPolicy
+from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import AgentType
@@ -116,10 +117,9 @@ def assemble_session(
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
     )
     crew = settings.subagents
-    parent = ParentContext(
-        log, context, monitor, place.workspace, place.checkout, place.environment, crew.model, place.network
-    )
-    pool = SubagentPool(parent, crew.types, crew.counts, crew.untrusted, crew.limits)
+    parent = ParentContext(log, context, monitor, place.workspace, place.checkout, place.environment, crew.model)
+    policy = SubagentPolicy(resources, crew.limits, crew.counts, place.network, crew.untrusted)
+    pool = SubagentPool(parent, crew.types, policy)
     beside = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
     review = (REVIEW,) if settings.reviews else ()
     tools = by_name((*ALL, *beside, *review, task_tool(pool)))

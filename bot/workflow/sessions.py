@@ -27,7 +27,7 @@ from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
-from bot.agent.subagents.pool import SubagentCounts
+from bot.agent.subagents.bounds import SubagentCounts
 from bot.agent.subagents.project_types import types_of
 from bot.agent.subagents.types import TYPES
 from bot.core.errors import Broken, Transient

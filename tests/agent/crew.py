@@ -11,7 +11,8 @@ from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import first_message, prompt_text
 from bot.agent.session import Session
-from bot.agent.subagents.pool import SubagentCounts, SubagentPool
+from bot.agent.subagents.bounds import SubagentCounts
+from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.types import TYPES, AgentType
 from bot.agent.tools.task import task_tool

@@ -13,7 +13,7 @@ from bot.agent.loop import run
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.pool import SubagentCounts
+from bot.agent.subagents.bounds import SubagentCounts
 from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.subagents.types import TYPES
 from bot.core.names import SessionId

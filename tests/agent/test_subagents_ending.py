@@ -220,7 +220,7 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     assert (crew.post.monitor.below, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (1, 1, True, True)
     assert "explore-2" in crew.interrupted_notice(lines)[0]
     assert crew.interrupted_notice(r.world.transcripts.load(t.session.id)) == []
-    assert crew._refusal(TYPES["explore"]).startswith("All 2 sub-agents")
+    assert crew.policy.refusal(TYPES["explore"], crew.post.tools, len(rows)).startswith("All 2 sub-agents")
     assert later.ledger.of(AgentId("explore-1")).cost_usd == r.world.ledger.of(AgentId("explore-1")).cost_usd
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.events import End
-from bot.agent.subagents.pool import SubagentCounts
+from bot.agent.subagents.bounds import SubagentCounts
 from bot.core.transcript import Json
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request import ModelRequest

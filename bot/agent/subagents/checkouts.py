@@ -8,17 +8,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
 
+from bot.agent.subagents.bounds import FORKS_AT_ONCE, SubagentBounds
 from bot.agent.subagents.pending_toolhost import PendingToolhost
 from bot.agent.subagents.types import AgentType
-from bot.core.bounds import Bounds
 from bot.core.errors import PlangateError
-from bot.core.network import NO_NETWORK, Network
 from bot.core.work import Checkout, MergeResult
-from bot.ports import Access, Workspace
-
-FORKS_AT_ONCE: Final = 3
+from bot.ports import Workspace
 
 
 @dataclass(slots=True)
@@ -32,13 +28,11 @@ class AgentCheckout:
     merged: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def open_toolhost(self, bounds: Bounds) -> AsyncIterator[PendingToolhost]:
-        """Yield a toolhost on the checkout, within bounds, and close it with the block.
-
-        A read-only toolhost has no network.
-        """
-        access, network = (Access.WRITE, self.home.network) if self.kind.writes else (Access.READ, NO_NETWORK)
-        host = PendingToolhost(self.home.workspace.open(self.checkout, access, network=network, bounds=bounds))
+    async def open_toolhost(self, bounds: SubagentBounds) -> AsyncIterator[PendingToolhost]:
+        """Yield a toolhost on the checkout, within bounds, and close it with the block."""
+        host = PendingToolhost(
+            self.home.workspace.open(self.checkout, bounds.access, network=bounds.network, bounds=bounds.limits.bounds)
+        )
         try:
             yield host
         finally:
@@ -57,8 +51,6 @@ class Checkouts:
 
     workspace: Workspace
     origin: Checkout
-    network: Network = NO_NETWORK
-    """Network for sub-agents that write."""
     _writers: list[asyncio.Event] = field(default_factory=list)
     _forks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FORKS_AT_ONCE))
     _made: dict[str, Checkout] = field(default_factory=dict)

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from bot.agent.events import AgentChanged, AgentEvent, End, Ended, Lifecycle
 from bot.agent.forwarding import forward
-from bot.agent.limits import Limits
-from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import reminder_text
+from bot.agent.subagents.bounds import SubagentPolicy
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
 from bot.agent.subagents.prefixes import Prefixes
-from bot.agent.subagents.presets import LIMITS, limits_of
 from bot.agent.subagents.resuming import (
     COUNTS,
     ENDED,
@@ -42,27 +40,13 @@ from bot.core.transcript import Json, Line
 from bot.ports import ToolOutput
 
 
-@dataclass(frozen=True, slots=True)
-class SubagentCounts:
-    """How many sub-agents may work at once and in one session."""
-
-    at_once: int = 3
-    in_all: int = 20
-    on_one: int = 1
-    """Number of agents that each work alone on the same task, if the task writes nothing (execution.parallel_tasks)."""
-
-
 @dataclass(slots=True)
 class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
     post: ParentContext
     types: Mapping[str, AgentType]
-    size: SubagentCounts = SubagentCounts()
-    untrusted: bool = False
-    """Whether sub-agents that only read get the restricted preset (S9)."""
-    limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
-    """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
+    policy: SubagentPolicy
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
     """Current row of every sub-agent, active or finished (S5)."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -74,9 +58,9 @@ class SubagentPool:
     """Runs that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
-        self._checkouts = Checkouts(self.post.workspace, self.post.checkout, self.post.network)
+        self._checkouts = Checkouts(self.post.workspace, self.post.checkout)
         self._making = SessionFactory(self.post)
-        self._places = asyncio.Semaphore(self.size.at_once)
+        self._places = asyncio.Semaphore(self.policy.counts.at_once)
 
     async def delegate(
         self, agent_type: str, description: str, brief: str
@@ -87,13 +71,12 @@ class SubagentPool:
         """
         kind = self.types.get(agent_type)
         made_before = kind is not None and any(each.errand.same(kind, description, brief) for each in self._before)
-        if kind is None or (refusal := "" if made_before else self._refusal(kind)):
+        if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.post.tools, self._used)):
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
             yield ToolOutput(known if kind is None else refusal, is_error=True)
             return
-        several = min(self.size.on_one, self.size.in_all - self._used - 1)
-        many = several > 1 and not kind.writes
-        source = self._together(kind, description, brief, several) if many else self._one(kind, description, brief)
+        many = self.policy.together(kind, self._used)
+        source = self._together(kind, description, brief, many) if many > 1 else self._one(kind, description, brief)
         async with forward(source) as events:
             async for event in events:
                 yield event
@@ -121,14 +104,6 @@ class SubagentPool:
         for agent in agents:
             self.post.log.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
         return [reminder_text(LOST.format(agents=", ".join(agents)))] if agents else []
-
-    def _refusal(self, kind: AgentType) -> str:
-        """Return why no agent of a type may start now, or "" if one may."""
-        if kind.writes and self.post.tools.mode is Mode.PLAN:
-            return "Plan mode is on: only sub-agents that cannot write may run."
-        if self._used >= self.size.in_all:
-            return f"All {self.size.in_all} sub-agents of this session were used. Do it yourself."
-        return ""
 
     @property
     def _used(self) -> int:
@@ -186,18 +161,15 @@ class SubagentPool:
     async def _work(self, sent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the checkout, do the work, merge it back, and report."""
         kind, watch = sent.kind, sent.watch
-        reads = self.post.tools.reads
-        untrusted = self.untrusted or (reads is not None and reads.used.strangers)
-        configured = self.limits.get(kind.name, self.limits["code" if kind.writes else "explore"])
-        limits = limits_of(configured, kind.limits, untrusted=untrusted and not kind.writes)
-        watch.report_tokens = limits.report_tokens
+        bounds = self.policy.bounds(kind, self.post.tools)
+        watch.report_tokens = bounds.limits.report_tokens
         async with self._checkouts.place(kind, sent.errand.fork) as place:
-            async with self._places, place.open_toolhost(limits.bounds) as host:
+            async with self._places, place.open_toolhost(bounds) as host:
                 earlier = None
                 if sent.before:
-                    sent, earlier = await self._making.resume(sent, host, limits, found=place.checkout.found)
+                    sent, earlier = await self._making.resume(sent, host, bounds, found=place.checkout.found)
                     yield watch.recoveries[-1]
-                work = SubagentRun(sent, host, self._making, self._prefixes, limits, earlier)
+                work = SubagentRun(sent, host, self._making, self._prefixes, bounds, earlier)
                 async with forward(work.run()) as events:
                     async for event in events:
                         host.check()

@@ -10,10 +10,11 @@ from typing import Final
 
 from bot.agent.events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
 from bot.agent.forwarding import Idle, forward, forward_within
-from bot.agent.limits import Limits, Resource
+from bot.agent.limits import Resource
 from bot.agent.loop import run
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
+from bot.agent.subagents.bounds import SubagentBounds
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
 from bot.agent.subagents.session_factory import SessionFactory, Subagent
@@ -43,7 +44,7 @@ class SubagentRun:
     host: Toolhost
     making: SessionFactory
     prefixes: Prefixes
-    limits: Limits
+    bounds: SubagentBounds
     earlier: Session | None = None
     """Session that an earlier process left, to resume."""
 
@@ -136,7 +137,7 @@ class SubagentRun:
             reports.append(f"Report on part {number}: {self.watch.end.text}")
 
     def _begin(self, brief: str) -> Session:
-        return self.making.begin(self.sent, self.host, limits=self.limits, brief=brief)
+        return self.making.begin(self.sent, self.host, bounds=self.bounds, brief=brief)
 
     def _outcome(self, trouble: Trouble) -> Recovery:
         return self.watch.recovery(trouble, Outcome.RECOVERED if self.watch.is_success else Outcome.UNRECOVERABLE)

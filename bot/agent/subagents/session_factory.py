@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
 from bot.agent.light_calls import LightCalls
-from bot.agent.limits import Limits
 from bot.agent.monitor import Monitor
-from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
+from bot.agent.subagents.bounds import SubagentBounds
 from bot.agent.subagents.recovery import RequestedRaises
 from bot.agent.subagents.resuming import (
     AGAIN,
@@ -26,12 +25,10 @@ from bot.agent.subagents.resuming import (
 )
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.types import AgentType
-from bot.agent.tools.registry import READING_GITHUB, READING_WEB, by_name, repository_tools, schemas, web_tools
-from bot.agent.tools.resource_request import RESOURCE_REQUEST
+from bot.agent.tools.registry import by_name, schemas
 from bot.agent.tools.tool import ToolContext
 from bot.core.errors import Refused
 from bot.core.names import SessionId
-from bot.core.network import NO_NETWORK, Network
 from bot.core.transcript import Line
 from bot.core.work import Checkout
 from bot.ports import Toolhost, Workspace
@@ -48,8 +45,6 @@ class ParentContext:
     checkout: Checkout
     environment: Environment
     model: str
-    network: Network = NO_NETWORK
-    """Network for sub-agents that write: the same as the parent's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ class SessionFactory:
     post: ParentContext
 
     async def resume(
-        self, sent: Subagent, host: Toolhost, limits: Limits, *, found: bool
+        self, sent: Subagent, host: Toolhost, bounds: SubagentBounds, *, found: bool
     ) -> tuple[Subagent, Session | None]:
         """Return the session of an interrupted sub-agent to resume, or None if it starts over.
 
@@ -78,7 +73,7 @@ class SessionFactory:
         errand, watch, before = sent.errand, sent.watch, sent.before
         load = self.post.log.resources.transcripts.load
         lines = await asyncio.to_thread(load, before.session) if before and found else ()
-        session = self._session(sent, host, limits=limits, lines=lines) if lines else None
+        session = self._session(sent, host, bounds=bounds, lines=lines) if lines else None
         if session is not None:
             adopt_interrupted(session, lines)
             used = session.monitor
@@ -96,41 +91,39 @@ class SessionFactory:
             watch.mark_interrupted(AGAIN)
         return replace(sent, errand=errand), session
 
-    def _session(self, sent: Subagent, host: Toolhost, *, limits: Limits, lines: Sequence[Line] = ()) -> Session:
+    def _session(
+        self, sent: Subagent, host: Toolhost, *, bounds: SubagentBounds, lines: Sequence[Line] = ()
+    ) -> Session:
         """Return a sub-agent's session, restored from `lines` or new."""
         kind, agent, above = sent.kind, sent.errand.agent, self.post.tools
         world = self.post.log.resources
-        open_tools = {*web_tools(world.web, world.gate), *repository_tools(world.repository)}
-        closed = {*READING_WEB, *READING_GITHUB} - open_tools
-        tools = by_name((*(tool for tool in kind.tools if tool not in closed), RESOURCE_REQUEST))
-        model, role = kind.model or self.post.model, "subagent" if limits.thinking_tokens is None else "restricted"
-        frozen = RequestPrefix(
-            kind.name, model, system_blocks(kind.name, kind.system_prompt, writes=kind.writes), schemas(tools)
-        )
-        frozen = replace(load_request_prefix(lines, model) or frozen, role=role, schema=kind.schema)
+        tools, model = by_name(bounds.tools), kind.model or self.post.model
+        system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
+        frozen = RequestPrefix(kind.name, model, system, schemas(tools))
+        frozen = replace(load_request_prefix(lines, model) or frozen, role=bounds.role, schema=kind.schema)
         ident = SessionId(f"{self.post.log.id}.{agent}-{secrets.token_hex(4)}")
         log = SessionLog(sent.before.session if lines and sent.before else ident, agent, world)
-        monitor = Monitor(world.clock, limits, self.post.monitor)
+        monitor = Monitor(world.clock, bounds.limits, self.post.monitor)
         context = replace(
             above,
             host=host,
-            mode=above.mode if kind.writes else Mode.PLAN,
+            mode=bounds.mode,
             stamps=dict(above.stamps),
             told={},
             todos=[],
             doing="",
             light=LightCalls(log, world.light),
             is_subagent=True,
-            paths=kind.paths,
-            reads=above.reads and above.reads.for_subagent(restricted=role == "restricted"),
+            paths=bounds.paths,
+            reads=above.reads and above.reads.for_subagent(restricted=bounds.role == "restricted"),
             allowance=RequestedRaises(monitor, sent.watch.troubles),
             scope=above.scope.for_subagent() if above.scope is not None and kind.writes else None,
         )
         return Session(log, frozen, tools, context, monitor)
 
-    def begin(self, sent: Subagent, host: Toolhost, *, limits: Limits, brief: str) -> Session:
+    def begin(self, sent: Subagent, host: Toolhost, *, bounds: SubagentBounds, brief: str) -> Session:
         """Begin a new session of a sub-agent. It knows its brief alone."""
-        session = self._session(sent, host, limits=limits)
+        session = self._session(sent, host, bounds=bounds)
         self.post.log.note(BEGAN, {**sent.errand.facts(), "session": session.id})
         environment = replace(self.post.environment, place="")  # its last message goes to the parent
         session.begin(first_message(environment, brief, _reminders(sent.kind)))
