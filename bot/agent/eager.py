@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from bot.agent import dispatch
 from bot.agent.events import AgentEvent
@@ -65,6 +65,14 @@ class EagerCalls:
         self._open = self.session.resources.eager
         self._stamps = dict(self.session.context.stamps)
         self._places = asyncio.Semaphore(dispatch.most_at_once(self.session))
+
+    async def __aenter__(self) -> Self:
+        """Return the calls of an answer that is about to be asked for."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Leave nothing running, however the answer ended."""
+        await self.discard()
 
     def start(self, call: Json) -> None:
         """Start a call whose block is complete, if it may start now. Raises CanaryShown if the call holds a canary."""

@@ -7,26 +7,24 @@ that starts sub-agents is kept: its calls are made again, and the sub-agents res
 """
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Final
 
 from bot.agent import dispatch
-from bot.agent.booking import stream_and_book
 from bot.agent.eager import EagerCalls
-from bot.agent.events import AgentEvent, Answered, End, Ended, Info, RequestStarted, Streamed
-from bot.agent.forwarding import Item, forward, forward_within
+from bot.agent.ending import end_at_limit, end_on_canary, end_with_answer, keep_answer
+from bot.agent.events import AgentEvent, Answered, End, Ended, Info
+from bot.agent.forwarding import forward
 from bot.agent.history import compaction
-from bot.agent.history.call_ids import unique_call_ids
 from bot.agent.history.reminders import due_memory, due_reminders
-from bot.agent.limits import Resource, Ticket
-from bot.agent.monitor import OverLimit
+from bot.agent.limits import Resource
+from bot.agent.model_call import end_in_time, request_answer
 from bot.agent.session import Session
-from bot.core.errors import Broken, CanaryShown, PlangateError, TooLong
+from bot.core.errors import Broken, CanaryShown
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
-from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelRequest, Notice
+from bot.ports import AnswerCompleted, AnswerStarted
 
 NUDGES: Final = 3
 """How often the model is asked to continue an empty or cut answer."""
@@ -38,7 +36,6 @@ CUT_CALL: Final = (
     "Your last answer was cut at the output limit in the middle of a tool call, which did not run. "
     "Repeat it in smaller pieces."
 )
-UNPRICED: Final = "{} has no known prices: no budget in dollars bounds what it spends, steps and minutes do"
 EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a summary."
 
 
@@ -75,59 +72,29 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
         yield Ended(session.agent, End.FAILED, str(CanaryShown()))
         return
     room = compaction.is_due(session)
-    if (limit := _limit(session)) and not (room and limit.limit is Resource.CONTEXT):
+    if (limit := end_at_limit(session)) and not (room and limit.limit is Resource.CONTEXT):
         yield limit
         return
     if room:
-        async with forward(_in_time(session, compaction.compact(session))) as made:
+        async with forward(end_in_time(session, compaction.compact(session))) as made:
             async for told in made:
                 yield told
         return
-    eager = EagerCalls(session)
-    try:
-        async with forward(_ask(session, eager, in_vain)) as events:
-            async for event in events:
-                yield event
-    finally:
-        await eager.discard()
-
-
-async def _ask(
-    session: Session, eager: EagerCalls, in_vain: Counter[str]
-) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
-    """Make a request and act on its answer."""
     last = None
-    async with forward(_in_time(session, _request(session, eager))) as events:
-        async for event in events:
-            last = event
-            if not isinstance(event, AnswerCompleted):
-                yield event
-    if isinstance(last, Ended) or session.full:
-        return
-    if not isinstance(last, AnswerCompleted):
-        raise Broken("the model port ended without an answer or an error")
-    yield Answered(session.agent, session.monitor.steps, last.message, last.usage, last.cost_usd, last.model)
-    async with forward(_react(session, last, eager, in_vain)) as reactions:
-        async for reaction in reactions:
-            yield reaction
-
-
-async def _in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenerator[Item | Ended, None]:
-    """Relay a model request, and end the session at its limit if its time runs out first (L5).
-
-    A complete answer is never discarded.
-    """
-    event = None
-    try:
-        async with forward(forward_within(source, session.monitor.seconds_left)) as events:
+    async with EagerCalls(session) as eager:
+        async with forward(end_in_time(session, request_answer(session, eager))) as events:
             async for event in events:
-                yield event
-    except TimeoutError:
-        limit = _limit(session)
-        if limit is None:
-            raise
-        if not isinstance(event, AnswerCompleted):
-            yield limit
+                last = event
+                if not isinstance(event, AnswerCompleted):
+                    yield event
+        if isinstance(last, Ended) or session.full:
+            return
+        if not isinstance(last, AnswerCompleted):
+            raise Broken("the model port ended without an answer or an error")
+        yield Answered(session.agent, session.monitor.steps, last.message, last.usage, last.cost_usd, last.model)
+        async with forward(_react(session, last, eager, in_vain)) as reactions:
+            async for reaction in reactions:
+                yield reaction
 
 
 async def _react(
@@ -140,7 +107,7 @@ async def _react(
                 async for event in events:
                     yield event
         case "pause_turn" if in_vain["pause"] < PAUSES:
-            _keep(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
+            keep_answer(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
             yield Info(session.agent, "pause", "the service paused the answer; it goes on")
         case "max_tokens" | "end_turn" | "stop_sequence" if in_vain["nudge"] < NUDGES and _nudge(session, completed):
             what = "cut" if completed.stop_reason == "max_tokens" else "empty"
@@ -150,88 +117,7 @@ async def _react(
             session.drop(completed)
             yield Info(session.agent, "full", "the model's context is full; its last answer is asked for again")
         case _:
-            yield _rest(session, completed)
-
-
-async def _request(session: Session, eager: EagerCalls) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
-    """Make one model request as soon as the budget has room for it, and relay it. A permanent failure becomes Ended."""
-    ledger = session.resources.ledger
-    async with ledger.call(session.dearest) as ticket:
-        if ticket is None:
-            yield _end_on_budget(session)
-            return
-        session.monitor.step()
-        abilities = session.resources.model.abilities(session.prefix.model)
-        yield RequestStarted(session.agent, session.monitor.steps, abilities.id)
-        if session.monitor.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
-            yield Info(session.agent, "unpriced", UNPRICED.format(abilities.id))
-        async with forward(_send_request(session, ticket, eager)) as events:
-            async for event in events:
-                yield event
-
-
-async def _send_request(
-    session: Session, ticket: Ticket, eager: EagerCalls
-) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
-    """Make one model request and relay it."""
-    frozen, world = session.prefix, session.resources
-    request = ModelRequest(
-        frozen.model,
-        frozen.system,
-        frozen.tools,
-        session.history,
-        role=frozen.role,
-        user_id=world.user_id,
-        peak=session.peak,
-        schema=frozen.schema,
-        stored=session.encoded,
-        replay=session.replay,
-    )
-    event = None
-    try:
-        async with forward(
-            stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
-        ) as events:
-            async for event in events:
-                if isinstance(event, CallReceived):
-                    eager.start(event.call)
-                    continue
-                if isinstance(event, Notice):  # the answer so far is void
-                    await eager.discard()
-                yield _book_event(session, event)
-        if not isinstance(event, AnswerCompleted) and world.ledger.used_up:
-            yield _end_on_budget(session)
-    except TooLong as error:
-        session.full = True
-        yield Info(session.agent, "full", str(error))
-    except PlangateError as error:
-        session.note("failed", {"text": str(error)})
-        if isinstance(event, AnswerCompleted):
-            session.drop(event)
-        yield Ended(session.agent, End.FAILED, str(error))
-
-
-def _book_event(
-    session: Session, event: AnswerStarted | Delta | Notice | AnswerCompleted
-) -> AgentEvent | AnswerStarted | AnswerCompleted:
-    """Book what a model event costs, record what the client did by itself, and return the session's event for it."""
-    match event:
-        case Delta():
-            return Streamed(session.agent, event.kind, event.text)
-        case Notice():
-            session.book_notice(event)
-            return Info(session.agent, event.kind, event.text)
-        case AnswerCompleted():
-            event = replace(event, message=unique_call_ids(event.message, session.called))
-            session.log.pay(event)
-            session.resources.alarm.listen(json.dumps(event.message, ensure_ascii=False))
-            if event.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
-                session.measure(event.usage, session.resources.model.abilities(session.prefix.model).window)
-            return event
-        case AnswerStarted():
-            return event
-        case _:
-            assert_never(event)
+            yield end_with_answer(session, completed)
 
 
 async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls) -> AsyncGenerator[AgentEvent, None]:
@@ -275,30 +161,6 @@ async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> li
     return [{"type": "text", "text": text} for text in texts]
 
 
-def end_on_canary(session: Session, error: CanaryShown) -> Ended:
-    """Record a canary found in a call's output, and return Ended. The calls of that message are not made again."""
-    session.asked = None
-    session.note("canary", {"text": str(error)})
-    return Ended(session.agent, End.FAILED, str(error))
-
-
-def _limit(session: Session) -> Ended | None:
-    """Return Ended for a reached limit, with used and allowed, or None if the next request may go out (L5)."""
-    for monitor in session.monitor:
-        try:
-            monitor.check()
-        except OverLimit as over:
-            return Ended(session.agent, End.LIMIT, over.what, over.resource if monitor is session.monitor else None)
-    return _end_on_budget(session) if session.resources.ledger.used_up else None
-
-
-def _end_on_budget(session: Session) -> Ended:
-    """Return Ended for a spent budget."""
-    ledger = session.resources.ledger
-    spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
-    return Ended(session.agent, End.LIMIT, ledger.reason or spent)
-
-
 def _nudge(session: Session, completed: AnswerCompleted) -> bool:
     """Ask a model whose answer was cut or empty to continue. Returns False if the answer stands as it is."""
     cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
@@ -311,30 +173,6 @@ def _nudge(session: Session, completed: AnswerCompleted) -> bool:
         if not is_unresolved(session.history):  # no text may follow a paused answer, which is sent back unchanged
             session.add(_user(CUT_CALL if calls else CUT if cut else EMPTY))
     return True
-
-
-def _rest(session: Session, completed: AnswerCompleted) -> Ended:
-    """Return Ended according to the model's last message (M10)."""
-    text = text_of(completed.message)
-    _keep(session, completed, whole=bool(text) and completed.stop_reason in {"end_turn", "stop_sequence"})
-    match completed.stop_reason:
-        case "end_turn" | "stop_sequence" if text:
-            return Ended(session.agent, End.ANSWERED, text)
-        case "refusal":
-            told = f"the model refused to answer{f' ({completed.why})' if completed.why else ''}"
-            return Ended(session.agent, End.REFUSED, told + (f", after: {text}" if text else ""))
-        case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use" | "pause_turn":
-            return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
-        case other:
-            return Ended(session.agent, End.FAILED, f"the model stopped for an unknown reason: {other}")
-
-
-def _keep(session: Session, completed: AnswerCompleted, *, whole: bool) -> None:
-    """Append a whole answer. For any other answer, record only what it cost."""
-    if whole:
-        session.commit(completed)
-    else:
-        session.drop(completed)
 
 
 def _user(text: str) -> Json:

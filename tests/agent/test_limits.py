@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bot.agent.events import End, Info, Outcome, Recovery
 from bot.agent.limits import Ledger, Limits
-from bot.agent.loop import UNPRICED
+from bot.agent.model_call import UNPRICED
 from bot.clock import SystemClock
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage

@@ -1,0 +1,56 @@
+"""Why a session ends: a limit, a spent budget, a canary, or the model's last answer (L5, M10, X3)."""
+
+from bot.agent.events import End, Ended
+from bot.agent.monitor import OverLimit
+from bot.agent.session import Session
+from bot.core.errors import CanaryShown
+from bot.core.transcript import text_of
+from bot.ports import AnswerCompleted
+
+
+def end_on_canary(session: Session, error: CanaryShown) -> Ended:
+    """Record a canary found in a call's output, and return Ended. The calls of that message are not made again."""
+    session.asked = None
+    session.note("canary", {"text": str(error)})
+    return Ended(session.agent, End.FAILED, str(error))
+
+
+def end_at_limit(session: Session) -> Ended | None:
+    """Return Ended for a reached limit, with used and allowed, or None if the next request may go out (L5)."""
+    for monitor in session.monitor:
+        try:
+            monitor.check()
+        except OverLimit as over:
+            return Ended(session.agent, End.LIMIT, over.what, over.resource if monitor is session.monitor else None)
+    return end_on_budget(session) if session.resources.ledger.used_up else None
+
+
+def end_on_budget(session: Session) -> Ended:
+    """Return Ended for a spent budget."""
+    ledger = session.resources.ledger
+    spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
+    return Ended(session.agent, End.LIMIT, ledger.reason or spent)
+
+
+def end_with_answer(session: Session, completed: AnswerCompleted) -> Ended:
+    """Return Ended according to the model's last message (M10)."""
+    text = text_of(completed.message)
+    keep_answer(session, completed, whole=bool(text) and completed.stop_reason in {"end_turn", "stop_sequence"})
+    match completed.stop_reason:
+        case "end_turn" | "stop_sequence" if text:
+            return Ended(session.agent, End.ANSWERED, text)
+        case "refusal":
+            told = f"the model refused to answer{f' ({completed.why})' if completed.why else ''}"
+            return Ended(session.agent, End.REFUSED, told + (f", after: {text}" if text else ""))
+        case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use" | "pause_turn":
+            return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
+        case other:
+            return Ended(session.agent, End.FAILED, f"the model stopped for an unknown reason: {other}")
+
+
+def keep_answer(session: Session, completed: AnswerCompleted, *, whole: bool) -> None:
+    """Append a whole answer. For any other answer, record only what it cost."""
+    if whole:
+        session.commit(completed)
+    else:
+        session.drop(completed)
