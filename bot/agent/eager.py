@@ -25,7 +25,7 @@ _ENDED: Final = object()
 
 
 @dataclass(slots=True)
-class StartedCall:
+class EagerCall:
     """A call that started early, with the events that nobody has seen yet."""
 
     ready: dispatch.ReadyCall
@@ -54,7 +54,7 @@ class EagerCalls:
     session: Session
     results: dict[str, Json] = field(default_factory=dict)
     """Results of the answer's calls: call id -> tool_result."""
-    _started: dict[str, StartedCall] = field(default_factory=dict)
+    _started: dict[str, EagerCall] = field(default_factory=dict)
     _open: bool = True
     """Whether every call so far could start."""
     _taken: bool = False
@@ -83,22 +83,21 @@ class EagerCalls:
             self._open = False
             return
         waiting = asyncio.Queue[object]()
-        self._started[call["id"]] = StartedCall(ready, asyncio.create_task(self._run(ready, waiting)), waiting)
+        self._started[call["id"]] = EagerCall(ready, asyncio.create_task(self._run(ready, waiting)), waiting)
 
     def ready(self, call: Json) -> dispatch.ReadyCall | None:
         """Return a call of the complete answer if it has started."""
         started = self._started.get(call["id"])
         return started.ready if started is not None else None
 
-    def take(self, calls: Sequence[Json]) -> Mapping[str, StartedCall]:
+    def take(self, calls: Sequence[Json]) -> Mapping[str, dispatch.StartedCall]:
         """Hand the started calls over to the complete answer, which keeps what they did."""
         self._taken = True
         return {call["id"]: self._started[call["id"]] for call in calls if call["id"] in self._started}
 
     async def discard(self) -> None:
         """Cancel what still runs. Unless it was taken, forget what was read; calls of a new answer may start then."""
-        for each in self._started.values():
-            await each.cancel()
+        await asyncio.gather(*(each.cancel() for each in self._started.values()))
         if self._started and not self._taken:
             self._started.clear()
             self.results.clear()
