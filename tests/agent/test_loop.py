@@ -238,7 +238,8 @@ async def test_only_results_follow_a_search_that_goes_on(room: Open, reason: str
 @pytest.mark.req("M10")
 async def test_a_refusal_is_said_and_ends_the_session(room: Open) -> None:
     """refusal: no tool of that answer runs, nothing of it is kept, the session says so, and why, and rests."""
-    refused = several(call("LS", path="."), stop("refusal", category="cyber", explanation="No\nexploits\u202e."))
+    write = call("Write", file_path="a", content="x")
+    refused = several(write, stop("refusal", category="cyber", explanation="No\nexploits\u202e."))
     r = room(sequence(refused))
     session = r.session()
     events = await drive(session)
