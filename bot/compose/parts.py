@@ -123,11 +123,7 @@ def work_settings(
         at_once=execution.subagents.at_once,
         in_all=execution.subagents.in_all,
         on_one=execution.parallel_tasks,
-        agents={
-            "explore": _agent_limits(keys.agents.explore),
-            "plan": _agent_limits(keys.agents.plan),
-            "code": _agent_limits(keys.agents.code),
-        },
+        agents={kind: _agent_limits(getattr(keys.agents, kind)) for kind in ("explore", "plan", "code")},
         verify=tuple(execution.verify),
         repairs=execution.repairs,
         setup=tuple(keys.sandbox.setup),

@@ -33,6 +33,7 @@ STRANGE: Final[list[Attempt]] = [
     ("set_mode", {"mode": "bypassPermissions"}),
     ("Write", {"file_path": "owned", "content": "x", "mode": "bypassPermissions"}),
     ("Bash", {"command": "ls", "sandbox": False}),
+    ("Bash", {"command": "touch owned", "run_in_background": True}),
     ("Bash", {"command": "touch owned", "description": "ls", "timeout": 1}),
 ]
 
