@@ -123,7 +123,7 @@ def work_settings(
         at_once=execution.subagents.at_once,
         in_all=execution.subagents.in_all,
         on_one=execution.parallel_tasks,
-        agents={kind: _agent_limits(getattr(keys.agents, kind)) for kind in ("explore", "plan", "code")},
+        agents=_limits_by_type(keys),
         verify=tuple(execution.verify),
         repairs=execution.repairs,
         setup=tuple(keys.sandbox.setup),
@@ -140,6 +140,15 @@ def work_settings(
         reviewers=_reviewers_of(keys.pull_request.reviewers),
         tasks={task.name: plain_task(task) for task in keys.maintenance},
     )
+
+
+def _limits_by_type(keys: "Configuration") -> dict[str, Limits]:
+    """Return the limits that a configuration sets for the built-in types of sub-agents."""
+    return {
+        "explore": _agent_limits(keys.agents.explore),
+        "plan": _agent_limits(keys.agents.plan),
+        "code": _agent_limits(keys.agents.code),
+    }
 
 
 def _agent_limits(agent: "AgentLimits") -> Limits:
