@@ -1,5 +1,6 @@
 """The journal of a tracking issue tells its task and what came of each occurrence (MT1, MT2)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, encode_event
 from bot.core.moves import (
     Answered,
+    Approved,
     Closed,
     Delivered,
     Failed,
@@ -101,6 +103,15 @@ def test_pull_requests_are_remembered() -> None:
     history = add_move(add_move(known(DUE, REQUEST), made, KEY), made, KEY)
     assert (history.pull_requests, history.occurrences[-1].outcome) == ((7,), "pull request #7")
     assert history.occurrences[-1].cost_usd == 1.0
+
+
+@pytest.mark.req("MT6")
+def test_people_approve_a_version_of_the_task() -> None:
+    """What the configuration approved by itself does not count, and neither does another version of the task."""
+    approved = Approved(by=("ada",), approved_at=BEGAN)
+    history = add_move(known(DUE, REQUEST), replace(approved, by=()), KEY)
+    assert history.approved == ""
+    assert add_move(history, approved, KEY).approved == "d"
 
 
 def test_the_history_is_bounded() -> None:
