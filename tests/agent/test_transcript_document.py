@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,11 @@ def policy() -> Policy:
 
 
 async def played(r: Room, folder: Path) -> list[Path]:
-    """The files of one session and of its sub-agent, the parent's first."""
+    """The files of one session and of its sub-agent, the parent's first.
+
+    Calls wait for the end of their answer: what starts beside the stream is noted in no fixed order.
+    """
+    r.world = replace(r.world, eager=False)
     t = team(r)
     assert ended(await drive(t.session)).text == "From 50 on it is free now."
     lines = r.world.transcripts.load(t.session.id)
