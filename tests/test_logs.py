@@ -54,7 +54,7 @@ def test_nothing_breaks_a_line(style: str) -> None:
 def test_secrets_never_show(style: str) -> None:
     """Wherever they stand, in one of our errors or in a library's words; each line of a key for itself."""
     out = written(style, "hunter2-hunter2", PEM)
-    failure("look", Refused("the token hunter2-hunter2 is bad", mend="MIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P"))
+    failure("look", Refused("the token hunter2-hunter2 is bad", fix="MIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P"))
     logging.getLogger("other").warning("it is %s", "abcdefghijklmnop")
     shown = out.getvalue()
     assert "hunter2" not in shown

@@ -200,7 +200,7 @@ def serve(
     """
     github = settings.github
     if not github.webhook_secret:
-        raise Misconfigured("no webhook secret", where="PLANGATE_WEBHOOK_SECRET", mend="set it as at GitHub")
+        raise Misconfigured("no webhook secret", where="PLANGATE_WEBHOOK_SECRET", fix="set it as at GitHub")
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
     cut = cutter(SHUTDOWN_SECONDS)
@@ -291,6 +291,6 @@ def listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise Misconfigured(
-            f"cannot listen: {error.strerror}", where=f"{host}:{port}", mend="choose another --host or --port"
+            f"cannot listen: {error.strerror}", where=f"{host}:{port}", fix="choose another --host or --port"
         ) from error
     return listener

@@ -109,7 +109,7 @@ def thread_in(given: ActionSettings) -> tuple[int, str]:
         return int(str(inputs.get("thread") or "0")), ""
     except (OSError, ValueError, AttributeError) as error:
         raise Misconfigured(
-            f"the event cannot be read: {error}", where="GITHUB_EVENT_PATH", mend="run this in a job of GitHub Actions"
+            f"the event cannot be read: {error}", where="GITHUB_EVENT_PATH", fix="run this in a job of GitHub Actions"
         ) from error
 
 

@@ -147,7 +147,7 @@ class Session:
         """
         pending = pending_calls(self.history)
         if call not in {block["id"] for block in pending}:
-            raise Refused("the session waits for no such call", where=f"session {self.id}", mend="start it again")
+            raise Refused("the session waits for no such call", where=f"session {self.id}", fix="start it again")
         blocks = [
             result_block(block["id"], text, is_error=is_error)
             if block["id"] == call

@@ -65,7 +65,7 @@ def _sandbox() -> Finding:
     try:
         try_sandbox()
     except NoSandbox as error:
-        return Finding(False, f"sandbox: {error.what}", error.mend, error.exit_code)
+        return Finding(False, f"sandbox: {error.what}", error.fix, error.exit_code)
     return Finding(True, "sandbox: works")
 
 
@@ -91,7 +91,7 @@ def _model(given: Settings) -> Finding:
     try:
         name = asyncio.run(try_model(given))
     except PlangateError as error:
-        cure = error.mend or "check the key and ANTHROPIC_BASE_URL"
+        cure = error.fix or "check the key and ANTHROPIC_BASE_URL"
         return Finding(False, f"model: {error.what}", cure, error.exit_code)
     return Finding(True, f"model: {name} answers")
 
@@ -103,7 +103,7 @@ def _signing(given: Settings) -> Iterator[Finding]:
     try:
         asyncio.run(try_signing(given))
     except PlangateError as error:
-        yield Finding(False, f"signing key: {error.what}", error.mend, error.exit_code)
+        yield Finding(False, f"signing key: {error.what}", error.fix, error.exit_code)
         return
     yield Finding(True, f"signing key: {given.signing_key}")
 
@@ -113,7 +113,7 @@ def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
     try:
         found = asyncio.run(check_github(given, fix=fix))
     except PlangateError as error:
-        cure = error.mend or "check the credentials and GITHUB_API_URL"
+        cure = error.fix or "check the credentials and GITHUB_API_URL"
         return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
     return tuple(Finding(not each.cure, each.what, each.cure, optional=each.optional) for each in found)
 
@@ -123,7 +123,7 @@ def _project(folder: Path) -> Iterator[Finding]:
     try:
         missing = lacking(folder)
     except Misconfigured as error:
-        yield Finding(False, f"{error.where}: {error.what}", error.mend, error.exit_code)
+        yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
         return
     if missing is not None:
         what = f"workflow: {WORKFLOW}" + (f" lacks, or has otherwise: {', '.join(missing)}" if missing else "")

@@ -45,7 +45,7 @@ def write(project: Path) -> Iterator[str]:
     The workflow listens for the bot name in the project's configuration.
     """
     if not (project / ".git").exists():
-        raise Misconfigured("not the top of a git repository", where=str(project), mend="name one: plangate init DIR")
+        raise Misconfigured("not the top of a git repository", where=str(project), fix="name one: plangate init DIR")
     settings = configuration(_read(project, PATH))
     for name, text in ((WORKFLOW, workflow_text(settings.mention)), (PATH, _SETTINGS)):
         yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it is there already"
@@ -75,7 +75,7 @@ def lacking(project: Path) -> tuple[str, ...] | None:
         theirs = reader.load(text)
     except YAMLError as error:
         said = " ".join(str(error).split())
-        raise Misconfigured(f"not YAML: {said}", where=WORKFLOW, mend="correct it") from error
+        raise Misconfigured(f"not YAML: {said}", where=WORKFLOW, fix="correct it") from error
     mention = configuration(_read(project, PATH)).mention
     return tuple(_missing(reader.load(workflow_text(mention)), theirs, ""))
 
@@ -98,20 +98,20 @@ def _inside(project: Path, name: str) -> Path:
     """Return the path of a file of the project. Raises Misconfigured if a link leads out of the project."""
     path = project / name
     if not path.resolve().is_relative_to(project.resolve()):
-        raise Misconfigured("a link leads out of the project", where=name, mend="put a folder in its place")
+        raise Misconfigured("a link leads out of the project", where=name, fix="put a folder in its place")
     return path
 
 
 def _read(project: Path, name: str) -> str:
     path = _inside(project, name)
     if path.exists() and not path.is_file():  # opening a pipe would wait forever
-        raise Misconfigured("there is something else in its place", where=name, mend="remove it")
+        raise Misconfigured("there is something else in its place", where=name, fix="remove it")
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"cannot be read: {error}", where=name, mend="make it a text file of yours") from error
+        raise Misconfigured(f"cannot be read: {error}", where=name, fix="make it a text file of yours") from error
 
 
 def _write_new_file(project: Path, name: str, text: str) -> bool:
@@ -124,9 +124,9 @@ def _write_new_file(project: Path, name: str, text: str) -> bool:
     except FileExistsError:
         if path.is_file():
             return False
-        raise Misconfigured("there is something else in its place", where=name, mend="remove it") from None
+        raise Misconfigured("there is something else in its place", where=name, fix="remove it") from None
     except OSError as error:
         raise Misconfigured(
-            f"cannot be written: {error.strerror}", where=name, mend="let this user write there"
+            f"cannot be written: {error.strerror}", where=name, fix="let this user write there"
         ) from error
     return True

@@ -71,7 +71,7 @@ def _describe_os_error(error: OSError) -> Misconfigured:
     missing = isinstance(error, FileNotFoundError) and where and "/" not in where
     folder = "let this user write there, or set PLANGATE_DATA_DIR to a folder of yours"
     cure = "install it" if missing else _CURES.get(error.errno or 0, folder if where else "")
-    return Misconfigured(error.strerror or str(error) or type(error).__name__, where=where, mend=cure)
+    return Misconfigured(error.strerror or str(error) or type(error).__name__, where=where, fix=cure)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -212,7 +212,7 @@ def _look(arguments: argparse.Namespace) -> int:
     for flag in ("prompt", "yes", "dry_run", "unsafe_no_sandbox"):
         if getattr(arguments, flag):
             said = f"--{flag.replace('_', '-')}"
-            raise Misconfigured("on a thread, people ask and approve", where=said, mend="use it with --repo alone")
+            raise Misconfigured("on a thread, people ask and approve", where=said, fix="use it with --repo alone")
     _log_what_goes_wrong()
     _need_sandbox()
     given = settings()
@@ -281,7 +281,7 @@ def _maintenance(arguments: argparse.Namespace) -> int:
     running = arguments.action == "run"
     if running != bool(arguments.name):
         said = "run needs the NAME of a task" if running else "list takes no NAME"
-        raise Misconfigured(said, where="maintenance", mend="see plangate maintenance --help")
+        raise Misconfigured(said, where="maintenance", fix="see plangate maintenance --help")
     _log_what_goes_wrong()
     if running:
         _need_sandbox()
@@ -295,7 +295,7 @@ def _prompt(text: str | None) -> str:
     """Return the prompt; ``-`` reads it from standard input."""
     words = (sys.stdin.read() if text == "-" else text or "").strip()
     if not words:
-        raise Misconfigured("the prompt is empty", where="--prompt", mend="say what to do")
+        raise Misconfigured("the prompt is empty", where="--prompt", fix="say what to do")
     return words
 
 

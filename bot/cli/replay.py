@@ -67,7 +67,7 @@ def show(path: Path, out: TextIO) -> int:
         found = journal(path, settings())
         tree = list(_entries(*found) if found else render_tree(_clean(path), Tally(), partial(_beside, path)))
     except (KeyError, TypeError, AttributeError) as error:
-        raise Misconfigured("this is no transcript", where=str(path), mend=f"a part is missing: {error}") from error
+        raise Misconfigured("this is no transcript", where=str(path), fix=f"a part is missing: {error}") from error
     for kind, text in tree:
         print(tint(kind, readable(text)), file=out)
     return 0
@@ -187,7 +187,7 @@ def _lines(path: Path) -> Iterator[Line]:
                 if line.strip():
                     yield decode(line, number)
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured("this transcript cannot be read", where=str(path), mend=str(error)) from error
+        raise Misconfigured("this transcript cannot be read", where=str(path), fix=str(error)) from error
 
 
 def _text(content: object) -> str:

@@ -47,5 +47,5 @@ def _open_files(folder: Path, settings: Settings) -> tuple[Entry, ...]:
         with suppress(Unreadable):
             return read_archive(folder, key)
     if not keys:
-        raise Misconfigured("no key for a journal", where="PLANGATE_STATE_KEY", mend="set it to the one that wrote it")
+        raise Misconfigured("no key for a journal", where="PLANGATE_STATE_KEY", fix="set it to the one that wrote it")
     return read_archive(folder, keys[-1])

@@ -117,7 +117,7 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run
     Secrets are redacted from everything written to `out` (PR4).
     """
     if not (settings.api_key or settings.identity):
-        raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
+        raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", fix="set it")
     model = model_of(settings)
     warming = threading.Thread(
         target=_warm_model, args=(model,), daemon=True

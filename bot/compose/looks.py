@@ -32,7 +32,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
     """Look at one thread, named OWNER/REPO#N, as the service would. Writes what its sessions do to `out`."""
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
     if match is None:
-        raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", mend="write something like octo/hello#7")
+        raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
     async with GitHubHost(settings) as host:
         address = await thread_of(host, match[1], int(match[2]))
         story = Story(out, host.redactor)
@@ -61,5 +61,5 @@ async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
 def _repository_and_number(name: str) -> repository.Address:
     owner, _, short = name.partition("/")
     if not (owner and short):
-        raise Misconfigured(f"not a repository: {name!r}", where="GITHUB_REPOSITORY", mend="write owner/name")
+        raise Misconfigured(f"not a repository: {name!r}", where="GITHUB_REPOSITORY", fix="write owner/name")
     return repository.Address(owner, short)

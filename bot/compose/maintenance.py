@@ -84,7 +84,7 @@ class MaintenancePass:
         tracked = (await self.host.tracked_tasks(self.repository)).get(task.name)
         if tracked is None:
             raise Misconfigured(
-                f"the task {task.name!r} has no tracking issue yet", where="maintenance", mend="run plangate sweep once"
+                f"the task {task.name!r} has no tracking issue yet", where="maintenance", fix="run plangate sweep once"
             )
         full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
         async with self.host.thread_context(self._address(tracked.issue)) as context:
@@ -95,7 +95,7 @@ class MaintenancePass:
         found = next((task for task in tasks if task.name == self.run_now), None)
         if found is None:
             known = ", ".join(task.name for task in tasks) or "none"
-            raise Misconfigured(f"no task {self.run_now!r}", where="maintenance", mend=f"there are: {known}")
+            raise Misconfigured(f"no task {self.run_now!r}", where="maintenance", fix=f"there are: {known}")
         return found
 
     async def _run_task(
@@ -210,7 +210,7 @@ async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry
     async with host_of(settings, name, "") as host:
         found = next(iter(await host.served_repositories()), None)
         if found is None:
-            raise Misconfigured(f"no repository {name!r}", where="--repo", mend="write OWNER/REPO")
+            raise Misconfigured(f"no repository {name!r}", where="--repo", fix="write OWNER/REPO")
         made = MaintenancePass(host, found, task)
         if task and dry_run:
             return [f"{task}: {await made.preview()}"]

@@ -90,9 +90,7 @@ def key_of(settings: Settings) -> StateKey:
         return StateKey.of(settings.state_key.reveal())
     derived = settings.github.private_key or settings.api_key
     if not derived:
-        raise Misconfigured(
-            "no key for what is stored", where="PLANGATE_STATE_KEY", mend="set it to a long random text"
-        )
+        raise Misconfigured("no key for what is stored", where="PLANGATE_STATE_KEY", fix="set it to a long random text")
     return StateKey(derived.reveal().encode())
 
 
@@ -194,7 +192,7 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
         raise Misconfigured(
             "bypassPermissions needs the sandbox",
             where="execution.mode",
-            mend="set it to acceptEdits, or run with the sandbox",
+            fix="set it to acceptEdits, or run with the sandbox",
         )
     tools = keys.tools
     rules = Rules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
@@ -204,7 +202,7 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
             from difflib import get_close_matches
 
             near = get_close_matches(rule.tool, known, 1, 0.0)
-            raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", mend=f"did you mean {near[0]!r}?")
+            raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", fix=f"did you mean {near[0]!r}?")
     rehearsed = keys.execution.verify if keys.plan.commands is None else keys.plan.commands
     return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(rehearsed))
 

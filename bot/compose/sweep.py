@@ -18,7 +18,7 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
     `repo` is OWNER/REPO, or None for all repositories.
     """
     if repo is not None and repo.count("/") != 1:
-        raise Misconfigured(f"not a repository: {repo!r}", where="--repo", mend="write OWNER/REPO")
+        raise Misconfigured(f"not a repository: {repo!r}", where="--repo", fix="write OWNER/REPO")
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
 

@@ -88,7 +88,7 @@ class ThreadContexts:
         reached = await self.connections.reach(address.installation, address.repository, at)
         facts = await repository.repository(reached.client, at)
         if facts.id != address.repository:
-            raise Refused("the delivery names another repository", where=at.path, mend="check the webhook's sender")
+            raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
         if facts.address != at:  # it was renamed since, and git follows no redirect
             reached = await self.connections.reach(address.installation, address.repository, facts.address)
         keys, mistake = await self.configuration(reached.client, reached.at, facts.default_branch)

@@ -87,13 +87,13 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
     """Return the settings of an Action. Only its inputs decide which keys it uses, and whom it speaks as."""
     api_key, identity = Secret(given["anthropic_api_key"]), _identity(given, env)
     if not api_key and identity is None:
-        raise Misconfigured("no key for the model", where="anthropic_api_key", mend="pass the repository's secret")
+        raise Misconfigured("no key for the model", where="anthropic_api_key", fix="pass the repository's secret")
     app = bool(given["app_id"] and given["app_private_key"])
     if bool(given["app_id"]) != bool(given["app_private_key"]):
-        raise Misconfigured("an App needs both", where="app_id, app_private_key", mend="set both, or neither")
+        raise Misconfigured("an App needs both", where="app_id, app_private_key", fix="set both, or neither")
     # Only the repository outlives a job, so a key created here would be lost (interfaces.md, Environment).
     if not (given["state_key"] or app or api_key):
-        raise Misconfigured("workload identity needs a state key", where="state_key", mend="pass a long random secret")
+        raise Misconfigured("workload identity needs a state key", where="state_key", fix="pass a long random secret")
     github = replace(
         base.github,
         token=Secret("" if app else given["github_token"]),
@@ -113,7 +113,7 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
 def _overrides(given: Mapping[str, str]) -> Overrides:
     cost = _amount(given, "max_cost_usd")
     if cost == 0:
-        raise Misconfigured("nothing can be done for 0 dollars", where="max_cost_usd", mend="write an amount above 0")
+        raise Misconfigured("nothing can be done for 0 dollars", where="max_cost_usd", fix="write an amount above 0")
     return Overrides(
         mention=given["mention"] or None,
         model=given["model"] or None,
@@ -131,24 +131,24 @@ def _identity(given: Mapping[str, str], env: Mapping[str, str]) -> Identity | No
     if not any(given[name] for name in names):
         return None
     if missing := [name for name in names if not given[name]]:
-        raise Misconfigured("workload identity is incomplete", where=", ".join(missing), mend="set all three")
+        raise Misconfigured("workload identity is incomplete", where=", ".join(missing), fix="set all three")
     url, token = (env.get(f"ACTIONS_ID_TOKEN_REQUEST_{part}", "") for part in ("URL", "TOKEN"))
     if not (url and token):
-        raise Misconfigured("the job may not ask for an identity", where="permissions", mend="add id-token: write")
+        raise Misconfigured("the job may not ask for an identity", where="permissions", fix="add id-token: write")
     rule, organization, account = (given[name] for name in names)
     return Identity(rule, organization, account, url, Secret(token), workspace_id=given["anthropic_workspace_id"])
 
 
 def _require(env: Mapping[str, str], name: str) -> str:
     if name not in env:
-        raise Misconfigured("not set", where=name, mend="run this in a job of GitHub Actions")
+        raise Misconfigured("not set", where=name, fix="run this in a job of GitHub Actions")
     return env[name]
 
 
 def _flag(text: str, where: str) -> bool:
     """Return a flag, true or false as in YAML 1.2. Empty is false."""
     if text.lower() not in {"", "true", "false"}:
-        raise Misconfigured(f"neither true nor false: {text!r}", where=where, mend="write true or false")
+        raise Misconfigured(f"neither true nor false: {text!r}", where=where, fix="write true or false")
     return text.lower() == "true"
 
 
@@ -161,5 +161,5 @@ def _amount(given: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e6:  # this also refuses nan
-        raise Misconfigured(f"not an amount: {given[name]!r}", where=name, mend="write a number such as 5")
+        raise Misconfigured(f"not an amount: {given[name]!r}", where=name, fix="write a number such as 5")
     return value

@@ -85,12 +85,12 @@ def _identity(env: Mapping[str, str]) -> Identity | None:
         return None
     names = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID", "ANTHROPIC_SERVICE_ACCOUNT_ID")
     if missing := [name for name in names if name not in env]:
-        raise Misconfigured("workload identity is incomplete", where=", ".join(missing), mend="set all three")
+        raise Misconfigured("workload identity is incomplete", where=", ".join(missing), fix="set all three")
     file, token = env.get("ANTHROPIC_IDENTITY_TOKEN_FILE", ""), env.get("ANTHROPIC_IDENTITY_TOKEN", "")
     url, asking = (env.get(f"ACTIONS_ID_TOKEN_REQUEST_{part}", "") for part in ("URL", "TOKEN"))
     if not (file or token or (url and asking)):
         raise Misconfigured(
-            "workload identity has no proof", where="ANTHROPIC_IDENTITY_TOKEN_FILE", mend="name the file of its token"
+            "workload identity has no proof", where="ANTHROPIC_IDENTITY_TOKEN_FILE", fix="name the file of its token"
         )
     rule, organization, account = (env[name] for name in names)
     own = bool(file or token)
@@ -151,11 +151,9 @@ def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") 
     env = environment(environ)
     form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", level).strip()
     if form not in {"text", "json"}:
-        raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", mend="set it to text or json")
+        raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", fix="set it to text or json")
     if level.lower() not in {*_LEVELS, "warn"}:
-        raise Misconfigured(
-            f"no level: {level!r}", where="PLANGATE_LOG_LEVEL", mend=f"set it to {' or '.join(_LEVELS)}"
-        )
+        raise Misconfigured(f"no level: {level!r}", where="PLANGATE_LOG_LEVEL", fix=f"set it to {' or '.join(_LEVELS)}")
     return form, level.upper()
 
 
@@ -205,7 +203,7 @@ def _address(env: Mapping[str, str], name: str, default: str) -> str:
     except ValueError:  # also a port that is not a number
         known = False
     if value and not known:
-        raise Misconfigured(f"not an address: {value!r}", where=name, mend="write something like https://host/path")
+        raise Misconfigured(f"not an address: {value!r}", where=name, fix="write something like https://host/path")
     return value.rstrip("/")
 
 
@@ -226,7 +224,7 @@ def _private_key(env: Mapping[str, str]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text"
         raise Misconfigured(
-            f"the private key cannot be read: {why}", where="PLANGATE_PRIVATE_KEY_PATH", mend="name its PEM file"
+            f"the private key cannot be read: {why}", where="PLANGATE_PRIVATE_KEY_PATH", fix="name its PEM file"
         ) from None
 
 
@@ -237,7 +235,7 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e6:  # this also refuses nan
-        raise Misconfigured(f"not a number of seconds: {env[name]!r}", where=name, mend=f"set {name}={default:g}")
+        raise Misconfigured(f"not a number of seconds: {env[name]!r}", where=name, fix=f"set {name}={default:g}")
     return value
 
 
@@ -257,7 +255,7 @@ def _positive(env: Mapping[str, str], name: str) -> int | None:
         return None
     if not value.isdecimal() or int(value) < 1:
         raise Misconfigured(
-            f"not a positive whole number: {value!r}", where=name, mend=f"set {name} to one, or unset it"
+            f"not a positive whole number: {value!r}", where=name, fix=f"set {name} to one, or unset it"
         )
     return int(value)
 
@@ -266,7 +264,7 @@ def _object(env: Mapping[str, str], name: str) -> Mapping[str, Any]:
     try:
         value = json.loads(env.get(name, "{}"))
     except ValueError as error:
-        raise Misconfigured(f"not JSON: {error}", where=name, mend="write a JSON object") from error
+        raise Misconfigured(f"not JSON: {error}", where=name, fix="write a JSON object") from error
     if not isinstance(value, dict):
-        raise Misconfigured("not a JSON object", where=name, mend='write something like {"service_tier": "auto"}')
+        raise Misconfigured("not a JSON object", where=name, fix='write something like {"service_tier": "auto"}')
     return value

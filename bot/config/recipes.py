@@ -56,7 +56,7 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
         raise Misconfigured(
             f"task {task.name!r}: there is no recipe {task.recipe!r}",
             where=f"{FOLDER}{task.recipe}.md",
-            mend=f"use one of {known}, or write that file",
+            fix=f"use one of {known}, or write that file",
         )
     where = f"{FOLDER}{task.recipe}.md"
     recipe, prompt = _split(recipes[task.recipe], where)
@@ -64,7 +64,7 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
         raise Misconfigured(
             f"task {task.name!r}: the recipe {task.recipe!r} has no parameter {unknown[0]!r}",
             where=where,
-            mend=f"its parameters are {', '.join(recipe.parameters) or 'none'}",
+            fix=f"its parameters are {', '.join(recipe.parameters) or 'none'}",
         )
     values = {**recipe.parameters, **task.parameters}
     check = task.check or _fill(recipe.check or "", {name: _words(each) for name, each in values.items()}, where)
@@ -78,7 +78,7 @@ def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:
         raise Misconfigured(
             "no front matter with a text below it",
             where=f"{where}:1",
-            mend="begin with ---, keys, and ---; then write the prompt",
+            fix="begin with ---, keys, and ---; then write the prompt",
         )
     return validate_yaml(RecipeFrontMatter, f"\n{found[1]}", where), found[2]  # the first line is the ---
 
@@ -108,7 +108,7 @@ def _task(task: MaintenanceTask, prompt: str, check: str) -> Task:
 def _fill(text: str, values: Mapping[str, str], where: str) -> str:
     """Return a text with its parameters in place. Raises Misconfigured for one that has no value."""
     if missing := [name for name in _PARAMETER.findall(text) if name not in values]:
-        raise Misconfigured(f"no parameter {missing[0]!r}", where=where, mend="add it to parameters, with a default")
+        raise Misconfigured(f"no parameter {missing[0]!r}", where=where, fix="add it to parameters, with a default")
     return _PARAMETER.sub(lambda found: values[found[1]], text)
 
 

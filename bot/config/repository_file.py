@@ -272,13 +272,13 @@ def _check_bounds(text: str, where: str) -> None:
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
     if len(text) > LARGEST:
-        raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=where, mend="shorten it")
+        raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=where, fix="shorten it")
     depth = 0
     try:
         for event in YAML(typ="rt").parse(text):
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST or isinstance(event, AliasEvent):
-                raise Misconfigured("nested too deeply or with aliases", where=where, mend="write it out plainly")
+                raise Misconfigured("nested too deeply or with aliases", where=where, fix="write it out plainly")
     except YAMLError:
         return  # the loader reports it better
 
@@ -292,11 +292,11 @@ def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
         before = text[: error.position].split("\n")
         said = f"not YAML: the character U+{ord(text[error.position]):04X} may not stand in it"
         place = f"{where}:{len(before)}:{len(before[-1]) + 1}"
-        return Misconfigured(said, where=place, mend="remove the character, or write it as an escape in double quotes")
+        return Misconfigured(said, where=place, fix="remove the character, or write it as an escape in double quotes")
     mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
     place = f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
     said = error.problem if isinstance(error, MarkedYAMLError) else str(error)
-    return Misconfigured(f"not YAML: {said}", where=place, mend="correct the line")
+    return Misconfigured(f"not YAML: {said}", where=place, fix="correct the line")
 
 
 def _mistake(
@@ -307,10 +307,10 @@ def _mistake(
     place = where + _position(value[1], path)
     if kind != "extra_forbidden":
         plain = _SAID.get(kind) or said.removeprefix("Value error, ").replace("Input should be", "must be")
-        return Misconfigured(f"{name or 'the file'}: {plain}", where=place, mend="see docs/settings.md of Plangate")
+        return Misconfigured(f"{name or 'the file'}: {plain}", where=place, fix="see docs/settings.md of Plangate")
     nearest = _nearest(value[0], path)
     return Misconfigured(
-        f"unknown key {name!r}", where=place, mend=f"did you mean {nearest!r}?" if nearest else "remove it"
+        f"unknown key {name!r}", where=place, fix=f"did you mean {nearest!r}?" if nearest else "remove it"
     )
 
 

@@ -167,7 +167,7 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
     if room < 0:
         raise Refused(
             f"the work changed {len(rows)} files of tier high that the plan does not name, more than a comment holds",
-            mend="ask for less at a time",
+            fix="ask for less at a time",
         )
     listed = "\n".join([*rows, *_within(room, [f"- {code(path)}" for path in others], "- ")])
     return (

@@ -16,7 +16,7 @@ PlangateError
  +-- Broken               a bug of ours, reported loudly
       +-- IllegalEvent    the gate has no such move
 
-An error states what happened, where, and how to fix it, in one line: ``what (where): mend``.
+An error states what happened, where, and how to fix it, in one line: ``what (where): fix``.
 """
 
 
@@ -25,15 +25,15 @@ class PlangateError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+    def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.where = where
-        self.mend = mend
+        self.fix = fix
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        cure = f": {self.mend}" if self.mend else ""
+        cure = f": {self.fix}" if self.fix else ""
         return f"{self.what}{place}{cure}"
 
 
@@ -73,7 +73,7 @@ class OutOfScope(Refused):
 
     def __init__(self, paths: tuple[str, ...], tree: str = "") -> None:
         shown = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
-        super().__init__(f"the work changed what the plan does not name: {shown}", mend="approve the amendment")
+        super().__init__(f"the work changed what the plan does not name: {shown}", fix="approve the amendment")
         self.paths = paths
         self.tree = tree
 
@@ -86,7 +86,7 @@ class SecretAdded(Refused):
         more = f" and {len(places) - 10} more" if len(places) > 10 else ""
         super().__init__(
             f"the work adds what looks like a secret, so nothing was published: {shown}{more}",
-            mend="use `revise` to have it taken out; what is known to be an example belongs under `secrets.examples` "
+            fix="use `revise` to have it taken out; what is known to be an example belongs under `secrets.examples` "
             "in .github/plangate.yml, by a person, and then use `retry`",
         )
         self.places = places
@@ -98,7 +98,7 @@ class CanaryShown(Refused):
     def __init__(self) -> None:
         super().__init__(
             "a value that is kept outside of the sandbox as a trap showed up, so everything here was stopped at once",
-            mend="tell the operator: look how it came in before you go on",
+            fix="tell the operator: look how it came in before you go on",
         )
 
 

@@ -50,7 +50,7 @@ def is_name(text: str) -> bool:
 def pattern(text: str) -> str:
     """Return an allow-list entry unchanged. Raises Misconfigured if it is neither a name nor ``*.domain``."""
     if not is_name(text.removeprefix("*.")):
-        raise Misconfigured(f"not a host: {text[:100]!r}", where="hosts", mend="write pypi.org or *.pypi.org")
+        raise Misconfigured(f"not a host: {text[:100]!r}", where="hosts", fix="write pypi.org or *.pypi.org")
     return text
 
 

@@ -114,14 +114,14 @@ def check_findings(findings: Sequence[TaskFinding]) -> None:
     if len(findings) > MOST_FINDINGS:
         raise Refused(
             f"the plan lists {len(findings)} findings, the limit is {MOST_FINDINGS}",
-            mend="hand in the most important ones; the others come at the next occurrence",
+            fix="hand in the most important ones; the others come at the next occurrence",
         )
     for finding in findings:
         if not normalize_words(finding.id) or len(finding.id) > LONGEST_ID or len(finding.title) > LONGEST_TITLE:
             raise Refused(
                 f"a finding needs an id of at most {LONGEST_ID} characters and a title of at most {LONGEST_TITLE}",
-                mend="shorten them, and name the thing in the id",
+                fix="shorten them, and name the thing in the id",
             )
     names = [normalize_words(finding.id) for finding in findings]
     if twice := [finding.id for finding, name in zip(findings, names, strict=True) if names.count(name) > 1]:
-        raise Refused(f"two findings have the id {twice[0]!r}", mend="use a different id for each finding")
+        raise Refused(f"two findings have the id {twice[0]!r}", fix="use a different id for each finding")

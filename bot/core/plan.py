@@ -161,7 +161,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
 def from_json(value: dict[str, Any]) -> PlanDocument:
     """Return the document from a JSON object made by `to_json`. Raises Refused for another format or other keys."""
     if value.get("v") != FORMAT or set(value) - _OPTIONAL != _KEYS:
-        raise Refused("this is not a plan document of format 1", mend="make the plan again with this version")
+        raise Refused("this is not a plan document of format 1", fix="make the plan again with this version")
     lists = {key: tuple(value[key]) for key in ("scope", "commands", "hosts", "dependencies")}
     return PlanDocument(
         repository=RepositoryId(value["repository"]),
@@ -194,11 +194,11 @@ def normalize_text(markdown: str) -> str:
     """
     text = _normalize_lines(markdown)
     if not text:
-        raise Refused("the plan is empty", mend="hand in the plan as Markdown text")
+        raise Refused("the plan is empty", fix="hand in the plan as Markdown text")
     if len(text) > MARKDOWN_LIMIT:
         raise Refused(
             f"the plan has {len(text):,} characters, the limit is {MARKDOWN_LIMIT:,}",
-            mend="shorten it: say what will change and why, not every line",
+            fix="shorten it: say what will change and why, not every line",
         )
     return text
 
@@ -212,7 +212,7 @@ def normalize_notes(notes: str) -> str:
     if len(text) > NOTES_LIMIT:
         raise Refused(
             f"the notes have {len(text):,} characters, the limit is {NOTES_LIMIT:,}",
-            mend="keep what the executor cannot see in the code: causes with `path:line`, what was ruled out",
+            fix="keep what the executor cannot see in the code: causes with `path:line`, what was ruled out",
         )
     return text
 

@@ -214,7 +214,7 @@ class ThreadState:
         if self.newest_plan is None and self.thread.plan:
             raise Refused(
                 "the journal has a plan in a format that this version cannot read",
-                mend="use the version that wrote it or a newer one, or ask again for a new plan",
+                fix="use the version that wrote it or a newer one, or ask again for a new plan",
             )
         return _expect(self.newest_plan, Move.PLANNED)
 

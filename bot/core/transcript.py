@@ -70,7 +70,7 @@ def decode(text: str, number: int) -> Line:
             raise ValueError("another format")
         return Line(LineKind(value.pop("kind")), datetime.fromisoformat(value.pop("at")), value)
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise Refused(f"not a transcript line of format {FORMAT}", where=f"line {number}", mend=str(error)) from error
+        raise Refused(f"not a transcript line of format {FORMAT}", where=f"line {number}", fix=str(error)) from error
 
 
 def well_formed(message: Json) -> Json:

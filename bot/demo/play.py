@@ -47,7 +47,7 @@ def _model(folder: Path, *, real: bool) -> Iterator[Settings]:
     if real:
         if not own.api_key:
             cure = "set it, or leave out --real-model"
-            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend=cure)
+            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", fix=cure)
         yield own
         return
     from bot.testing.model.server import ScriptedModel

@@ -73,7 +73,7 @@ def missing_permission(error: Refused, permission: str) -> Refused:
     created = isinstance(error, Unprocessable) and "access_tokens" in error.where
     if not (created or isinstance(error, Forbidden)):
         return error
-    return Refused(f"GitHub refused: the token lacks the permission `{permission}`", mend="do without it")
+    return Refused(f"GitHub refused: the token lacks the permission `{permission}`", fix="do without it")
 
 
 def _line(run: Json) -> str:

@@ -187,13 +187,13 @@ class GitHubClient:
             if error is None or (request.redirects and answer.status == 302):
                 return answer
             if request.divisible and answer.status in _TIMEOUTS:
-                raise TooMuch(error.what, where=error.where, mend="ask for less at once")
+                raise TooMuch(error.what, where=error.where, fix="ask for less at once")
             if isinstance(error, Limited):
                 self.pace.shut(error.seconds)
             renewed = isinstance(error, BadToken) and self.credentials.replace_refused(token)
             surely_not_done = renewed or isinstance(error, Limited)
             if isinstance(error, Transient) and not (surely_not_done or request.repeatable or request.reads):
-                raise Unknown(error.what, where=error.where, mend="look whether it was done")
+                raise Unknown(error.what, where=error.where, fix="look whether it was done")
             if attempt == TRIES or not (renewed or isinstance(error, Transient)):
                 raise error
             if not surely_not_done:
@@ -278,17 +278,17 @@ def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | 
     said = _error_text(answer.body) or f"status {answer.status}"
     match answer.status:
         case 401:
-            return BadToken(f"GitHub refused the token: {said}", where=where, mend=_CURES[401])
+            return BadToken(f"GitHub refused the token: {said}", where=where, fix=_CURES[401])
         case 403:
-            return Forbidden(f"GitHub refused: {said}", where=where, mend=_CURES[403])
+            return Forbidden(f"GitHub refused: {said}", where=where, fix=_CURES[403])
         case 404:
             return Missing("GitHub has no such thing, or this token may not see it", where=where)
         case 409 | 422:
             return Unprocessable(said, where=where)
         case status if 0 < status < 500:
-            return Refused(f"GitHub refused: {said}", where=where, mend=_CURES.get(status, ""))
+            return Refused(f"GitHub refused: {said}", where=where, fix=_CURES.get(status, ""))
         case _:
-            return Transient(f"GitHub failed: {said}", where=where, mend="try again later")
+            return Transient(f"GitHub failed: {said}", where=where, fix="try again later")
 
 
 def _requester(url: str, token: str, timeout: int) -> "Requester":
@@ -368,11 +368,11 @@ def _data(answer: GitHubResponse, *, partial: bool) -> Json:
         return data
     said = _error_text(body).strip("; ") or "no data"
     if _EXHAUSTED in types or "Resource limits for this query exceeded" in said:
-        raise TooMuch(f"GitHub answered in part: {said}", where="GraphQL", mend="ask for less at once")
+        raise TooMuch(f"GitHub answered in part: {said}", where="GraphQL", fix="ask for less at once")
     if types == {"NOT_FOUND"}:
         if partial and isinstance(data, dict):
             return data
         raise Missing(f"GitHub did not find it: {said}", where="GraphQL")
     if types and types <= _GRAPHQL_REFUSALS:
-        raise Refused(f"GitHub refused: {said}", where="GraphQL", mend=_CURES[403])
-    raise Transient(f"GitHub answered with errors: {said}", where="GraphQL", mend="try again later")
+        raise Refused(f"GitHub refused: {said}", where="GraphQL", fix=_CURES[403])
+    raise Transient(f"GitHub answered with errors: {said}", where="GraphQL", fix="try again later")

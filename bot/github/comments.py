@@ -139,7 +139,7 @@ class Comments:
         await self.check_fence()
         found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
-            raise Transient("the comment of the plan is gone", where=node, mend="look again")
+            raise Transient("the comment of the plan is gone", where=node, fix="look again")
         if same(found["body"], text):
             return
         if is_ticked(found["body"]):
@@ -245,7 +245,7 @@ def is_ticked(text: str) -> bool:
 
 def _with_ticked_box(posted: Posted, text: str) -> Posted:
     if not same(posted.body, text):
-        raise Transient("GitHub shows another text than was posted", where=posted.url, mend="look at the comment")
+        raise Transient("GitHub shows another text than was posted", where=posted.url, fix="look at the comment")
     return posted
 
 

@@ -87,10 +87,10 @@ def verify(secret: str, body: bytes, headers: Headers) -> None:
     given = _values(headers, "x-hub-signature-256")
     found = _SIGNATURE.fullmatch(given[0]) if len(given) == 1 else None
     if not secret or found is None:
-        raise BadSignature("the delivery is not signed", mend="set one webhook secret here and at GitHub")
+        raise BadSignature("the delivery is not signed", fix="set one webhook secret here and at GitHub")
     wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(wanted, found.group(1)):
-        raise BadSignature("the delivery's signature is wrong", mend="set the same webhook secret here and at GitHub")
+        raise BadSignature("the delivery's signature is wrong", fix="set the same webhook secret here and at GitHub")
 
 
 def envelope(headers: Headers) -> Envelope:

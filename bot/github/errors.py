@@ -38,7 +38,7 @@ class Limited(Transient):
     """A rate limit that lasts longer than the client waits."""
 
     def __init__(self, seconds: float, *, where: str) -> None:
-        super().__init__("GitHub's rate limit is reached", where=where, mend=f"try again in {seconds:.0f} s")
+        super().__init__("GitHub's rate limit is reached", where=where, fix=f"try again in {seconds:.0f} s")
         self.seconds = seconds
 
 

@@ -92,7 +92,7 @@ async def file(client: GitHubClient, address: Address, path: str, ref: str) -> b
     if not isinstance(found, dict) or found.get("type") != "file":
         return None
     if found["size"] > FILE_LIMIT or found.get("encoding") != "base64":
-        raise Refused(f"{path} is larger than {FILE_LIMIT} bytes", where=address.path, mend="make it smaller")
+        raise Refused(f"{path} is larger than {FILE_LIMIT} bytes", where=address.path, fix="make it smaller")
     return base64.b64decode(found["content"])
 
 

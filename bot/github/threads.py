@@ -235,9 +235,9 @@ class Threads:
                 return await self.client.graphql(query, {**variables, "page": self._page}, divisible=divisible)
             except TooMuch as error:
                 if not divisible:
-                    mend = "go on in a new issue or pull request"
+                    fix = "go on in a new issue or pull request"
                     raise Refused(
-                        f"GitHub cannot show this thread: {error.what}", where=self.address.path, mend=mend
+                        f"GitHub cannot show this thread: {error.what}", where=self.address.path, fix=fix
                     ) from None
             self._page //= 2
             await self.client.clock.sleep(1.0)

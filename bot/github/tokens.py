@@ -58,8 +58,8 @@ class AppJwt:
         try:
             return await asyncio.to_thread(sign)
         except (ValueError, TypeError, AttributeError, jwt.PyJWTError):  # AttributeError: a public key
-            mend = "set PLANGATE_PRIVATE_KEY to the PEM file that GitHub gave"
-            raise Misconfigured("the App's private key cannot be read", mend=mend) from None
+            fix = "set PLANGATE_PRIVATE_KEY to the PEM file that GitHub gave"
+            raise Misconfigured("the App's private key cannot be read", fix=fix) from None
 
     def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
         """Return False: GitHub would refuse a new JWT as well."""

@@ -105,7 +105,7 @@ class Connections:
             raise Misconfigured(
                 "no credentials for GitHub",
                 where="PLANGATE_APP_ID, PLANGATE_GITHUB_TOKEN",
-                mend="set PLANGATE_APP_ID with PLANGATE_PRIVATE_KEY, or PLANGATE_GITHUB_TOKEN",
+                fix="set PLANGATE_APP_ID with PLANGATE_PRIVATE_KEY, or PLANGATE_GITHUB_TOKEN",
             )
 
     async def reach(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:

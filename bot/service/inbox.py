@@ -113,7 +113,7 @@ class Inbox:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Misconfigured(
-                "another worker uses this inbox", where=str(self.folder), mend="end it, or set PLANGATE_DATA_DIR"
+                "another worker uses this inbox", where=str(self.folder), fix="end it, or set PLANGATE_DATA_DIR"
             ) from None
 
     def _file(self, guid: str) -> Path:
@@ -127,7 +127,7 @@ class Inbox:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sync_folder(self.folder.parent)
         if sum(1 for _ in self._files()) >= self.limit:
-            raise Transient("the inbox is full", where=str(self.folder), mend="see in the log why looks fail")
+            raise Transient("the inbox is full", where=str(self.folder), fix="see in the log why looks fail")
 
     def _put(self, file: Path, content: bytes) -> bool:
         """Create a file with this content, synced to disk. Return False if a file with that name exists."""

@@ -53,7 +53,7 @@ class Chain:
         try:
             text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise Broken("an entry's body is not JSON", where=str(head["kind"]), mend=str(error)) from error
+            raise Broken("an entry's body is not JSON", where=str(head["kind"]), fix=str(error)) from error
         bare = text.encode("utf-8", "surrogatepass")  # JSON may hold half a surrogate pair, but UTF-8 may not
         return bare[:-1] + f',"mac":"{self._mac(bare)}"}}'.encode()
 
@@ -63,7 +63,7 @@ class Chain:
             bare = line[:-_MAC_BYTES] + b"}"
             if not hmac.compare_digest(line[-_MAC_BYTES:], f',"mac":"{self._mac(bare)}"}}'.encode()):
                 where = f"repository {self.repository}, thread {self.thread}, line {n}"
-                raise Unreadable("a journal line is not as this bot wrote it for this thread", where=where, mend=_MEND)
+                raise Unreadable("a journal line is not as this bot wrote it for this thread", where=where, fix=_MEND)
             yield line
 
     def _mac(self, bare: bytes) -> str:
@@ -85,7 +85,7 @@ def parse_unverified(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
             prev = hashlib.sha256(line).hexdigest()
             entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value, prev))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Unreadable("this is no journal line", where=f"{where}, line {n}", mend=_MEND) from error
+            raise Unreadable("this is no journal line", where=f"{where}, line {n}", fix=_MEND) from error
         if not follows:
-            raise Unreadable("the journal's lines do not follow each other", where=f"{where}, line {n}", mend=_MEND)
+            raise Unreadable("the journal's lines do not follow each other", where=f"{where}, line {n}", fix=_MEND)
     return tuple(entries)

@@ -35,7 +35,7 @@ class StateKey:
         if len(text) < SHORTEST:
             raise Misconfigured(
                 f"the state key has fewer than {SHORTEST} characters",
-                mend="set PLANGATE_STATE_KEY to 64 random hex digits, such as `openssl rand -hex 32` prints",
+                fix="set PLANGATE_STATE_KEY to 64 random hex digits, such as `openssl rand -hex 32` prints",
             )
         return cls(text.encode())
 
@@ -114,8 +114,8 @@ def _read(path: Path) -> StateKey:
     """Return the key in a file. Raises Misconfigured if others can read the file or it holds something else."""
     with path.open() as file:
         if os.fstat(file.fileno()).st_mode & _OPEN_TO_OTHERS:
-            raise Misconfigured("others can read the key file", where=str(path), mend="chmod 600 it")
+            raise Misconfigured("others can read the key file", where=str(path), fix="chmod 600 it")
         text = file.read(4 * KEY_BYTES).strip()
     if not _HEX.fullmatch(text):
-        raise Misconfigured("the key file does not hold a key", where=str(path), mend="restore it, or remove it")
+        raise Misconfigured("the key file does not hold a key", where=str(path), fix="restore it, or remove it")
     return StateKey(bytes.fromhex(text))

@@ -85,7 +85,7 @@ class Plumbing:
             except BaseException as error:
                 os.killpg(process.pid, signal.SIGKILL)
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise Transient("git took too long", where=command[-1], mend="try again") from error
+                    raise Transient("git took too long", where=command[-1], fix="try again") from error
                 raise
         return GitResult(process.returncode, out, err)
 
@@ -93,7 +93,7 @@ class Plumbing:
         """Return the output of one git command. Raises Transient, with git's reason, if it failed."""
         ran = self.run(*arguments, stdin=stdin)
         if ran.code:
-            raise Transient(f"git {arguments[0]} failed", where=str(self.directory), mend=ran.reason)
+            raise Transient(f"git {arguments[0]} failed", where=str(self.directory), fix=ran.reason)
         return ran.out
 
 
@@ -115,7 +115,7 @@ def _git() -> str:
     """Return the path of git."""
     found = shutil.which("git")
     if found is None:
-        raise Misconfigured("git is not installed", mend="install git 2.31 or newer")
+        raise Misconfigured("git is not installed", fix="install git 2.31 or newer")
     return found
 
 

@@ -34,8 +34,8 @@ def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) ->
         ran = git.serve(f"{upload_pack} {quote(location)}", stdin=request)
     capabilities, *answers = _sections(ran)
     if capabilities[:1] != [b"version 2"] or not answers:
-        mend = ran.reason if ran.code else "use a server that speaks version 2 of git's protocol (git 2.18 or newer)"
-        raise Transient("the refs cannot be listed", where=location, mend=mend)
+        fix = ran.reason if ran.code else "use a server that speaks version 2 of git's protocol (git 2.18 or newer)"
+        raise Transient("the refs cannot be listed", where=location, fix=fix)
     return dict(map(_ref, answers[0]))
 
 

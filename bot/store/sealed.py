@@ -35,12 +35,12 @@ def unseal(sealed: bytes, key: bytes, where: str) -> bytes:
 
     head, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
     if head != FORMAT or len(nonce) < _NONCE_BYTES:
-        raise Unreadable("not a sealed file of this format", where=where, mend="read it with the version that wrote it")
+        raise Unreadable("not a sealed file of this format", where=where, fix="read it with the version that wrote it")
     try:
         return zlib.decompress(AESGCM(key).decrypt(nonce, body, FORMAT + where.encode()))
     except InvalidTag as error:
         raise Unreadable(
             "a stored file does not open: another key wrote it, or somebody changed or moved it",
             where=where,
-            mend="give the PLANGATE_STATE_KEY that it was written with",
+            fix="give the PLANGATE_STATE_KEY that it was written with",
         ) from error

@@ -93,7 +93,7 @@ def validate_session_id(session: SessionId) -> SessionId:
     """Return a session id that can be a file name. Raises Refused for any other."""
     if not _SESSION.fullmatch(session):
         raise Refused(
-            "not a session id", where=ascii(session)[:80], mend="1 to 64 of A-Z a-z 0-9 . _ -, and no dot in front"
+            "not a session id", where=ascii(session)[:80], fix="1 to 64 of A-Z a-z 0-9 . _ -, and no dot in front"
         )
     return session
 
@@ -109,7 +109,7 @@ def parse(text: bytes, where: str) -> dict[int, bytes]:
     for number, line in enumerate(text.splitlines(), start=1):
         match = _RECORD.fullmatch(line)
         if match is None or int(match.group(1)) in records:
-            raise Refused("a transcript is damaged", where=f"{where}, line {number}", mend="start the session again")
+            raise Refused("a transcript is damaged", where=f"{where}, line {number}", fix="start the session again")
         records[int(match.group(1))] = b64decode(match.group(2))
     return records
 

@@ -60,9 +60,9 @@ class Remote:
     def normalize(self) -> str:
         """Return the location to pass to git: an http(s) URL or an absolute path, never an option."""
         if self.location.startswith("-"):
-            raise Refused("a remote may not start with '-'", where=self.location, mend="give a URL or a path")
+            raise Refused("a remote may not start with '-'", where=self.location, fix="give a URL or a path")
         if "://" in self.location and not self.location.startswith(("https://", "http://")):
-            raise Refused("this remote is no http(s) URL", where=self.location, mend="give such a URL, or a path")
+            raise Refused("this remote is no http(s) URL", where=self.location, fix="give such a URL, or a path")
         return self.location if "://" in self.location else str(Path(self.location).absolute())
 
 
@@ -192,7 +192,7 @@ class ThreadRefs:
             if "declined" in refused:
                 break
             self._wait(pause)
-        raise Transient("the remote did not take the change", where=_ref(thread), mend=refused)
+        raise Transient("the remote did not take the change", where=_ref(thread), fix=refused)
 
     def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it.
@@ -230,7 +230,7 @@ class ThreadRefs:
             try:
                 return read()
             except Transient as error:
-                if not transport.is_passing(error.mend):
+                if not transport.is_passing(error.fix):
                     raise
             self._wait(pause)
         return read()
@@ -274,7 +274,7 @@ class ThreadRefs:
 def _ref(thread: ThreadNumber) -> str:
     """Return the name of a thread's ref. Raises Refused if the number is not a thread number."""
     if not 0 <= thread < _THREAD_LIMIT:
-        raise Refused("not a thread number", where=str(thread), mend="give the number of an issue or pull request")
+        raise Refused("not a thread number", where=str(thread), fix="give the number of an issue or pull request")
     return thread_ref(ThreadNumber(int(thread)))
 
 
@@ -317,7 +317,7 @@ def _batch(out: bytes) -> list[bytes]:
         end = out.index(b"\n", at)
         head = out[at:end].split(b" ")
         if head[1] != b"blob":
-            raise Transient("a stored file is not at hand", where=out[at:end].decode(), mend="try again")
+            raise Transient("a stored file is not at hand", where=out[at:end].decode(), fix="try again")
         start, at = end + 1, end + 2 + int(head[2])
         blobs.append(out[start : at - 1])
     return blobs

@@ -145,7 +145,7 @@ class SpooledTranscripts:
             spooled = self._spool.read(session)
         records = {**spooled.records, **stored}
         if records and len(records) != max(records):
-            raise Refused("records of a transcript are missing", where=f"session {session}", mend="start it again")
+            raise Refused("records of a transcript are missing", where=f"session {session}", fix="start it again")
         self._ends[session] = _End(len(records), spooled.end)
         return records
 
@@ -201,7 +201,7 @@ class SpooledTranscripts:
         for chunk, content in zip(chunks, self._refs.read([chunk.blob for chunk in chunks]), strict=True):
             found = parse(content, chunk.path)
             if sorted(found) != list(range(chunk.first, chunk.last + 1)) or found.keys() & records.keys():
-                raise Refused("a stored transcript is damaged", where=chunk.path, mend="restore the thread's ref")
+                raise Refused("a stored transcript is damaged", where=chunk.path, fix="restore the thread's ref")
             records |= found
         return records
 
@@ -222,7 +222,7 @@ def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
     thread = directory.partition(".")[0]
     records = parse(file.read_bytes(), str(file))
     if not (repository.isdecimal() and thread.isdecimal()):
-        raise Refused("this is no transcript of a data directory", where=str(file), mend="name one under transcripts/")
+        raise Refused("this is no transcript of a data directory", where=str(file), fix="name one under transcripts/")
     where = place(RepositoryId(int(repository)), ThreadNumber(int(thread)), f"{FOLDER}/{session}")
     texts = (unseal(sealed, key.encryption, f"{where}/{ordinal}") for ordinal, sealed in sorted(records.items()))
     lines = [line for text in texts for line in text.decode("utf-8", "surrogatepass").split("\n")]

@@ -30,7 +30,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """
     verdict, proof = await evaluate_live(context, state)
     if any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings):
-        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", mend="look again")
+        raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="look again")
     said, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
         return Approved(reasons=said, by=by, approved_at=proof.at, digest=proof.document.digest)

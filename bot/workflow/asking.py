@@ -37,7 +37,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     rules = _rules(context, state)
     look = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
     if not look.complete:
-        raise Transient("not everything that can be an answer could be read", where="question", mend="look again")
+        raise Transient("not everything that can be an answer could be read", where="question", fix="look again")
     if not look.open:
         return Stopped(owes=thread_closed(context.settings.mention))
     if look.gone:

@@ -76,8 +76,8 @@ def all_heard(context: ThreadContext) -> None:
     """Raise Transient where somebody's words still wait, so that whoever looked looks again."""
     if context.look.unheard:
         names = ", ".join(f"@{login}" for login in context.look.unheard)
-        mend = "this is tried again; where it stays so, see which permissions the token has"
-        raise Transient(f"the role of {names} cannot be looked up", where="collaborators", mend=mend)
+        fix = "this is tried again; where it stays so, see which permissions the token has"
+        raise Transient(f"the role of {names} cannot be looked up", where="collaborators", fix=fix)
 
 
 async def take_kept(context: ThreadContext, state: ThreadState) -> ThreadState:

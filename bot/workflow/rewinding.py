@@ -61,7 +61,7 @@ async def _wait_for_decision(
         raise Unreadable(
             "the journal ends before what was said on the thread: it was set back, or deleted",
             where=thread_ref(context.location.thread),
-            mend="somebody who may approve has to say `retry` there",
+            fix="somebody who may approve has to say `retry` there",
         )
     await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
     context.dialogue.forget(number)

@@ -154,7 +154,7 @@ class Checkouts:
         """Return the tree that a fork started from; raises Refused for a checkout that is not a fork."""
         origin = self.place(fork) / "origin"
         if not origin.is_dir():
-            raise Refused("this checkout is no fork", where=fork.path, mend="merge forks only")
+            raise Refused("this checkout is no fork", where=fork.path, fix="merge forks only")
         return origin
 
     def _take(self, name: str) -> Path:
@@ -210,7 +210,7 @@ class Checkouts:
             return
         if any(sign in answer.error for sign in _UNREADABLE):
             said = " ".join(answer.error.split())[-300:]
-            raise Refused(f"the work cannot be copied: {said}", mend="give its files mode 644 or 755, at usual places")
+            raise Refused(f"the work cannot be copied: {said}", fix="give its files mode 644 or 755, at usual places")
         raise run.git_error(command[0], mounts[-1].source, answer)
 
 

@@ -45,7 +45,7 @@ async def check_key(key: Path) -> None:
     public = await _keygen("-y", *_NO_PASSPHRASE, "-f", str(key))
     if not public.startswith(_DETERMINISTIC):
         kind = public.split(b" ")[0].decode(errors="replace")[:40]
-        raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, mend=_MEND)
+        raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, fix=_MEND)
 
 
 _MEND: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable by this user alone"
@@ -88,9 +88,9 @@ async def _keygen(*arguments: str, stdin: bytes = b"") -> bytes:
     try:
         answer = await run.execute(["ssh-keygen", *arguments], Path("/"), environment=environment, stdin=stdin)
     except FileNotFoundError:
-        mend = "install it: apt-get install openssh-client"
-        raise Misconfigured("ssh-keygen is missing: commits cannot be signed", where=KEY_VARIABLE, mend=mend) from None
+        fix = "install it: apt-get install openssh-client"
+        raise Misconfigured("ssh-keygen is missing: commits cannot be signed", where=KEY_VARIABLE, fix=fix) from None
     if answer.code != 0:
         said = " ".join(answer.error.split())[-300:]
-        raise Misconfigured(f"commits cannot be signed: {said}", where=KEY_VARIABLE, mend=_MEND)
+        raise Misconfigured(f"commits cannot be signed: {said}", where=KEY_VARIABLE, fix=_MEND)
     return answer.out

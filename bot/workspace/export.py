@@ -60,7 +60,7 @@ class Export:
         except TimeoutError as error:
             raise Refused(
                 f"looking through the work took longer than {self.seconds:g} s",
-                mend="use fewer `**` in .gitignore and .gitattributes, and ignore what is built",
+                fix="use fewer `**` in .gitignore and .gitattributes, and ignore what is built",
             ) from error
 
     async def _run(self) -> None:
@@ -91,7 +91,7 @@ class Export:
             raise Refused(
                 "these files are kept by Git LFS, to which nothing is uploaded from here",
                 where=", ".join(sorted(stored)[:_SHOWN]),
-                mend="leave them as they were, and change them by hand",
+                fix="leave them as they were, and change them by hand",
             )
 
     async def _update(self, paths: list[str], *options: str) -> None:
@@ -102,7 +102,7 @@ class Export:
         answer = await run.git(self.clone, "update-index", *options, "-z", "--stdin", stdin=stdin, check=False)
         if any(sign in answer.error for sign in _NOT_TAKEN):
             said = printable(" ".join(answer.error.split())[-600:])
-            raise Refused(f"git does not take what was made: {said}", mend="remove it, or add it to .gitignore")
+            raise Refused(f"git does not take what was made: {said}", fix="remove it, or add it to .gitignore")
         if answer.code != 0:
             raise run.git_error("update-index", self.clone, answer)
 
@@ -121,7 +121,7 @@ class Export:
         listed = await asyncio.to_thread(lambda: [entry for folder in folders for entry in self.tree.folder(folder)])
         self._entries += len(listed)
         if self._entries > ENTRY_LIMIT:
-            raise Refused(f"the work holds more than {ENTRY_LIMIT:,} files", mend="add what is built to .gitignore")
+            raise Refused(f"the work holds more than {ENTRY_LIMIT:,} files", fix="add what is built to .gitignore")
         await asyncio.to_thread(self._lay_rules, listed)
         ignored = await self._ignored_entries([entry for entry in listed if self._is_new(entry)])
         kept = [entry for entry in listed if entry.path not in ignored and not self._has_fault(entry)]
@@ -192,7 +192,7 @@ class Export:
             self._pointers[path] = content.oid
         self._bytes += len(content.data)
         if self._bytes > TREE_LIMIT:
-            raise Refused("the work is larger than 1 GB", mend="add what is built to .gitignore")
+            raise Refused("the work is larger than 1 GB", fix="add what is built to .gitignore")
         self._write(self.clone / path, content)
 
     @staticmethod
@@ -235,7 +235,7 @@ class Export:
             more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
             raise Refused(
                 "this may not be published: " + "; ".join(shown[:_SHOWN]) + more,
-                mend="remove it, or add it to .gitignore",
+                fix="remove it, or add it to .gitignore",
             )
 
     def _judge_spellings(self, new: set[str]) -> None:

@@ -54,7 +54,7 @@ async def check_attributes(tree: Path, *, seconds: float = MATCHING_SECONDS) -> 
             await run.git(tree, "check-attr", "--cached", "-z", "--stdin", "text", stdin=paths)
     except TimeoutError:
         what = f"matching the files of this commit against .gitattributes took longer than {seconds:g} s"
-        raise Refused(what, mend="use fewer `*` and `**` in one pattern of .gitattributes") from None
+        raise Refused(what, fix="use fewer `*` and `**` in one pattern of .gitattributes") from None
 
 
 def is_too_large(counted: bytes) -> bool:
@@ -65,7 +65,7 @@ def is_too_large(counted: bytes) -> bool:
 
 def _check(found: Iterator[Path]) -> None:
     if (path := next(found, None)) is not None:
-        raise Misconfigured("git would wait for ever: this is a pipe or a device", where=str(path), mend="remove it")
+        raise Misconfigured("git would wait for ever: this is a pipe or a device", where=str(path), fix="remove it")
 
 
 def _blocking(top: Path) -> Iterator[Path]:

@@ -72,7 +72,7 @@ class Mirror:
     async def ensure(self, commit: CommitId) -> None:
         """Fetch a commit with all its history unless it is present; raises Refused if it is dangerous to fetch."""
         if not is_commit(commit):
-            raise Refused("this is no commit id", where=commit[:80], mend="name the full commit id")
+            raise Refused("this is no commit id", where=commit[:80], fix="name the full commit id")
         if await self._has(commit):
             return
         async with self._alone():
@@ -83,7 +83,7 @@ class Mirror:
         """Fetch a branch with its history and return its head; raises Misconfigured if the branch does not exist."""
         asked = f"refs/heads/{branch}"
         if "\0" in branch or (await run.git(Path("/"), "check-ref-format", asked, check=False)).code != 0:
-            raise Refused("this is no branch name", where=branch[:80], mend="name a branch")
+            raise Refused("this is no branch name", where=branch[:80], fix="name a branch")
         async with self._alone():
             return await self._take_in(asked)
 
@@ -274,10 +274,10 @@ def _fetch_error(source: Source, what: str, answer: run.ProcessResult) -> Planga
     """Return the error for a failed fetch, with the cure if the cause is known."""
     said = " ".join(answer.error.split())[-400:]
     if "fsck error" in answer.error:
-        return Refused(f"the history holds a dangerous object: {said}", where=source.location, mend="remove it")
+        return Refused(f"the history holds a dangerous object: {said}", where=source.location, fix="remove it")
     if "from promisor remote" in answer.error:
         what = "this clone lacks contents of the commit that is worked on"
-        return Misconfigured(what, where=source.location, mend="fetch them, such as by git sparse-checkout disable")
+        return Misconfigured(what, where=source.location, fix="fetch them, such as by git sparse-checkout disable")
     if any(sign in answer.error for sign in _MISSING):
-        return Misconfigured(f"the repository has no commit {what}", where=source.location, mend="name one it has")
+        return Misconfigured(f"the repository has no commit {what}", where=source.location, fix="name one it has")
     return refusal(source.location, answer.error) or run.git_error("fetch", source.location, answer)

@@ -152,14 +152,14 @@ class Publisher:
         await self._copy_tree(clone, checkout, order.leftovers)
         changes = await changes_of(clone, checkout.base)
         if not changes:
-            raise Refused("the work changed nothing", mend="say what should be different")
+            raise Refused("the work changed nothing", fix="say what should be different")
         tree = await _tree(clone)
         if order.verified not in {"", tree}:
             where = f"tree {tree[:SHORT_DIGEST]}, verified was {order.verified[:SHORT_DIGEST]}"
-            raise Refused("the work changed after it was verified", where=where, mend="ask again")
+            raise Refused("the work changed after it was verified", where=where, fix="ask again")
         if plan.tree not in {"", tree}:
             where = f"tree {tree[:SHORT_DIGEST]}, approved was {plan.tree[:SHORT_DIGEST]}"
-            raise Refused("the work is not what was approved: it has changed since", where=where, mend="ask again")
+            raise Refused("the work is not what was approved: it has changed since", where=where, fix="ask again")
         paths = tuple(sorted(change.path for change in changes))
         await asyncio.to_thread(_check_scope, paths, plan.contract, tree)
         return changes, tree
@@ -209,16 +209,16 @@ def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
     """Raise Refused for an order that the harness should not have given."""
     if plan.document.base != checkout.base:
         raise Refused(
-            "the checkout was made from another commit than the plan", where=checkout.base, mend="start the work again"
+            "the checkout was made from another commit than the plan", where=checkout.base, fix="start the work again"
         )
     if order.expected not in {None, checkout.base}:
-        raise Refused("the work was not begun on the branch's head", where=order.branch, mend="start the work again")
+        raise Refused("the work was not begun on the branch's head", where=order.branch, fix="start the work again")
     if not _BRANCH.fullmatch(order.branch):
-        raise Refused("this is no safe branch name", where=printable(order.branch[:80]), mend="use letters and digits")
+        raise Refused("this is no safe branch name", where=printable(order.branch[:80]), fix="use letters and digits")
     if order.requester and not _PERSON.fullmatch(order.requester):
-        raise Refused("this is no co-author", where=printable(order.requester[:80]), mend="use `Name <address>`")
+        raise Refused("this is no co-author", where=printable(order.requester[:80]), fix="use `Name <address>`")
     if not order.message.strip() or "\0" in order.message:
-        raise Refused("the commit message is empty or binary", mend="give a message")
+        raise Refused("the commit message is empty or binary", fix="give a message")
 
 
 def _check_scope(paths: tuple[str, ...], contract: Contract, tree: str) -> None:
@@ -226,7 +226,7 @@ def _check_scope(paths: tuple[str, ...], contract: Contract, tree: str) -> None:
     outside = tuple(path for path in paths if not contract.reaches(path))
     odd = [printable(path) for path in outside if printable(path) != path or not contract.can_name(path)]
     if odd:
-        raise Refused("no plan can name these files", where=", ".join(odd[:_SHOWN]), mend="leave them as they were")
+        raise Refused("no plan can name these files", where=", ".join(odd[:_SHOWN]), fix="leave them as they were")
     if outside:
         raise OutOfScope(outside, tree)
 
@@ -245,17 +245,17 @@ def _push_error(location: str, order: CommitOrder, answer: run.ProcessResult) ->
     said = _git_message(answer)
     if _overtaken(answer):
         if order.expected:
-            return Conflict("the branch has moved since the plan was made", where=order.branch, mend="ask again")
-        return Conflict("the branch holds something else", where=order.branch, mend="delete or rename that branch")
+            return Conflict("the branch has moved since the plan was made", where=order.branch, fix="ask again")
+        return Conflict("the branch holds something else", where=order.branch, fix="delete or rename that branch")
     if "proc-receive" in said:
         return Refused(
             "the repository hands pushes to a hook, which is not run",
             where=location,
-            mend="git config --unset-all receive.procReceiveRefs",
+            fix="git config --unset-all receive.procReceiveRefs",
         )
     if "cannot lock ref" in said or "refname conflict" in said:
-        return Refused(f"the branch cannot be made: {said}", where=order.branch, mend="rename the branch in its way")
+        return Refused(f"the branch cannot be made: {said}", where=order.branch, fix="rename the branch in its way")
     if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
-        return Refused(f"the repository cannot be written: {said}", where=location, mend="run as the user who owns it")
+        return Refused(f"the repository cannot be written: {said}", where=location, fix="run as the user who owns it")
     every = f"{answer.out.decode(errors='replace')}\n{answer.error}"
     return refusal(location, every) or run.git_error("push", location, answer)

@@ -75,7 +75,7 @@ class RemoteRepository:
         parts = urlsplit(self.url)
         safe = parts.scheme == "https" or parts.hostname in _LOOPBACK
         if not safe or _URL.fullmatch(self.url) is None:
-            raise Misconfigured("no address of a repository", where=self.url[:200], mend="use https://HOST/OWNER/NAME")
+            raise Misconfigured("no address of a repository", where=self.url[:200], fix="use https://HOST/OWNER/NAME")
 
     @property
     def location(self) -> str:
@@ -127,13 +127,13 @@ def refusal(location: str, said: str) -> PlangateError | None:
     short = " ".join(said.split())[-600:]
     if "could not read Username" in said or "Authentication failed" in said:
         # Transient: a new token is not yet known on all servers.
-        return Transient("the server does not take the token", where=location, mend="check that it is valid")
+        return Transient("the server does not take the token", where=location, fix="check that it is valid")
     if words := transport.rule_violation(said):
         if transport.is_secret_found(words):
-            mend = "use `revise` to have it taken out, or allow it where GitHub says so, and then use `retry`"
-            return Refused(f"GitHub's push protection found a secret: {words}", where=location, mend=mend)
-        return Misconfigured(f"the repository's rules refuse this push: {words}", where=location, mend=_RULES)
-    for sign, what, mend in _REFUSALS:
+            fix = "use `revise` to have it taken out, or allow it where GitHub says so, and then use `retry`"
+            return Refused(f"GitHub's push protection found a secret: {words}", where=location, fix=fix)
+        return Misconfigured(f"the repository's rules refuse this push: {words}", where=location, fix=_RULES)
+    for sign, what, fix in _REFUSALS:
         if sign in said:
-            return Misconfigured(f"{what}: {short}", where=location, mend=mend)
+            return Misconfigured(f"{what}: {short}", where=location, fix=fix)
     return None

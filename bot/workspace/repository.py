@@ -96,8 +96,8 @@ class LocalRepository:
         found = objects.stat()
         others = os.geteuid() == 0 and found.st_uid != 0 and not found.st_mode & 0o002 and not self.unsafe
         if others or not os.access(objects, os.W_OK):
-            mend = "run as its owner, or give it to this user: chown -R"
-            raise Misconfigured("the repository is not this user's to write to", where=self.folder, mend=mend)
+            fix = "run as its owner, or give it to this user: chown -R"
+            raise Misconfigured("the repository is not this user's to write to", where=self.folder, fix=fix)
 
     @property
     def upload_pack(self) -> str:
@@ -139,7 +139,7 @@ def find(folder: Path) -> RepositoryLocation:
             candidate, pointed, common or pointed, _alternate_folders((common or pointed) / "objects")
         )
     raise Misconfigured(
-        "no git repository here", where=str(start), mend="name one with --repo, or make one: git init, add, commit"
+        "no git repository here", where=str(start), fix="name one with --repo, or make one: git init, add, commit"
     )
 
 
@@ -217,7 +217,7 @@ async def _check_size(place: RepositoryLocation, *, unsafe: bool) -> None:
     counting = await run.run_sandboxed(_profile(place, writable=False, tree=True), hazards.COUNT, unsafe=unsafe)
     if counting.code == 0 and hazards.is_too_large(counting.out):
         what = f"the repository is too large: HEAD holds more than {hazards.ENTRY_LIMIT:,} files and folders"
-        raise Refused(what, where=str(place.top), mend="take them out of the repository")
+        raise Refused(what, where=str(place.top), fix="take them out of the repository")
 
 
 async def _ask(
@@ -237,7 +237,7 @@ async def _ask(
             answer = await asking
     except TimeoutError as error:
         what = f"git {arguments[0]} took longer than {LOOK_SECONDS:.0f} s"
-        raise Misconfigured(what, where=str(place.top), mend="run it by hand and mend what holds it up") from error
+        raise Misconfigured(what, where=str(place.top), fix="run it by hand and mend what holds it up") from error
     finally:
         asking.cancel()
         await asyncio.wait([asking])
@@ -268,13 +268,13 @@ def _check(place: RepositoryLocation, head: str) -> None:
     """Raise Misconfigured for a HEAD from which no work can start."""
     if not is_commit(head):
         raise Misconfigured(
-            "the repository has no commit yet", where=str(place.top), mend="commit something: git add -A && git commit"
+            "the repository has no commit yet", where=str(place.top), fix="commit something: git add -A && git commit"
         )
     if len(head) != _SHA1_LENGTH:
         raise Misconfigured(
             "the repository names its objects by SHA-256, which is not supported",
             where=str(place.top),
-            mend="use a repository of the SHA-1 format",
+            fix="use a repository of the SHA-1 format",
         )
 
 
@@ -283,6 +283,6 @@ def _unreadable(place: RepositoryLocation, said: str) -> PlangateError:
     short = " ".join(said.split())[-400:]
     if "ermission denied" in said:
         return Misconfigured(
-            f"the repository cannot be read: {short}", where=str(place.top), mend="run as the user who owns it"
+            f"the repository cannot be read: {short}", where=str(place.top), fix="run as the user who owns it"
         )
-    return Misconfigured(f"git does not read the repository: {short}", where=str(place.top), mend="mend what it says")
+    return Misconfigured(f"git does not read the repository: {short}", where=str(place.top), fix="mend what it says")

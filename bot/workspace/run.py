@@ -94,7 +94,7 @@ async def git(
 def git_error(what: str, where: Path | str, answer: ProcessResult) -> Transient:
     """Return the error for a failed git command, with git's own message, shortened."""
     said = " ".join(answer.error.split())[-600:] or f"exit code {answer.code}"
-    return Transient(f"git {what} failed: {said}", where=str(where), mend="mend what the message names, then try again")
+    return Transient(f"git {what} failed: {said}", where=str(where), fix="mend what the message names, then try again")
 
 
 async def run_sandboxed(profile: Profile, command: Sequence[str], *, unsafe: bool = False) -> ProcessResult:
@@ -140,7 +140,7 @@ async def execute(
         async with asyncio.timeout(TIMEOUT):
             return await _converse(process, stdin)
     except TimeoutError as error:
-        raise Transient(f"{command[0]} took longer than {TIMEOUT:.0f} s", where=str(where), mend="try again") from error
+        raise Transient(f"{command[0]} took longer than {TIMEOUT:.0f} s", where=str(where), fix="try again") from error
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -222,7 +222,7 @@ async def _read_bounded(stream: asyncio.StreamReader | None) -> bytes:
     while stream is not None and (piece := await stream.read(1 << 18)):
         size += len(piece)
         if size > OUTPUT_LIMIT:
-            raise Refused(f"a program said more than {OUTPUT_LIMIT:,} bytes", mend="use a smaller repository")
+            raise Refused(f"a program said more than {OUTPUT_LIMIT:,} bytes", fix="use a smaller repository")
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -154,10 +154,10 @@ def probe() -> None:
             command = [*argv(profile, filters=filters), "true"]
             tried = subprocess.run(command, capture_output=True, timeout=20, check=False, pass_fds=filters)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoSandbox("bubblewrap does not run", where=str(error), mend="reinstall bubblewrap") from error
+        raise NoSandbox("bubblewrap does not run", where=str(error), fix="reinstall bubblewrap") from error
     if tried.returncode != 0:
         said = tried.stderr.decode(errors="replace").strip()
-        raise NoSandbox("a sandbox cannot be made here", where=said, mend=cure(said))
+        raise NoSandbox("a sandbox cannot be made here", where=said, fix=cure(said))
 
 
 def cure(said: str) -> str:
@@ -181,7 +181,7 @@ def _bubblewrap() -> str:
     """Return the path of bubblewrap; raises NoSandbox if it is missing."""
     found = shutil.which("bwrap")
     if found is None:
-        raise NoSandbox("bubblewrap is missing", where="bwrap on PATH", mend="apt-get install bubblewrap")
+        raise NoSandbox("bubblewrap is missing", where="bwrap on PATH", fix="apt-get install bubblewrap")
     return found
 
 

@@ -154,8 +154,8 @@ class SandboxedToolhost:
         said = str(hello.get("text") or await self._complaint())
         if line:
             raise Broken(f"the toolhost refused its configuration: {said[:500]}")
-        mend = sandbox.cure(said) if said.startswith("bwrap: ") else "run `plangate doctor`"
-        raise NoSandbox("the sandbox did not start", where=said[:500], mend=mend)
+        fix = sandbox.cure(said) if said.startswith("bwrap: ") else "run `plangate doctor`"
+        raise NoSandbox("the sandbox did not start", where=said[:500], fix=fix)
 
     async def _complaint(self) -> str:
         """Kill a toolhost that did not start, and return what it wrote to its standard error."""

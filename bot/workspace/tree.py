@@ -115,7 +115,7 @@ class UntrustedTree:
         except OSError as error:
             where = os.path.join(path, os.path.basename(error.filename or ""))
             raise Refused(
-                f"this cannot be read: {error.strerror}", where=where, mend="give it mode 644 or 755"
+                f"this cannot be read: {error.strerror}", where=where, fix="give it mode 644 or 755"
             ) from error
         finally:
             os.close(descriptor)
@@ -182,7 +182,7 @@ def _file(name: str, folder: int, path: str) -> Content:
     try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
-            raise Refused("this is no regular file", where=path, mend="remove it or add it to .gitignore")
+            raise Refused("this is no regular file", where=path, fix="remove it or add it to .gitignore")
         kind = EntryKind.PROGRAM if about.st_mode & stat.S_IXUSR else EntryKind.FILE
         if about.st_size > FILE_LIMIT:
             return Content(kind, about.st_size)

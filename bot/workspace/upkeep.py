@@ -149,5 +149,5 @@ def _forget_mirrors(folder: Path) -> None:
 def _too_large(why: str, commit: CommitId) -> PlangateError:
     """Return the error for a commit that is too large to work on."""
     return Refused(
-        f"a commit of this repository is too large: {why}", where=commit, mend="take it out of the repository"
+        f"a commit of this repository is too large: {why}", where=commit, fix="take it out of the repository"
     )

@@ -118,7 +118,7 @@ def test_a_wrong_input_is_named(name: str) -> None:
     environ, where = WRONG[name]
     with pytest.raises(Misconfigured) as raised:
         action(environ)
-    assert (raised.value.where, bool(raised.value.mend)) == (where, True)
+    assert (raised.value.where, bool(raised.value.fix)) == (where, True)
 
 
 @pytest.mark.req("PR4")

@@ -101,7 +101,7 @@ class DeskWorkspace:
         self.bounds.append(bounds)
         self.log.append(f"open {checkout.path} to {access}{' and ' + ' '.join(network.hosts) if network.hosts else ''}")
         if self.broken == "open":
-            raise Refused("no sandbox", where="here", mend="install one")
+            raise Refused("no sandbox", where="here", fix="install one")
         if self.starts is not None:
             await self.starts.wait()
         host = self.hosts.setdefault(f"{len(self.hosts)} {checkout.path}", DeskHost(self.answer, hold=self.hold))

@@ -131,7 +131,7 @@ async def never(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
 
 async def refuses(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
     yield ToolProgress("about to")
-    raise Refused("no such place", where="here", mend="look elsewhere")
+    raise Refused("no such place", where="here", fix="look elsewhere")
 
 
 async def breaks(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:

@@ -147,7 +147,7 @@ async def test_the_page_itself(room: Open, light: Reply | Fault, model: str, len
     ("page", "told"),
     (
         (Page(URL, "", moved="https://files.example.org/"), "has moved to another host: https://files.example.org/"),
-        (Refused("this host is not on the list", mend="do without it"), "not on the list"),
+        (Refused("this host is not on the list", fix="do without it"), "not on the list"),
     ),
 )
 async def test_what_cannot_be_read_is_told(room: Open, page: Page | PlangateError, told: str) -> None:

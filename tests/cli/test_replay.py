@@ -110,7 +110,7 @@ def test_what_is_no_transcript_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(PlangateError) as raised:
         shown(path)
     assert raised.value.exit_code == 2
-    assert raised.value.mend
+    assert raised.value.fix
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_bad_variable_is_named(name: str, value: str) -> None:
     """The error says which variable is wrong, and how to mend it."""
     with pytest.raises(Misconfigured) as raised:
         settings({name: value})
-    assert (raised.value.where, bool(raised.value.mend), raised.value.exit_code) == (name, True, 2)
+    assert (raised.value.where, bool(raised.value.fix), raised.value.exit_code) == (name, True, 2)
 
 
 @pytest.mark.parametrize("name", ("debug", "INFO", "warn", "Warning", "error", "critical"))
@@ -135,12 +135,12 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_named_with_its_place(name: str) -> None:
     """Each mistake is refused with file, line and column where it has one, and the cure."""
-    text, place, mend = MISTAKES[name]
+    text, place, fix = MISTAKES[name]
     with pytest.raises(Misconfigured) as raised:
         configuration(text, "plangate.yml")
     assert raised.value.where == f"plangate.yml{place}" or (not place and raised.value.where.startswith("plangate.yml"))
-    assert mend in raised.value.mend
-    assert raised.value.mend
+    assert fix in raised.value.fix
+    assert raised.value.fix
     assert "\n" not in str(raised.value)
 
 

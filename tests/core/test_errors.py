@@ -72,8 +72,8 @@ def test_drawn_exit_codes() -> None:
     (
         (Refused("no plan"), "no plan"),
         (Refused("no plan", where="thread 5"), "no plan (thread 5)"),
-        (Refused("no plan", mend="ask for one"), "no plan: ask for one"),
-        (Refused("no plan", where="thread 5", mend="ask for one"), "no plan (thread 5): ask for one"),
+        (Refused("no plan", fix="ask for one"), "no plan: ask for one"),
+        (Refused("no plan", where="thread 5", fix="ask for one"), "no plan (thread 5): ask for one"),
     ),
 )
 def test_one_line(error: PlangateError, line: str) -> None:

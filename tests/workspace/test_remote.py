@@ -243,7 +243,7 @@ async def test_push_protection(remote: GitWorkspace, repository: Repository, bar
     assert what.startswith("GitHub's push protection found a secret: GH013: Repository rule violations found for")
     assert "Push cannot contain secrets Stripe API Key locations: - commit: 8f8c7 path: config.py:3 xxx" in what
     assert len(what) < 700
-    assert "revise" in caught.value.mend
+    assert "revise" in caught.value.fix
 
 
 async def test_another_rule(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:

@@ -272,7 +272,7 @@ def test_probe_without_bubblewrap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "mend"),
+    ("said", "fix"),
     (
         ("bwrap: No permissions to create a new namespace", "namespace"),
         ("bwrap: setting up uid map: Permission denied", "namespace"),
@@ -283,9 +283,9 @@ def test_probe_without_bubblewrap(tmp_path: Path) -> None:
         ("bwrap: Something else", "by hand"),
     ),
 )
-def test_cure(said: str, mend: str) -> None:
+def test_cure(said: str, fix: str) -> None:
     """What bubblewrap complains about has a cure that can be done."""
-    assert mend in cure(said).replace("userns", "namespace")
+    assert fix in cure(said).replace("userns", "namespace")
 
 
 def test_probe_where_there_are_no_user_namespaces() -> None:

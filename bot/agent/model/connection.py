@@ -143,7 +143,7 @@ def direct(api_key: str, base_url: str | None, identity: WorkloadIdentity | None
         from anthropic import AsyncAnthropic, CredentialsError, DefaultAsyncHttpxClient
 
         if not (api_key or identity):
-            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", mend="set it")
+            raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", fix="set it")
         try:
             return AsyncAnthropic(
                 api_key=api_key or None,
@@ -154,7 +154,7 @@ def direct(api_key: str, base_url: str | None, identity: WorkloadIdentity | None
                 http_client=DefaultAsyncHttpxClient(verify=trusted_authorities()),
             )
         except CredentialsError as error:
-            raise Misconfigured(str(error), where="ANTHROPIC_BASE_URL", mend="use https") from error
+            raise Misconfigured(str(error), where="ANTHROPIC_BASE_URL", fix="use https") from error
 
     return Connection(connect)
 

@@ -50,7 +50,7 @@ class Failure:
     retry_after: float | None = None
     """Seconds that the server asked for."""
     status: int = 0
-    mend: str = ""
+    fix: str = ""
     """The cure, if the status alone does not determine it."""
 
     @property
@@ -85,9 +85,9 @@ class Failure:
     def as_error(self) -> PlangateError:
         """Return the error that ends the session."""
         if self.retryable:
-            return Transient(self.text, where="the model", mend="try again later")
+            return Transient(self.text, where="the model", fix="try again later")
         kind = TooLong if self.too_long else Refused
-        return kind(self.text, where="the model", mend=self.mend or _CURES.get(self.status, "see the message"))
+        return kind(self.text, where="the model", fix=self.fix or _CURES.get(self.status, "see the message"))
 
 
 class ErrorEvent(Exception):
@@ -108,17 +108,17 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     text = shorten_line(text, LONGEST)
     if status < 400:
         return Failure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
-    mend = _RAMP_CURE if ramp else ""
+    fix = _RAMP_CURE if ramp else ""
     capped = status == 429 and after is None and "spend" in text.lower()
     capped |= ramp and (after is None or after > LONGEST_WAIT)
     retryable = (status in RETRYABLE_STATUS or status >= 500) and not capped
     asked = headers.get("x-should-retry")
     if asked == "false":
-        retryable, mend = False, mend or _CURES.get(status, _NO_RETRY)
+        retryable, fix = False, fix or _CURES.get(status, _NO_RETRY)
     elif asked == "true" and not capped:
         retryable = True
     overloaded = status == 529 or kind in _OVERLOADED
-    return Failure(f"HTTP {status}: {text}", retryable, overloaded, after, status, mend)
+    return Failure(f"HTTP {status}: {text}", retryable, overloaded, after, status, fix)
 
 
 def _seconds(headers: dict[str, str]) -> float | None:

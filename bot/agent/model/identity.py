@@ -79,4 +79,4 @@ def identity_failure(error: "WorkloadIdentityError") -> Failure:
     if error.status_code is None:
         return Failure(str(error), retryable=True)
     found = status_failure(error.status_code, "", str(error), {})
-    return Failure(str(error), found.retryable, status=found.status, mend=_CURE)
+    return Failure(str(error), found.retryable, status=found.status, fix=_CURE)

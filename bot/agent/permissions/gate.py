@@ -213,11 +213,11 @@ def parse_rule(text: str) -> Rule:
     """Parse one rule. Raises Misconfigured, with the form that the rule should have."""
     match = _RULE.fullmatch(text.strip())
     if match is None:
-        raise Misconfigured(f"not a tool rule: {text!r}", where="tools", mend="write Tool or Tool(pattern)")
+        raise Misconfigured(f"not a tool rule: {text!r}", where="tools", fix="write Tool or Tool(pattern)")
     rule = Rule(match["tool"], match["pattern"] or "*")
     if rule.tool == FETCH and rule.domain != "*":
         if rule.domain == rule.pattern:
-            raise Misconfigured(f"not a rule for {FETCH}: {text!r}", where="tools", mend=f"write {FETCH}(domain:NAME)")
+            raise Misconfigured(f"not a rule for {FETCH}: {text!r}", where="tools", fix=f"write {FETCH}(domain:NAME)")
         pattern(rule.domain)  # a name in another spelling would match nothing, and so deny nothing
     return rule
 

@@ -68,7 +68,7 @@ def _check_length(markdown: str, notes: str, contract: Contract) -> None:
     if length > MARKDOWN_LIMIT:
         raise Refused(
             f"the plan, its notes and its lists have {length:,} characters, the limit is {MARKDOWN_LIMIT:,}",
-            mend="shorten it: name folders such as `src/**` instead of each file",
+            fix="shorten it: name folders such as `src/**` instead of each file",
         )
 
 

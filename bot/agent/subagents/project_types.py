@@ -58,12 +58,12 @@ class FrontMatter(BaseModel):
 def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
     """Return the built-in types followed by those of `files` (path -> text), sorted by path. Raises Misconfigured."""
     if len(files) > MOST:
-        raise Misconfigured(f"more than {MOST} types of agents", where=FOLDER, mend="remove some")
+        raise Misconfigured(f"more than {MOST} types of agents", where=FOLDER, fix="remove some")
     types = dict(TYPES)
     for path, text in sorted(files.items()):
         kind = parse(path, text)
         if kind.name in types:
-            raise Misconfigured(f"there is a type {kind.name!r} already", where=f"{path}:1", mend="name it otherwise")
+            raise Misconfigured(f"there is a type {kind.name!r} already", where=f"{path}:1", fix="name it otherwise")
         types[kind.name] = kind
     return MappingProxyType(types)
 
@@ -71,12 +71,12 @@ def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
 def parse(path: str, text: str) -> AgentType:
     """Parse one file. Raises Misconfigured with file and line."""
     if len(text.encode()) > LARGEST:
-        raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=path, mend="shorten it")
+        raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=path, fix="shorten it")
     match = _FRONT.fullmatch(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     if match is None:
-        raise Misconfigured("no front matter", where=f"{path}:1", mend="begin with --- and end it with ---")
+        raise Misconfigured("no front matter", where=f"{path}:1", fix="begin with --- and end it with ---")
     if not match[2].strip():
-        raise Misconfigured("no text after the front matter", where=path, mend="say what the agent's job is")
+        raise Misconfigured("no text after the front matter", where=path, fix="say what the agent's job is")
     value = _mapping(path, match[1])
     try:
         front = FrontMatter.model_validate(value)
@@ -122,18 +122,18 @@ def _mapping(path: str, front: str) -> Any:
         for event in YAML(typ="rt").parse(front):
             if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
                 line = event.start_mark.line + 2
-                raise Misconfigured("an alias or anchor", where=f"{path}:{line}", mend="write it out plainly")
+                raise Misconfigured("an alias or anchor", where=f"{path}:{line}", fix="write it out plainly")
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST:
                 line = event.start_mark.line + 2
-                raise Misconfigured("nested too deeply", where=f"{path}:{line}", mend="write it out plainly")
+                raise Misconfigured("nested too deeply", where=f"{path}:{line}", fix="write it out plainly")
         value = YAML(typ="rt").load(front)
     except (YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 2}" if mark else path
-        raise Misconfigured("the front matter is not YAML", where=where, mend="correct the line") from error
+        raise Misconfigured("the front matter is not YAML", where=where, fix="correct the line") from error
     if not isinstance(value, dict):
-        raise Misconfigured("the front matter has no keys", where=f"{path}:2", mend="give it name and description")
+        raise Misconfigured("the front matter has no keys", where=f"{path}:2", fix="give it name and description")
     return value
 
 
@@ -147,4 +147,4 @@ def _mistake(path: str, value: Any, keys: tuple[int | str, ...], *, said: str) -
         except (AttributeError, KeyError, IndexError, TypeError):
             break
     name = ".".join(map(str, keys))
-    return Misconfigured(f"{name}: {said}", where=f"{path}:{line}", mend="correct it")
+    return Misconfigured(f"{name}: {said}", where=f"{path}:{line}", fix="correct it")

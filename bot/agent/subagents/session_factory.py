@@ -83,7 +83,7 @@ class SessionFactory:
             watch.remark = LOST_ONCE if errand.losses else ""
             watch.mark_interrupted(GOES_ON)
         elif sent.kind.writes and errand.losses:
-            raise Refused(LOST_TWICE, mend="send another one, for less")
+            raise Refused(LOST_TWICE, fix="send another one, for less")
         elif sent.kind.writes:
             errand, watch.remark = replace(errand, losses=1), LOST_ONCE
             watch.mark_interrupted(LOST_ONCE)

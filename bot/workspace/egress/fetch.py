@@ -64,7 +64,7 @@ class Fetcher:
             async with asyncio.timeout(self.seconds):
                 return await self._follow_redirects(target, listener)
         except TimeoutError as error:
-            raise Transient(f"no whole answer within {self.seconds:g} s", where=target.host, mend="ask less") from error
+            raise Transient(f"no whole answer within {self.seconds:g} s", where=target.host, fix="ask less") from error
         except (OSError, EOFError, h11.ProtocolError) as error:
             raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
 
@@ -79,7 +79,7 @@ class Fetcher:
             if (moved.host, moved.port) != (target.host, target.port):
                 return Page(str(target), "", moved=str(moved))
             target = moved
-        raise Refused("the page keeps moving", where=str(target), mend="use another page")
+        raise Refused("the page keeps moving", where=str(target), fix="use another page")
 
     async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Response:
         """Request one page from one server, at the address that was checked, under the name that was asked for."""
@@ -133,8 +133,8 @@ async def _read_response(connection: h11.Connection, reader: asyncio.StreamReade
 def _page(target: Target, answer: Response) -> Page:
     """Convert an answer to text; raises Refused if it is not text."""
     if not 200 <= answer.status < 300:
-        raise Refused(f"the server answered {answer.status}", where=str(target), mend="use another page")
+        raise Refused(f"the server answered {answer.status}", where=str(target), fix="use another page")
     if answer.is_compressed:
-        raise Refused("the answer is compressed", where=str(target), mend="use another page")
+        raise Refused("the answer is compressed", where=str(target), fix="use another page")
     text, cut = readable(answer.body, answer.headers.get("content-type", ""))
     return Page(str(target), text, cut or answer.cut, size=len(answer.body))

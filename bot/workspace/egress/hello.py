@@ -102,4 +102,4 @@ def _names(message: _Bytes) -> Iterator[str]:
 
 
 def _refusal(what: str) -> Refused:
-    return Refused(what, mend="speak TLS with the name of the host")
+    return Refused(what, fix="speak TLS with the name of the host")

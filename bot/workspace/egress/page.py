@@ -19,7 +19,7 @@ def readable(body: bytes, content_type: str) -> tuple[str, bool]:
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()
     if not (kind.startswith("text/") or kind in _HTML | _TEXT or kind.endswith(("+json", "+xml"))):
-        raise Refused("the page is no text", where=ascii(kind)[1:-1][:100] or "no type", mend="use another page")
+        raise Refused("the page is no text", where=ascii(kind)[1:-1][:100] or "no type", fix="use another page")
     text = body.decode(_charset(parameters), "replace")
     if kind in _HTML:
         text = _markdown(text)
@@ -46,4 +46,4 @@ def _markdown(html: str) -> str:
     try:
         return html_to_markdown.convert(html, options).content or ""
     except Exception as error:  # the library's errors have no other common base class
-        raise Refused("the page cannot be read", mend="use another page") from error
+        raise Refused("the page cannot be read", fix="use another page") from error

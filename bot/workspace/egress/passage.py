@@ -76,7 +76,7 @@ class EgressRoute:
                     return await self.dial(address, port)
             except (OSError, TimeoutError):
                 continue
-        raise Transient("nobody answers there", where=host, mend="try again later")
+        raise Transient("nobody answers there", where=host, fix="try again later")
 
     async def _resolve_checked(self, host: str, port: int, hosts: Sequence[str]) -> Sequence[str]:
         """Look up a name once and check every address of the answer; raises Refused."""
@@ -85,23 +85,23 @@ class EgressRoute:
             async with asyncio.timeout(LOOKUP_SECONDS):
                 addresses = await self.resolve(host, port)
         except (OSError, UnicodeError, TimeoutError) as error:
-            raise Refused("the name cannot be looked up", where=host, mend="check its spelling") from error
+            raise Refused("the name cannot be looked up", where=host, fix="check its spelling") from error
         if not addresses or len(addresses) > _MOST or not (host in self.own or all(map(is_public, addresses))):
-            raise Refused("the name leads to an address that is not public", where=host, mend="use another host")
+            raise Refused("the name leads to an address that is not public", where=host, fix="use another host")
         return addresses
 
     def _admit(self, host: str, port: int, hosts: Sequence[str]) -> None:
         """Raise Refused with the reason unless name and port may be reached."""
         if not is_name(host):
             raise Refused(
-                "not the plain name of a host", where=printable_host(host), mend="write a name such as pypi.org"
+                "not the plain name of a host", where=printable_host(host), fix="write a name such as pypi.org"
             )
         if is_covered(host, (*NEVER, *self.never)):
-            raise Refused("this host is never open", where=host, mend="do without it")
+            raise Refused("this host is never open", where=host, fix="do without it")
         if not is_covered(host, hosts):
-            raise Refused("this host is not on the list", where=host, mend="do without it, or plan with it")
+            raise Refused("this host is not on the list", where=host, fix="do without it, or plan with it")
         if port not in self.ports:
-            raise Refused("this port is not open", where=f"{host}:{port}", mend="use https on port 443")
+            raise Refused("this port is not open", where=f"{host}:{port}", fix="use https on port 443")
 
 
 def report_decision(what: NetworkDecision, listener: Callable[[NetworkDecision], None]) -> None:

@@ -156,9 +156,9 @@ async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader
         connection.receive_data(piece)
     target = event.target.decode("ascii", "backslashreplace") if isinstance(event, h11.Request) else ""
     if not isinstance(event, h11.Request) or event.method != b"CONNECT":
-        raise Refused("only https passes here", where=target, mend="use https")
+        raise Refused("only https passes here", where=target, fix="use https")
     if any(name in {b"content-length", b"transfer-encoding"} for name, _ in event.headers):
-        raise Refused("a CONNECT with a body", where=target, mend="send none")
+        raise Refused("a CONNECT with a body", where=target, fix="send none")
     return authority(target)
 
 

@@ -65,4 +65,4 @@ def authority(text: str) -> Target:
 
 def _refusal(text: str) -> Refused:
     shown = ascii(text[:120])
-    return Refused("not a plain https address", where=shown, mend="write https://name/path in lower-case ASCII")
+    return Refused("not a plain https address", where=shown, fix="write https://name/path in lower-case ASCII")

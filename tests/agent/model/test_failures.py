@@ -55,7 +55,7 @@ RAMP = "Usage grows too fast (ramp_limit_exceeded)"
 
 @pytest.mark.req("M9")
 @pytest.mark.parametrize(
-    ("status", "text", "headers", "retryable", "mend"),
+    ("status", "text", "headers", "retryable", "fix"),
     (
         (529, "overloaded", {"x-should-retry": "false"}, False, "trying again does not help"),
         (500, "odd", {"x-should-retry": "false"}, False, "trying again does not help"),
@@ -70,12 +70,12 @@ RAMP = "Usage grows too fast (ramp_limit_exceeded)"
     ),
 )
 def test_the_server_knows_best_whether_to_try_again(
-    status: int, text: str, headers: dict[str, str], retryable: bool, mend: str
+    status: int, text: str, headers: dict[str, str], retryable: bool, fix: str
 ) -> None:
     """x-should-retry outranks the status; a ramp limit is waited for only as long as the server names, in a minute."""
     found = status_failure(status, "", text, headers)
     assert found.retryable is retryable
-    assert mend in found.mend
+    assert fix in found.fix
 
 
 @pytest.mark.req("M10", "M12")
