@@ -220,6 +220,11 @@ class Session:
         if notice.model:
             self.prefix = replace(self.prefix, model=notice.model)
 
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether words of people who may not ask were read, by the session or one of its sub-agents."""
+        return self.context.reads is not None and self.context.reads.used.strangers
+
     def mark_untrusted(self) -> None:
         """Record that words of people who may not ask were read, which restricts sub-agents from now on (S9)."""
         reads = self.context.reads

@@ -14,10 +14,9 @@ from uuid import uuid4
 
 from bot.clock import SystemClock
 from bot.compose.parts import key_of, model_of, work_settings
-from bot.compose.thread_contexts import ThreadContexts
+from bot.compose.thread_contexts import ThreadContexts, own_recipe
 from bot.config.environment import redactor_for
 from bot.config.maintenance import MaintenanceTask
-from bot.config.recipes import FOLDER as RECIPES
 from bot.config.settings import Settings
 from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
@@ -233,11 +232,8 @@ class GitHubHost:
 
     async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
-        if name is None:
-            return {}
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        content = await repository.file(reached.client, found.at, f"{RECIPES}{name}.md", "HEAD")
-        return {} if content is None else {name: content.decode(errors="replace")}
+        return await own_recipe(reached.client, found.at, name)
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
         """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""

@@ -1,7 +1,7 @@
 """Creates the context of one thread on GitHub from live facts."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,9 +26,12 @@ from bot.compose.parts import (
 )
 from bot.compose.pictures import picture_source
 from bot.config.environment import configuration
+from bot.config.recipes import FOLDER as RECIPES
+from bot.config.recipes import scheduled_task
 from bot.config.settings import Settings
 from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, Refused
+from bot.core.maintenance import Task
 from bot.core.marker import Key
 from bot.core.names import CommitId, ThreadAddress, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
@@ -134,6 +137,16 @@ class ThreadContexts:
             keys, mistake = configuration(""), str(error)
         return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake
 
+    async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> Task | None:
+        """Return a scheduled task as the default branch has it now, with its recipe; None for none that is valid."""
+        keys, mistake = await self.configuration(client, at, "HEAD")
+        task = next((task for task in keys.maintenance if task.name == name), None)
+        if mistake or task is None:
+            return None
+        with suppress(Misconfigured):
+            return scheduled_task(task, await own_recipe(client, at, task.recipe))
+        return None
+
 
 @dataclass(slots=True)
 class _Parts:
@@ -187,6 +200,7 @@ class _Parts:
             redactor=shared.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
             states=shared.states,
+            read_task=partial(shared.read_task, reached.client, reached.at),
         )
 
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
@@ -251,6 +265,12 @@ def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSett
         keys.approve.teams,
         settings.github.server_url,
     )
+
+
+async def own_recipe(client: GitHubClient, at: repository.Address, name: str | None) -> dict[str, str]:
+    """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
+    content = None if name is None else await repository.file(client, at, f"{RECIPES}{name}.md", "HEAD")
+    return {} if name is None or content is None else {name: content.decode(errors="replace")}
 
 
 async def _read(client: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:

@@ -56,6 +56,8 @@ class Planned(EntryFacts):
     cost_usd: float | None = None
     session: str = ""
     estimate: str = ""
+    strangers: bool = False
+    """Whether the session read words of people who may not ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,12 @@ from bot.core.moves import (
     Failed,
     Limited,
     MoveEvent,
+    Noted,
+    Planned,
     Published,
     Rejected,
+    Replied,
+    Requested,
 )
 from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
 
@@ -64,6 +68,8 @@ class TaskHistory:
     """Due times up to this moment are settled: the newest due time, or when the task was first seen or changed."""
     occurrences: tuple[TaskOccurrence, ...] = ()
     """Oldest first."""
+    planned: str = ""
+    """The digest of the task that the newest request asks for, and nobody but the task; "" for any other request."""
     approved: str = ""
     """The digest of the task whose plan people approved last; "" for none."""
     pull_requests: tuple[int, ...] = ()
@@ -95,11 +101,30 @@ def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) ->
 
 def add_move(history: TaskHistory, event: MoveEvent, request: str) -> TaskHistory:
     """Return the history after a move of the thread. `request` is the key of the turn that is worked on."""
-    if isinstance(event, Approved) and event.by:
-        history = replace(history, approved=history.digest)
+    history = replace(history, planned=_task_asked_for(history, event, request))
+    if isinstance(event, Approved) and event.by and history.planned:
+        history = replace(history, approved=history.planned)
     if isinstance(event, Published) and event.pull_number not in history.pull_requests:
         history = replace(history, pull_requests=(*history.pull_requests, event.pull_number)[-REMEMBERED:])
     return _with(history, request, _outcome(event), event.cost_usd or 0.0)
+
+
+def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str:
+    """Return which task the newest request asks for after a move. People who ask, add, or answer make it theirs (MT6).
+
+    So do strangers whose words the planner read.
+    """
+    match event:
+        case Requested():
+            return history.digest if request in {row.key for row in history.occurrences} else ""
+        case Noted() if not event.kept:
+            return ""
+        case Planned(strangers=True):
+            return ""
+        case Replied(grant=None) if event.login:
+            return ""
+        case _:
+            return history.planned
 
 
 def _with(history: TaskHistory, key: str, outcome: str, cost_usd: float = 0.0) -> TaskHistory:

@@ -11,9 +11,9 @@ from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
 from bot.core.notes import Explained
-from bot.core.standing import Standing
 from bot.core.thread_state import ThreadState
 from bot.workflow.ledger import note, take_over
+from bot.workflow.standing import standing_approval
 from bot.workflow.thread_context import ThreadContext
 
 _ENDS: Final[Mapping[Outcome, tuple[type[Rejected | Drifted | Expired], Stage]]] = {
@@ -86,12 +86,5 @@ async def _live(context: ThreadContext, state: ThreadState) -> Snapshot:
     live = await context.dialogue.snapshot(
         state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.begun
     )
-    return replace(live, requesters=state.requesters, plans=state.plans, standing=_standing(context, state))
-
-
-def _standing(context: ThreadContext, state: ThreadState) -> Standing | None:
-    """Return what the configuration, as it is now, approves of the thread's scheduled task by itself (MT6)."""
-    task = context.settings.tasks.get(state.task.task) if state.task is not None else None
-    if state.task is None or task is None or not task.standing:
-        return None
-    return Standing(task.name, task.paths, context.settings.hosts, state.task.approved == state.task.digest)
+    standing = await standing_approval(context, state)
+    return replace(live, requesters=state.requesters, plans=state.plans, standing=standing)

@@ -20,6 +20,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
 from bot.workflow.sessions import SessionStart, open_session, run_session, unheard
+from bot.workflow.standing import may_stand
 from bot.workflow.thread_context import ThreadContext
 from bot.workflow.waiting import deliver_reply, move_to_ask
 
@@ -33,7 +34,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
     if (stop := await move_if_stopped(context, state)) is not None:
         return stop
-    opening = SessionStart(state.planning_session, Access.READ, _task(context, state), quotes=True)
+    opening = SessionStart(
+        state.planning_session, Access.READ, _task(context, state), quotes=not may_stand(context, state)
+    )
     async with open_session(context, state, opening) as session:
         if (question := await move_to_ask(context, state, session)) is not None:
             return question
@@ -50,7 +53,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             elif pending_plan_call(session.history) is None:
                 return _without_plan(context, state, session, ended)
     plan = document(context, state, handed_in)
-    return Planned(plan=plan, digest=plan.digest)
+    return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
 
 
 async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped | None:

@@ -131,6 +131,8 @@ class ThreadContext:
     redactor: Redactor = field(default_factory=Redactor)
     agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     """Reads the project's own types of sub-agents, on the default branch: path -> text."""
+    read_task: Callable[[str], Awaitable[Task | None]] | None = None
+    """Reads a scheduled task, with what its recipe adds, as the default branch has it now; None if it has none."""
     begin_session: Callable[[], bool] = lambda: True
     """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
     states: StateCache = field(default_factory=StateCache)

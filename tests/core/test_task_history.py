@@ -15,13 +15,18 @@ from bot.core.moves import (
     Delivered,
     Failed,
     MoveEvent,
+    Noted,
+    Planned,
     Published,
     Rejected,
+    Replied,
     Requested,
     Stopped,
 )
-from bot.core.names import CommitId
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
+from bot.core.plan import Contract, PlanDocument
+from bot.core.question import Grant
 from bot.core.task_history import REMEMBERED, TaskHistory, add_move, add_task_note
 from bot.core.thread_fold import fold_entries
 
@@ -30,6 +35,18 @@ KEY = "due/deps/2026-11-24T00:00:00Z"
 TASK = TaskChanged(task="deps", task_digest="d")
 DUE = OccurrenceDue(key=KEY, due=BEGAN + timedelta(days=1), missed=2)
 REQUEST = Requested(said=JournaledTurn(KEY, Actor(1, "plangate"), "Update.", BEGAN), base=CommitId("c" * 40))
+
+PLAN = PlanDocument(
+    repository=RepositoryId(1),
+    thread=ThreadNumber(2),
+    plan=1,
+    base=CommitId("c" * 40),
+    markdown="Update.",
+    contract=Contract(scope=("docs/a.md",)),
+    tier="low",
+    budget_usd=1.0,
+    expires=BEGAN + timedelta(days=7),
+)
 
 
 def fold(*events: JournalEvent) -> TaskHistory | None:
@@ -105,13 +122,39 @@ def test_pull_requests_are_remembered() -> None:
     assert history.occurrences[-1].cost_usd == 1.0
 
 
+APPROVED = Approved(by=("maya",), approved_at=BEGAN, digest=PLAN.digest)
+WILL = JournaledTurn("comment-1", Actor(5, "will"), "Do more.", BEGAN)
+ANSWER = Replied(call="c", session="s", login="will", reply="the other one")
+
+
 @pytest.mark.req("MT6")
-def test_people_approve_a_version_of_the_task() -> None:
-    """What the configuration approved by itself does not count, and neither does another version of the task."""
-    approved = Approved(by=("ada",), approved_at=BEGAN)
-    history = add_move(known(DUE, REQUEST), replace(approved, by=()), KEY)
-    assert history.approved == ""
-    assert add_move(history, approved, KEY).approved == "d"
+@pytest.mark.parametrize(
+    ("more", "planned"),
+    (
+        ((Planned(plan=PLAN),), "d"),
+        ((Noted(said=WILL, kept=True),), "d"),
+        ((Noted(said=WILL),), ""),
+        ((ANSWER,), ""),
+        ((replace(ANSWER, grant=Grant.ONCE),), "d"),
+        ((Planned(plan=PLAN, strangers=True),), ""),
+        ((Requested(said=WILL, base=REQUEST.base),), ""),
+    ),
+)
+def test_only_an_occurrence_that_nobody_touched_stands_for_its_task(more: tuple[MoveEvent, ...], planned: str) -> None:
+    """What people ask for on the tracking issue, add, or answer is theirs, and so is what strangers were read for."""
+    history = known(DUE)
+    for event in (REQUEST, *more, APPROVED):
+        history = add_move(history, event, WILL.key if event == more[-1] and isinstance(event, Requested) else KEY)
+    assert (history.planned, history.approved) == (planned, planned)
+
+
+@pytest.mark.req("MT6")
+def test_people_approve_the_task_that_was_planned() -> None:
+    """A task that changes while its plan waits asks again: nobody saw a plan of the new version."""
+    history = add_task_note(add_move(known(DUE), REQUEST, KEY), TaskChanged(task="deps", task_digest="e"), BEGAN)
+    assert history is not None
+    history = add_move(history, APPROVED, KEY)
+    assert (history.digest, history.approved) == ("e", "d")
 
 
 def test_the_history_is_bounded() -> None:
