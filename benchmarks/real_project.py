@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bot.testing.model.reply import Fault, Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
 
 NAME: Final = "markdown"

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bot.compose.github import GitHubHost
 from bot.core.gate import Stage
 from bot.testing.github.faults import Logged
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
 from tests.stories.github.clocks import QuickClock
 from tests.stories.github.ground import HOME, Model, Story, settings, settle

@@ -21,15 +21,15 @@ from itertools import pairwise
 from pathlib import Path
 
 from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
-from bot.agent.events import RequestStarted
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
-from bot.agent.model.client import AnthropicModel
+from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
 from bot.agent.resources import SessionResources
-from bot.agent.subagents.bounds import SubagentCounts
+from bot.agent.session_events import RequestStarted
+from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.scheduler import merge_generators
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
@@ -39,7 +39,7 @@ from bot.store.memory import MemoryTranscripts
 from bot.testing import sample
 from bot.testing.model.reply import call, say, several
 from bot.testing.model.server import ScriptedModel
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 
 ROUNDS = 3

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.ports import Access
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.toolhost import SandboxedToolhost, program
 from bot.workspace.workspace import GitWorkspace
 

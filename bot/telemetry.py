@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bot.agent.events import (
+from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
     Answered,

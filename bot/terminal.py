@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TextIO
 
-from bot.agent.events import (
+from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
     Answered,

@@ -168,7 +168,13 @@ def _loaded() -> Server:
     """What the commands of the console script import when they need it, and all that this imports."""
     libraries = ("anthropic", "git", "github", "httpcore2", "jwt", "markdown_it", "truststore", "uvicorn")
     more = ("anyio._backends._asyncio", "cryptography.hazmat.primitives.ciphers.aead")
-    ours = ("bot.action.main", "bot.agent.model.client", "bot.compose.github", "bot.compose.local", "bot.cli.doctor")
+    ours = (
+        "bot.action.main",
+        "bot.agent.model.anthropic_model",
+        "bot.compose.github",
+        "bot.compose.local",
+        "bot.cli.doctor",
+    )
     return Server("bot.cli.main", *ours, "bot.summary", "webhooks.app", "bot.service.host_port", *libraries, *more)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from bot.agent.permissions.decision_table import REGENERATE, markdown, rows
-from bot.agent.permissions.gate import DECISIONS, CallKind
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import DECISIONS, CallKind
 from bot.agent.tools.registry import ALL
 from bot.config.repository_file import Configuration
 from bot.core.command import Verb
@@ -169,7 +169,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/agent/model/connection.py",
         "bot/core/events.py",
         "bot/core/plan.py",
-        "bot/github/progress.py",
+        "bot/github/progress_comment.py",
         "bot/github/tokens.py",
         "bot/github/labels.py",
     }

@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.agent.events import Answered, End, Ended, RequestStarted, SessionStarted
 from bot.agent.light_calls import LightCalls, pull_request_title
 from bot.agent.limits import Limits
 from bot.agent.loop import run
-from bot.agent.model.client import Patience
+from bot.agent.model.anthropic_model import Patience
 from bot.agent.session import Session
+from bot.agent.session_events import Answered, End, Ended, RequestStarted, SessionStarted
 from bot.agent.tools.registry import LOOKING
 from bot.core.names import AgentId, SessionId
 from bot.ports import AnswerStarted, Usage

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.agent.events import (
+from bot.agent.permissions.modes import Mode
+from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
     Answered,
@@ -17,7 +18,6 @@ from bot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.permissions.modes import Mode
 from bot.core.actor import Role
 from bot.core.approval import Opinion, Outcome, Policy, prove
 from bot.core.names import AgentId, CommitId, RepositoryId, ThreadNumber, ToolUseId

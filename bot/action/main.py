@@ -18,7 +18,7 @@ from bot.action.runner import Runner
 from bot.clock import SystemClock
 from bot.compose.local import try_sandbox
 from bot.compose.looks import host_of, thread_of, unheard
-from bot.compose.maintenance import run_due_tasks
+from bot.compose.maintenance_pass import run_due_tasks
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
 from bot.core.comment import code

@@ -17,14 +17,14 @@ from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
-from bot.agent.prompts.environment import allowance
+from bot.agent.prompts.environment_text import allowance
 from bot.agent.prompts.pictures import picture_blocks
 from bot.agent.repository_reads import repository_reads
 from bot.agent.resources import SessionResources
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
-from bot.agent.subagents.bounds import SubagentCounts, SubagentPolicy
+from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.session_factory import ParentContext

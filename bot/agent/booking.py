@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from bot.agent.events import Info
 from bot.agent.forwarding import forward
 from bot.agent.limits import Ticket, most_expensive_answer
+from bot.agent.session_events import Info
 from bot.agent.session_log import SessionLog
 from bot.core.errors import CanaryShown
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelEvent, ModelRequest, Notice

@@ -13,15 +13,15 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from bot.agent.events import AgentChanged, AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.forwarding import forward, forward_within
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for
 from bot.agent.monitor import OverLimit
-from bot.agent.permissions.gate import CallKind, Decision, subject
 from bot.agent.permissions.plan_mode import read_plan
 from bot.agent.permissions.rule_paths import relative_input, within_paths
+from bot.agent.permissions.tool_gate import CallKind, Decision, subject
 from bot.agent.scope import NOTE, outside_notice
 from bot.agent.session import Session, result_block
+from bot.agent.session_events import AgentChanged, AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.subagents.scheduler import merge_generators
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
 from bot.agent.tools.tool import Tool, ToolInput, ToolProgress

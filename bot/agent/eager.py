@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from bot.agent import dispatch
-from bot.agent.events import AgentEvent
 from bot.agent.forwarding import forward
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.session import Session
+from bot.agent.session_events import AgentEvent
 from bot.core.transcript import Json
 
 READING: Final = frozenset({CallKind.LOOK, CallKind.LOOK_COMMAND, CallKind.EXPLORE})

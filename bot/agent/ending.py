@@ -1,8 +1,8 @@
 """Why a session ends: a limit, a spent budget, a canary, or the model's last answer (L5, M10, X3)."""
 
-from bot.agent.events import End, Ended
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
+from bot.agent.session_events import End, Ended
 from bot.core.errors import CanaryShown
 from bot.core.transcript import text_of
 from bot.ports import AnswerCompleted

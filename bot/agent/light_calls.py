@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.booking import stream_and_book
-from bot.agent.events import Info
 from bot.agent.forwarding import forward
 from bot.agent.history.cutting import tokens
 from bot.agent.limits import Ticket, most_expensive_answer
 from bot.agent.prompts import prompt_text
+from bot.agent.session_events import Info
 from bot.agent.session_log import SessionLog
 from bot.core.errors import PlangateError
 from bot.core.question import Asking

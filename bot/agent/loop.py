@@ -15,13 +15,13 @@ from typing import Final
 from bot.agent import dispatch
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_on_canary, end_with_answer, keep_answer
-from bot.agent.events import AgentEvent, Answered, End, Ended, Info
 from bot.agent.forwarding import forward
 from bot.agent.history import compaction
 from bot.agent.history.reminders import due_memory, due_reminders
 from bot.agent.limits import Resource
 from bot.agent.model_call import end_in_time, request_answer
 from bot.agent.session import Session
+from bot.agent.session_events import AgentEvent, Answered, End, Ended, Info
 from bot.core.errors import Broken, CanaryShown
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
 from bot.ports import AnswerCompleted, AnswerStarted

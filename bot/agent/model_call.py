@@ -8,11 +8,11 @@ from typing import Final, assert_never
 from bot.agent.booking import stream_and_book
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_on_budget
-from bot.agent.events import AgentEvent, End, Ended, Info, RequestStarted, Streamed
 from bot.agent.forwarding import Item, forward, forward_within
 from bot.agent.history.call_ids import unique_call_ids
 from bot.agent.limits import Ticket
 from bot.agent.session import Session
+from bot.agent.session_events import AgentEvent, End, Ended, Info, RequestStarted, Streamed
 from bot.core.errors import PlangateError, TooLong
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelRequest, Notice
 

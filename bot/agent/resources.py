@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
-from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.tool_gate import PermissionGate
+from bot.agent.session_events import AgentEvent
 from bot.core.secrets.canary import CanaryAlarm
 from bot.ports import Clock, Model, RepositoryReader, Transcripts, Web
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.agent.permissions import rule_paths
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.core.comment import code
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json, Line, notes_of

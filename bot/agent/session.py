@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.agent.events import AgentChanged, ModeChanged
 from bot.agent.history import cutting
 from bot.agent.history.request_prefix import ASIDE, RequestPrefix
 from bot.agent.limits import most_expensive_answer
 from bot.agent.monitor import Monitor
 from bot.agent.permissions.modes import Mode
 from bot.agent.resources import SessionResources
+from bot.agent.session_events import AgentChanged, ModeChanged
 from bot.agent.session_log import SessionLog, answer_facts
 from bot.agent.tools.tool import Tool, ToolContext
 from bot.core.errors import Refused

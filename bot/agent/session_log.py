@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.agent.events import Billed
 from bot.agent.history.request_prefix import ASIDE
 from bot.agent.resources import SessionResources
+from bot.agent.session_events import Billed
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json, Line, LineKind, well_formed
 from bot.ports import AnswerCompleted, Usage

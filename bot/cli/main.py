@@ -275,7 +275,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _maintenance(arguments: argparse.Namespace) -> int:
-    from bot.compose.maintenance import maintain_by_hand
+    from bot.compose.maintenance_pass import maintain_by_hand
     from bot.config.environment import settings
 
     running = arguments.action == "run"

@@ -16,7 +16,7 @@ from bot.clock import SystemClock
 from bot.compose.parts import key_of, model_of, work_settings
 from bot.compose.thread_contexts import ThreadContexts, own_recipe
 from bot.config.environment import redactor_for
-from bot.config.maintenance import MaintenanceTask
+from bot.config.maintenance_task import MaintenanceTask
 from bot.config.settings import Settings
 from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
@@ -42,7 +42,7 @@ from bot.workflow.thread_context import ThreadContext, WorkSettings
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from bot.agent.model.client import AnthropicModel
+    from bot.agent.model.anthropic_model import AnthropicModel
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people can move on. Such a thread is not looked at until somebody speaks."""

@@ -13,7 +13,7 @@ from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.clock import SystemClock
 from bot.compose.decoys import lay_decoy
-from bot.compose.environment import JobEnvironment, job_of, place_in_terminal
+from bot.compose.job_environment import JobEnvironment, job_of, place_in_terminal
 from bot.compose.parts import (
     agents_of,
     chosen_of,
@@ -54,14 +54,14 @@ from bot.workflow.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing
-from bot.workspace.repository import LocalRepository
 from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
-    from bot.agent.model.client import AnthropicModel
+    from bot.agent.model.anthropic_model import AnthropicModel
     from bot.config.repository_file import Configuration
 
 _DEPTH: Final = 3

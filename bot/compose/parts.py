@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 from bot.agent.limits import Limits
 from bot.agent.model.configured import ConfiguredModel
-from bot.agent.permissions.gate import FETCH, PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import FETCH, PermissionGate, Rules, parse_rule
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -32,14 +32,14 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.workspace import SandboxLimits
 
 if TYPE_CHECKING:
-    from bot.agent.model.client import AnthropicModel
-    from bot.agent.model.identity import WorkloadIdentity
+    from bot.agent.model.anthropic_model import AnthropicModel
+    from bot.agent.model.workload_identity import WorkloadIdentity
     from bot.config.repository_file import AgentLimits, Configuration
 
 
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
     """Return a client of the model. It imports and connects nothing before its first use."""
-    from bot.agent.model.client import AnthropicModel, Patience
+    from bot.agent.model.anthropic_model import AnthropicModel, Patience
     from bot.agent.model.connection import FIRST_BYTE
 
     usual = Patience()
@@ -68,7 +68,7 @@ def collector_of(settings: Settings) -> Collector:
 
 
 def _identity_of(given: Identity) -> "WorkloadIdentity":
-    from bot.agent.model.identity import WorkloadIdentity
+    from bot.agent.model.workload_identity import WorkloadIdentity
 
     return WorkloadIdentity(
         given.rule_id,

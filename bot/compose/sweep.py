@@ -3,7 +3,7 @@
 import asyncio
 
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance import run_due_tasks
+from bot.compose.maintenance_pass import run_due_tasks
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured

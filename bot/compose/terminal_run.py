@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.agent.events import AgentEvent
 from bot.agent.limits import Ledger
+from bot.agent.session_events import AgentEvent
 from bot.core.thread_state import ThreadState
 from bot.terminal import Story
 

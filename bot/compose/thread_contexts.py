@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.decoys import lay_decoy
-from bot.compose.environment import JobEnvironment, job_of, place_on_github
+from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,
     chosen_of,
@@ -24,7 +24,7 @@ from bot.compose.parts import (
     web_of,
     work_settings,
 )
-from bot.compose.pictures import picture_source
+from bot.compose.picture_source import picture_source
 from bot.config.environment import configuration
 from bot.config.recipes import FOLDER as RECIPES
 from bot.config.recipes import scheduled_task
@@ -38,12 +38,12 @@ from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.core.work import ThreadLocation
 from bot.github import repository
+from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.permissions import Roles
-from bot.github.pictures import AttachedPictures
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
@@ -64,7 +64,7 @@ from bot.workspace.screening import Screen
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
-    from bot.agent.model.client import AnthropicModel
+    from bot.agent.model.anthropic_model import AnthropicModel
     from bot.config.repository_file import Configuration
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
-from bot.config.maintenance import MaintenanceTask, Tasks
+from bot.config.maintenance_task import MaintenanceTask, Tasks
 from bot.core.errors import Misconfigured
 from bot.core.hosts import pattern
 from bot.core.paths import PathClass

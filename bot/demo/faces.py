@@ -19,7 +19,7 @@ from typing import Final
 from bot.config.settings import Settings
 from bot.core.errors import Transient
 from bot.testing.github.credentials import job_token
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.host import receive_webhooks
 
 PROGRAM: Final = Path(sys.executable).with_name("plangate")

@@ -19,7 +19,7 @@ from bot.core.markdown.visible import without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit
 from bot.github.client import Json
-from bot.github.edits import EDITS, versions
+from bot.github.edit_history import EDITS, versions
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
 from bot.github.readings import Readings

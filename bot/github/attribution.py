@@ -16,7 +16,7 @@ from bot.core.errors import PlangateError
 from bot.core.markdown.visible import visible_title
 from bot.core.repository_text import Passage
 from bot.github.client import GitHubClient, Json
-from bot.github.edits import editors
+from bot.github.edit_history import editors
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
 from bot.github.readings import Readings

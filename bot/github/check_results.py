@@ -10,7 +10,7 @@ from bot.core.errors import Refused, Transient
 from bot.github.attribution import Attribution, cut
 from bot.github.client import GitHubClient, Json
 from bot.github.errors import Forbidden, Unprocessable
-from bot.github.job_logs import log_tail
+from bot.github.job_log_tail import log_tail
 from bot.github.repository import Address
 
 PAGE: Final = 50

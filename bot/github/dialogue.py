@@ -27,17 +27,17 @@ from bot.core.turn import Acknowledgment, Turn
 from bot.github.answers import AnswerReader
 from bot.github.client import GitHubClient
 from bot.github.comments import BOX, Comments
-from bot.github.context import ThreadQuotes, with_older_comments
+from bot.github.daily_requests import asked_before
 from bot.github.permissions import Roles
-from bot.github.progress import Progress
+from bot.github.progress_comment import Progress
 from bot.github.pull_facts import PullReader
 from bot.github.pull_quotes import pull_text
-from bot.github.quota import asked_before
 from bot.github.readings import Readings
 from bot.github.replies import Replies
 from bot.github.repository import Address
 from bot.github.reviews import Reviews
 from bot.github.snapshot import SnapshotReader
+from bot.github.thread_quotes import ThreadQuotes, with_older_comments
 from bot.github.threads import Thread, Threads
 from bot.github.turns import MARKS, Listener, TurnReader, strangers
 from bot.ports import PostedComment

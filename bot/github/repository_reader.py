@@ -11,12 +11,12 @@ from urllib.parse import quote
 from bot.core.errors import Refused
 from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import WITHHELD, Attribution, Written, cut
 from bot.github.check_results import CheckResults, missing_permission
 from bot.github.client import GitHubClient, Json
 from bot.github.errors import Forbidden
 from bot.github.people import WHO, actor, rest_actor, time
-from bot.github.pictures import AttachedPictures
 from bot.github.repository import Address
 
 COMMENTS: Final = 20

@@ -20,8 +20,8 @@ from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 from bot.github.client import GitHubClient, Json
-from bot.github.edits import EDITS, History, history
-from bot.github.owners import owning
+from bot.github.code_owners import owning
+from bot.github.edit_history import EDITS, History, history
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
 from bot.github.readings import Readings

@@ -17,7 +17,7 @@ from bot.core.names import ThreadNumber
 from bot.core.tracking_text import ticked_labels
 from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.comments import same
-from bot.github.edits import Version, versions
+from bot.github.edit_history import Version, versions
 from bot.github.people import WHO
 from bot.github.repository import Address
 

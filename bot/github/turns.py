@@ -12,7 +12,7 @@ from bot.core.errors import Refused
 from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient, Json
-from bot.github.edits import editors
+from bot.github.edit_history import editors
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
 from bot.github.readings import Reading, Readings

@@ -3,7 +3,7 @@
 from typing import Final
 
 from bot.testing.model.reply import Fault, Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.sample import CHECK
 
 PLAN: Final = """\

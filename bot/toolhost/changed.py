@@ -3,8 +3,8 @@
 import os
 
 from bot.toolhost import stamps
+from bot.toolhost.checkout_paths import open_file
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import open_file
 from bot.toolhost.protocol import Failure, OperationResult
 
 _MOST = 500

@@ -1,8 +1,8 @@
 """Write, Edit and MultiEdit: replace a file whole or not at all, and only if it has not changed since it was read."""
 
+from bot.toolhost.checkout_paths import ResolvedPath
 from bot.toolhost.files import BOM, is_utf8
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import ResolvedPath
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.replacing import Change, apply_edit
 from bot.toolhost.storing import check_stamp, current, encode_text, put, writable

@@ -9,10 +9,10 @@ import os
 from typing import BinaryIO, NamedTuple
 
 from bot.toolhost import stamps
+from bot.toolhost.checkout_paths import ResolvedPath, missing, open_file
 from bot.toolhost.images import IMAGE_BYTES, block, media_type
 from bot.toolhost.milestones import nearest, record_milestone
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import ResolvedPath, missing, open_file
 from bot.toolhost.protocol import Failure, OperationResult
 
 BOM = b"\xef\xbb\xbf"

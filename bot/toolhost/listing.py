@@ -4,8 +4,8 @@ import heapq
 import os
 from fnmatch import fnmatchcase
 
+from bot.toolhost.checkout_paths import ResolvedPath, folder, quote_name
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import ResolvedPath, folder, quote_name
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.ripgrep import Ripgrep
 

@@ -17,7 +17,7 @@ from bot.toolhost.kernel import harden
 from bot.toolhost.landlock import confine
 from bot.toolhost.listing import glob, ls
 from bot.toolhost.merge import merge
-from bot.toolhost.notebooks import edit_notebook, read_notebook
+from bot.toolhost.notebook_tools import edit_notebook, read_notebook
 from bot.toolhost.operation import Call, Host, Operation
 from bot.toolhost.protocol import Config, Failure, OperationResult, Oversized, Writer, decode_request, lines
 from bot.toolhost.search import grep

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.toolhost.jsonspans import Composite, Part, decode_value, parse, split_members
+from bot.toolhost.json_spans import Composite, Part, decode_value, parse, split_members
 from bot.toolhost.protocol import Failure
 
 BOM = b"\xef\xbb\xbf"

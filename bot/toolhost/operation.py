@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from bot.toolhost.checkout_paths import Root
 from bot.toolhost.milestones import Milestones
-from bot.toolhost.paths import Root
 from bot.toolhost.processes import Children
 from bot.toolhost.protocol import Config, OperationResult, Writer, printable
 

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from bot.toolhost.checkout_paths import ResolvedPath, missing, quote_name
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import ResolvedPath, missing, quote_name
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.ripgrep import Ripgrep
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from bot.toolhost.limits import Excess, Meter
+from bot.toolhost.command_limits import Excess, Meter
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.output import Output, RecentOutput
 from bot.toolhost.processes import MOST_PROCESSES, Child, has_too_many_processes, read_some

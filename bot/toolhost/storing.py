@@ -5,9 +5,9 @@ import stat
 from typing import NamedTuple
 
 from bot.toolhost import stamps
+from bot.toolhost.checkout_paths import ResolvedPath, open_file
 from bot.toolhost.files import LARGEST
 from bot.toolhost.operation import Host
-from bot.toolhost.paths import ResolvedPath, open_file
 from bot.toolhost.protocol import Failure
 
 

@@ -6,11 +6,11 @@ The tree that was verified last is journaled, and publishing refuses another one
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from bot.agent.events import End, Ended
 from bot.agent.light_calls import pull_request_title
 from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
+from bot.agent.session_events import End, Ended
 from bot.core import comment
 from bot.core.errors import Refused
 from bot.core.gate import Stage

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from bot.agent.events import AgentChanged, AgentEvent, RequestStarted
+from bot.agent.session_events import AgentChanged, AgentEvent, RequestStarted
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.names import AgentId

@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.agent.events import End, Ended
 from bot.agent.permissions.plan_mode import SubmittedPlan, pending_plan_call, read_plan, rejection_result
 from bot.agent.session import Session
+from bot.agent.session_events import End, Ended
 from bot.agent.tools.submit_review import submitted_review
 from bot.core import reply_text
 from bot.core.changes import changes

@@ -6,8 +6,8 @@ it is over: quick plans post nothing beside the plan.
 
 import asyncio
 
-from bot.agent.events import AgentChanged, AgentEvent, Answered, Ended, TodosChanged, ToolStarted
 from bot.agent.permissions.modes import Mode
+from bot.agent.session_events import AgentChanged, AgentEvent, Answered, Ended, TodosChanged, ToolStarted
 from bot.core.comment import AgentRow, planning_over, progress
 from bot.core.gate import Move, Stage
 from bot.core.reply_text import how_to_stop

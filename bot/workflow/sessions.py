@@ -17,7 +17,6 @@ from bot.agent.assembly import (
     begin_session,
     restore_session,
 )
-from bot.agent.events import AgentEvent, End, Ended, ModeChanged, SessionStarted
 from bot.agent.history.pending import run_permitted_call
 from bot.agent.limits import Limits
 from bot.agent.loop import run
@@ -27,7 +26,8 @@ from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
-from bot.agent.subagents.bounds import SubagentCounts
+from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, SessionStarted
+from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.project_types import types_of
 from bot.agent.subagents.types import TYPES
 from bot.core.errors import Broken, Transient

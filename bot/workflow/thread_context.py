@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.agent.events import AgentEvent
 from bot.agent.limits import Limits
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
+from bot.agent.session_events import AgentEvent
 from bot.agent.subagents.presets import LIMITS
 from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role

@@ -14,7 +14,7 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Comment, Issue
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
 from bot.testing.story import policy
 

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from bot.agent.limits import Ledger
-from bot.agent.model.client import AnthropicModel, Patience
+from bot.agent.model.anthropic_model import AnthropicModel, Patience
 from bot.agent.model.configured import ConfiguredModel
-from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
 from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Policy

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
-from bot.agent.events import AgentChanged, AgentEvent
 from bot.agent.limits import Limits
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import first_message, prompt_text
 from bot.agent.session import Session
-from bot.agent.subagents.bounds import SubagentCounts
+from bot.agent.session_events import AgentChanged, AgentEvent
+from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.types import TYPES, AgentType
@@ -25,7 +25,7 @@ from bot.core.pull import PullCommits
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.ground import (
     ENVIRONMENT,
     FOLDER,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, Rules, parse_rule
 from bot.agent.tools.registry import ALL, READING_GITHUB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.submit_review import REVIEW

@@ -9,7 +9,7 @@ from bot.agent.model.specs import SPECS
 from bot.ports import ToolOutput
 from bot.testing.model.models import MODELS
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, think
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, rendered
 

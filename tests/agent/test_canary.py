@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.events import AgentChanged, End, ToolFinished
+from bot.agent.session_events import AgentChanged, End, ToolFinished
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Step

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.dispatch import CANCELLED
-from bot.agent.events import AgentEvent, End, Streamed, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.loop import run
 from bot.agent.session import Session
+from bot.agent.session_events import AgentEvent, End, Streamed, ToolFinished, ToolProgressed, ToolStarted
 from bot.core.transcript import Json, messages
 from bot.ports import AnswerStarted, ToolOutput
 from bot.testing.model.reply import Reply, Text, call, say, sequence, several

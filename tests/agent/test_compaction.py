@@ -6,17 +6,17 @@ from itertools import pairwise
 
 import pytest
 
-from bot.agent.events import Answered, Compacted, End, Info
 from bot.agent.history.compaction import STUCK, TOO_LARGE
 from bot.agent.limits import Limits
 from bot.agent.model.specs import SPECS
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, approval_result
+from bot.agent.session_events import Answered, Compacted, End, Info
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import LineKind, all_messages, messages, pending_calls
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, malformed_call, say, several, stop, think
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import drive, ended, of, plan_input, valid
 from tests.agent.small import (

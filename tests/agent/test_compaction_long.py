@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.agent.events import Compacted, End
 from bot.agent.limits import Limits
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, approval_result
+from bot.agent.session_events import Compacted, End
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import pending_calls
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think, verbatim
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import drive, ended, of, plan_input, results, valid
 from tests.agent.small import SUMMARY, breaks, small, steps, summarising

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import pytest
 
 from bot.agent.eager import READING
-from bot.agent.events import AgentChanged, AgentEvent, Answered, End, Lifecycle, ToolFinished, ToolStarted
-from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.session import Session
+from bot.agent.session_events import AgentChanged, AgentEvent, Answered, End, Lifecycle, ToolFinished, ToolStarted
 from bot.agent.subagents.resuming import in_flight
 from bot.core.errors import PlangateError, Transient
 from bot.core.transcript import Json

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bot.agent.events import AgentEvent, End
 from bot.agent.limits import Limits
-from bot.agent.model.client import Patience
+from bot.agent.model.anthropic_model import Patience
 from bot.agent.session import Session
+from bot.agent.session_events import AgentEvent, End
 from bot.agent.subagents.resuming import BEGAN
 from bot.agent.tools.registry import ALL
 from bot.core.names import SessionId
@@ -33,7 +33,7 @@ from bot.testing.model.reply import (
     think,
     verbatim,
 )
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import TASK, Team, brief, script, task, team
 from tests.agent.ground import Room, drive, ended, results, valid

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bot.agent.permissions.gate import PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
 from bot.agent.repository_reads import BYTES, CALLS, RepositoryReads
 from bot.agent.session import Session
 from bot.agent.subagents.presets import RESTRICTED, STANDARD
@@ -16,7 +16,7 @@ from bot.core.errors import PlangateError, Refused
 from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.testing.model.reply import Reply, call, say, sequence, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import team
 from tests.agent.ground import Room, drive, results

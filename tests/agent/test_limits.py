@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.events import End, Info, Outcome, Recovery
 from bot.agent.limits import Ledger, Limits
 from bot.agent.model_call import UNPRICED
+from bot.agent.session_events import End, Info, Outcome, Recovery
 from bot.clock import SystemClock
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
 from bot.testing.model.reply import Fault, Policy, Reply, Text, call, say, sequence, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import script, task, team
 from tests.agent.ground import Room, drive, ended, of, results, valid

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bot.agent.events import Answered, End, Ended, Info, RequestStarted, Streamed, ToolFinished, ToolStarted
 from bot.agent.limits import Limits
 from bot.agent.loop import CUT, CUT_CALL, EMPTY, NUDGES
+from bot.agent.session_events import Answered, End, Ended, Info, RequestStarted, Streamed, ToolFinished, ToolStarted
 from bot.core.transcript import Json, tool_calls
 from bot.ports import ToolOutput
 from bot.testing.model.reply import (

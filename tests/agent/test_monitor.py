@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.events import AgentChanged, End, Lifecycle
 from bot.agent.limits import Resource
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
 from bot.agent.monitor import OverLimit
+from bot.agent.session_events import AgentChanged, End, Lifecycle
 from bot.agent.subagents.presets import LIMITS, RESTRICTED, STANDARD, limits_of
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import Json
 from bot.ports import ModelRequest as Asked
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import brief, children, final, script, task, team
 from tests.agent.ground import drive, ended, of, results, valid

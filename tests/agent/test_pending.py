@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.events import AgentEvent, End, Ended, ToolFinished
 from bot.agent.history.pending import pending_question, release, run_permitted_call
-from bot.agent.permissions.gate import PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
 from bot.agent.resources import HumanAvailability
 from bot.agent.session import NOT_RUN, Session
+from bot.agent.session_events import AgentEvent, End, Ended, ToolFinished
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.ask_user import NOBODY, TO_PARENT
 from bot.agent.tools.registry import ALL

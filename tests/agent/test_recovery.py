@@ -5,16 +5,16 @@ from itertools import product
 
 import pytest
 
-from bot.agent.events import AgentEvent, End, Info, Lifecycle, Outcome, Recovery
 from bot.agent.limits import Limits, Resource
+from bot.agent.session_events import AgentEvent, End, Info, Lifecycle, Outcome, Recovery
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.subagents.recovery import TABLE, Remedy, Trouble, remedy
-from bot.agent.subagents.run import SMALLER
+from bot.agent.subagents.subagent_run import SMALLER
 from bot.agent.subagents.types import TYPES, AgentType
 from bot.agent.tools.resource_request import NO_MORE
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import children, final, script, task, team
 from tests.agent.ground import assert_prefixes, drive, ended, of, results

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.events import End
 from bot.agent.history.reminders import EMPTY, OLD, QUIET
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts.memory import ProjectMemory
+from bot.agent.session_events import End
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, assert_prefixes, drive, ended, results, valid
 from tests.agent.test_memory import NESTED, Files

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.scope import NOTE, SHOWN, ScopeWatch, outside_notice
 from bot.core.errors import Transient
 from bot.core.plan import Contract

@@ -8,7 +8,11 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.dispatch import RESULT_LIMIT
-from bot.agent.events import (
+from bot.agent.history.escaping import as_data
+from bot.agent.loop import run
+from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.plan_mode import HANDED_TO_PARENT
+from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
     Answered,
@@ -19,10 +23,6 @@ from bot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.history.escaping import as_data
-from bot.agent.loop import run
-from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.plan_mode import HANDED_TO_PARENT
 from bot.agent.subagents.presets import STANDARD
 from bot.agent.subagents.reporting import report
 from bot.core.names import ToolUseId
@@ -31,7 +31,7 @@ from bot.core.transcript import Json
 from bot.core.work import MergeResult
 from bot.ports import AnswerStarted
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, several, stop
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import brief, children, final, script, task, team
 from tests.agent.ground import (

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session, begin_session
-from bot.agent.events import End, ToolStarted
 from bot.agent.loop import run
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
-from bot.agent.subagents.bounds import SubagentCounts
+from bot.agent.session_events import End, ToolStarted
+from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.subagents.types import TYPES
 from bot.core.names import SessionId
@@ -21,8 +21,8 @@ from bot.core.work import Checkout
 from bot.ports import Access
 from bot.testing import sample
 from bot.testing.model.reply import Reply, call, say, several
-from bot.testing.model.request import ModelRequest
-from bot.workspace.repository import LocalRepository
+from bot.testing.model.request_view import ModelRequest
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, Room, drive, ended, results

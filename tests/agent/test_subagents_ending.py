@@ -5,25 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.events import (
+from bot.agent.history.request_prefix import RequestPrefix
+from bot.agent.limits import Ledger
+from bot.agent.model.specs import SPECS
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
+from bot.agent.prompts import prompt_text
+from bot.agent.session_events import (
     AgentChanged,
     Compacted,
     Info,
     Lifecycle,
     ToolStarted,
 )
-from bot.agent.history.request_prefix import RequestPrefix
-from bot.agent.limits import Ledger
-from bot.agent.model.specs import SPECS
-from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
-from bot.agent.prompts import prompt_text
 from bot.agent.subagents.resuming import in_flight, restore_rows
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import messages
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import brief, script, task, team
 from tests.agent.ground import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.testing.model.reply import Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import script, task, team
 from tests.agent.ground import drive

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.events import End
-from bot.agent.subagents.bounds import SubagentCounts
+from bot.agent.session_events import End
+from bot.agent.subagents.policy import SubagentCounts
 from bot.core.transcript import Json
 from bot.testing.model.reply import Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, drive, ended, results
 from tests.agent.test_subagents_at_work import brief, task, team

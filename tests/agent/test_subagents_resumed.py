@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
-from bot.agent.events import AgentChanged, AgentEvent, End, Lifecycle, Outcome, Recovery
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.network_log import NetworkLog
 from bot.agent.session import ASKED
+from bot.agent.session_events import AgentChanged, AgentEvent, End, Lifecycle, Outcome, Recovery
 from bot.agent.subagents.resuming import GOES_ON, LOST_ONCE, LOST_TWICE
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
@@ -19,7 +19,7 @@ from bot.core.transcript import Line, LineKind
 from bot.core.work import Checkout
 from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import BASE, DeskWorkspace, Team, brief, children, script, task, team
 from tests.agent.ground import ENVIRONMENT, FOLDER, DeskHost, Room, assert_prefixes, drive, ended, of, results, valid

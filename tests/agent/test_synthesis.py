@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bot.agent.subagents.synthesis import MOST_PAIRS, SCHEMA, Point, Report, Severity, read, render, synthesize
 from bot.testing.model.reply import Fault, Reply, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import script, task, team
 from tests.agent.ground import drive, results

@@ -17,7 +17,7 @@ from bot.core.names import SessionId
 from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
 from bot.testing.model.replayed import replay_policy
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, think
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.workflow.verifying import BASELINE
 from tests.agent.conftest import Open
 from tests.agent.crew import brief, task, team

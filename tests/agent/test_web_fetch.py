@@ -5,19 +5,19 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bot.agent.events import End
 from bot.agent.limits import Limits, Resource
 from bot.agent.network_log import network_rows
-from bot.agent.permissions.gate import PermissionGate, Rules, parse_rule
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
 from bot.agent.session import Session
+from bot.agent.session_events import End
 from bot.agent.subagents.presets import RESTRICTED
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_fetch import LONGEST, SHORT, SYSTEM, WEB_FETCH, is_offered
 from bot.core.errors import PlangateError, Refused
 from bot.core.network import NetworkDecision, Page
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, stop
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import team
 from tests.agent.ground import Room, drive, ended, results

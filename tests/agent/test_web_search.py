@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from bot.agent.light_calls import LightCalls
-from bot.agent.permissions.gate import SEARCH, PermissionGate, Rule, Rules
+from bot.agent.permissions.tool_gate import SEARCH, PermissionGate, Rule, Rules
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, searches
 from bot.core.transcript import Json
 from bot.testing.model.reply import Block, Fault, Reply, Text, Verbatim, call, say, sequence, several, stop, verbatim
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.ground import Room, drive, ended, results
 

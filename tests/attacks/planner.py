@@ -10,10 +10,10 @@ from typing import Any
 
 from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.limits import Ledger
-from bot.agent.model.client import AnthropicModel
+from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.gate import CallKind, Decision, PermissionGate, Ruling
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, Ruling
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
@@ -22,7 +22,7 @@ from bot.clock import SystemClock
 from bot.core.names import SessionId
 from bot.ports import Access, Toolhost
 from bot.store.memory import MemoryTranscripts
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.stories.ground import PROMPT, Person
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.events import ToolFinished, ToolStarted
 from bot.agent.loop import run
-from bot.agent.permissions.gate import PermissionGate
 from bot.agent.permissions.shell_policy import is_read_only
+from bot.agent.permissions.tool_gate import PermissionGate
+from bot.agent.session_events import ToolFinished, ToolStarted
 from bot.agent.tools.registry import ALL
 from bot.core.transcript import Json
 from bot.testing.model.reply import Call, Fault, Reply, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from tests.attacks.attempts import COMMANDS, HANDED_IN, OF_THE_SANDBOX, STRANGE, WRITERS, Attempt, edits, obedient
 from tests.attacks.planner import Permissive, listening, planner

@@ -10,7 +10,7 @@ import pytest
 
 from bot.cli.doctor import _signing, findings
 from bot.config.environment import settings
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from tests import forks

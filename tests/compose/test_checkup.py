@@ -11,7 +11,7 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
 from bot.service.connections import BELONGING, WATCHING, WORKING
 from bot.testing.github import credentials
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 
 HOME = "acme/pocket"
 

@@ -9,11 +9,11 @@ import pytest
 
 from bot.agent.history.cutting import tokens
 from bot.agent.prompts.pictures import picture_blocks
-from bot.compose.pictures import PictureSource
-from bot.workspace.egress.pictures import LARGEST, PictureFetcher, attachment_hosts
+from bot.compose.picture_source import PictureSource
+from bot.workspace.egress.picture_fetcher import LARGEST, PictureFetcher, attachment_hosts
 from tests.github.conftest import Ground, ground
 from tests.github.reading import Reading
-from tests.github.test_pictures import asset
+from tests.github.test_attached_pictures import asset
 from tests.toolhost.pictures import JPEG, WEBP, png
 from tests.workspace.egress.internet import internet, ok
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.agent.events import End
+from bot.agent.session_events import End
 from bot.core.actor import Actor
 from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.comment import (

@@ -12,7 +12,7 @@ from bot.core.markdown.visible import command_lines
 from bot.core.names import Digest
 from bot.core.plan import PlanDocument
 from bot.github.dialogue import plan_comment
-from bot.github.edits import history
+from bot.github.edit_history import history
 from bot.github.snapshot import VOTES, decisions, standing_tick
 from bot.github.threads import Said
 from tests.core import timeline as happened

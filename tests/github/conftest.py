@@ -23,8 +23,8 @@ from bot.github.tokens import AppJwt, AppTokens
 from bot.github.turns import Listener
 from bot.ports import Dialogue
 from bot.testing.github import credentials
-from bot.testing.github.clock import TurnedClock
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.github.turned_clock import TurnedClock
 
 HOME = "acme/pocket"
 ROLES = {"ada": "admin", "mia": "maintain", "will": "write", "tom": "triage", "rea": "read"}

@@ -26,8 +26,8 @@ from bot.github.tracking import TrackingIssues
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.testing.github import changes, conversation
-from bot.testing.github.changes import LineNote
+from bot.testing.github import code_changes, conversation
+from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.person import Person
 from bot.workspace.remote import RemoteRepository
@@ -174,7 +174,7 @@ async def a_reply(ground: Ground, size: int) -> Case:
     review = ground.person("mia").review(HOME, thread, notes=[note])
     (first,) = world.review_comments_of(world.issue(HOME, thread))
     for _ in range(size):
-        changes.add_line_comment(ground.person("will"), review, note, reply_to=first.id)
+        code_changes.add_line_comment(ground.person("will"), review, note, reply_to=first.id)
 
     def made() -> int:
         every = world.review_comments_of(world.issue(HOME, thread))
@@ -189,7 +189,7 @@ async def a_review(ground: Ground, size: int) -> Case:
     world = ground.github.world
     issue = world.issue(HOME, thread)
     for number in range(size):
-        changes.review(ground.person("will"), issue, body=f"review {number}")
+        code_changes.review(ground.person("will"), issue, body=f"review {number}")
     assert issue.pull is not None
     review = Review("Good.", (Finding("src/a.py", 1, Severity.LOW, "Why?"),), CommitId(issue.pull.head_sha))
 

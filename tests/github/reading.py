@@ -9,12 +9,12 @@ from bot.core.actor import Actor, Role
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.transcript import Json
+from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.pace import Pace
 from bot.github.permissions import Roles
-from bot.github.pictures import AttachedPictures
 from bot.github.repository_reader import GitHubReader
 from bot.github.tokens import AppTokens, StaticToken
 from bot.github.turns import Listener

@@ -15,7 +15,7 @@ from bot.core.turn import Acknowledgment
 from bot.github.dialogue import DialogueSettings
 from bot.github.poll import GONE, fingerprints
 from bot.ports import Dialogue, PostedComment
-from bot.testing.github.changes import LineNote
+from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground, turns_of
 
 

@@ -6,7 +6,7 @@ from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
 from bot.github.client import TRIES
 from bot.github.threads import Thread, Threads
-from bot.testing.github.changes import LineNote
+from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Fault
 from tests.github.conftest import HOME, Ground
 

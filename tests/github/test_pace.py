@@ -7,7 +7,7 @@ import pytest
 
 from bot.github.errors import Limited
 from bot.github.pace import BURST, Pace
-from bot.testing.github.clock import TurnedClock
+from bot.testing.github.turned_clock import TurnedClock
 
 
 async def write(pace: Pace, at: list[float], *, reaction: bool = False) -> None:

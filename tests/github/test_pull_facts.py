@@ -14,8 +14,8 @@ from bot.github.people import GONE
 from bot.github.pull_facts import FILES, Checks, PullFacts, PullReader
 from bot.github.pull_quotes import DIFF_LIMIT, FILE_DIFF_LIMIT, HUNKS_LIMIT, LIST_LIMIT, pull_text
 from bot.github.tokens import StaticToken
-from bot.testing.github import changes, credentials
-from bot.testing.github.changes import LineNote, NewPull
+from bot.testing.github import code_changes, credentials
+from bot.testing.github.code_changes import LineNote, NewPull
 from bot.testing.github.entities import CheckRun
 from tests.github.conftest import HOME, Ground, turns_of
 
@@ -45,7 +45,7 @@ def check(ground: Ground, head: str, name: str, conclusion: str | None) -> None:
     world = ground.github.world
     status = "completed" if conclusion else "in_progress"
     run = CheckRun(world.next_id(), ground.repository, 1, name, head, status, world.now(), conclusion=conclusion)
-    changes.check(ground.person("ada"), run)
+    code_changes.check(ground.person("ada"), run)
 
 
 @pytest.fixture
@@ -120,9 +120,9 @@ async def test_pull_request_of_a_fork(ground: Ground) -> None:
     world = ground.github.world
     fork = world.add_repository("stranger/pocket", source=world.repository(HOME).folder)
     stranger = ground.person("stranger")
-    changes.push_files(stranger, fork, "evil", files={"src/a.py": "a = 666\n"})
+    code_changes.push_files(stranger, fork, "evil", files={"src/a.py": "a = 666\n"})
     new = NewPull("Better", "evil", "main", source=fork)
-    number = ThreadNumber(changes.open_pull(stranger, world.repository(HOME), new).number)
+    number = ThreadNumber(code_changes.open_pull(stranger, world.repository(HOME), new).number)
     pull = await reader(ground).read(number)
     text = pull_text(pull)
     assert "> From branch evil of the fork stranger/pocket, head " in text

@@ -8,9 +8,9 @@ import pytest
 from bot.core.errors import Refused
 from bot.core.repository_text import Topic
 from bot.github.attribution import WITHHELD
-from bot.github.job_logs import MOST, TAIL
+from bot.github.job_log_tail import MOST, TAIL
 from bot.github.repository_reader import COMMENT, COMMENTS
-from bot.testing.github.changes import LineNote, pull_of
+from bot.testing.github.code_changes import LineNote, pull_of
 from bot.testing.github.faults import Fault
 from tests.github.conftest import HOME, Ground
 from tests.github.reading import JOB, Reading, fail_job, text_of

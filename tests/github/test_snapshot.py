@@ -8,7 +8,7 @@ from bot.core.actor import Role
 from bot.core.approval import Opinion, Outcome, Reason, Way
 from bot.core.comment import work_begun_line
 from bot.core.errors import Transient
-from bot.github.edits import history
+from bot.github.edit_history import history
 from bot.github.people import time
 from tests.github.conftest import HOME, Ground
 from tests.github.shown import Shown

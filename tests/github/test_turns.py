@@ -10,11 +10,11 @@ from bot.core.actor import Actor
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient
-from bot.github.context import ThreadQuotes
 from bot.github.news import Fresh
 from bot.github.permissions import Roles
 from bot.github.readings import Readings
 from bot.github.repository import Address
+from bot.github.thread_quotes import ThreadQuotes
 from bot.github.threads import Said, Thread
 from bot.github.turns import Listener, TurnReader
 from tests.core.hidden_channels import SPELLED

@@ -10,11 +10,11 @@ from bot.compose.github import GitHubHost
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.service.reconcile import OVERLAP, Reconciler, Tally
-from bot.testing.github.clock import TurnedClock
 from bot.testing.github.entities import Installation
 from bot.testing.github.faults import Logged
 from bot.testing.github.person import Person
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.github.turned_clock import TurnedClock
 from tests.stories.github.ground import HOME, settings, settle
 
 ASKS = "@plangate let orders of 50 ship free"

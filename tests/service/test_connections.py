@@ -15,7 +15,7 @@ from bot.github.errors import Limited
 from bot.github.repository import Address
 from bot.service.connections import Connections
 from bot.testing.github.credentials import job_token
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from bot.workspace.commit import Committer

@@ -10,8 +10,8 @@ from bot.compose.github import GitHubHost
 from bot.github.redelivery import UNDER_WAY
 from bot.service.reconcile import Reconciler
 from bot.testing.github import credentials
-from bot.testing.github.clock import TurnedClock
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.github.turned_clock import TurnedClock
 from tests.service.conftest import ASKS, LATER, Ground
 from tests.stories.github.ground import HOME, settings, settle
 

@@ -23,7 +23,7 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import key_file
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.testing.model.reply import Fault, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import make
 from bot.testing.story import NAMED

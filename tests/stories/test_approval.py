@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from bot.testing.model.reply import Fault, Policy, Reply, call
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests import forks
 from tests.stories.conftest import Meet
 from tests.stories.ground import FIX, FIXED, PATIENCE, PLAN, Person, Script, newest, only_the_fix, state

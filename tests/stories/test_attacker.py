@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from bot.testing.model.reply import Call, Fault, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.attacks.attempts import HANDED_IN, STRANGE, WRITERS, bash, edits, obedient
 from tests.stories.conftest import Meet
 from tests.stories.ground import Person, processes, state

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.testing.model.reply import Fault, Reply, call
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.stories.conftest import Meet
 from tests.stories.ground import FIX, Script, approved, newest, only_the_fix, processes, since_approval
 

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from tests import forks
 from tests.stories.conftest import Meet

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.testing.model.reply import Fault, Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.stories.conftest import Meet
 from tests.stories.ground import processes, state
 

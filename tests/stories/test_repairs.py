@@ -8,7 +8,7 @@ import pytest
 from bot.core.checks import FAILING
 from bot.core.gate import Move
 from bot.testing.model.reply import Fault, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.sample import CHECK
 from bot.workflow.verifying import NO_TIME
 from tests.stories.conftest import Meet

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.sample import CHECK
 from tests.stories.conftest import Meet
 from tests.stories.ground import (

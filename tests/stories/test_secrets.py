@@ -9,7 +9,7 @@ import pytest
 from bot.core.errors import CanaryShown
 from bot.core.secrets.canary import KIND
 from bot.testing.model.reply import Fault, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.stories.conftest import Meet
 from tests.stories.ground import FIX, FIXED, PLAN, Script, only_the_fix
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.ports import Access
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.toolhost import SandboxedToolhost, _family
 from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.workspace.ground import make_repository

@@ -14,7 +14,7 @@ import pytest
 
 from bot.clock import SystemClock
 from bot.testing.github.credentials import install
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 
 NAME = "acme/shop"
 

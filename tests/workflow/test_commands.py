@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import pytest
 
 from bot.agent.limits import Ledger
-from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.transcript import Json

@@ -89,7 +89,7 @@ def _filled(text: object, values: dict[str, str]) -> object:
 async def broker(repository: Path, data: Path, access: str) -> None:
     """Hold the secrets everywhere, open a toolhost, and print whatever its tools give."""
     from bot.ports import Access
-    from bot.workspace.repository import LocalRepository
+    from bot.workspace.local_repository import LocalRepository
     from bot.workspace.workspace import GitWorkspace
 
     folder = data / "secrets"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site, served
 from tests.workspace.ground import NAME, TOKEN, Repository, make_repository

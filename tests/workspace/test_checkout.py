@@ -12,7 +12,7 @@ from bot.core.errors import Broken, Conflict, Refused
 from bot.core.work import Checkout
 from bot.ports import Access
 from bot.workspace.checkout import safe_name
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository
 
@@ -94,7 +94,7 @@ async def test_half_made_is_made_again(workspace: GitWorkspace, repository: Repo
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 
 async def main():

@@ -9,9 +9,9 @@ from bot.core.actor import Actor
 from bot.core.errors import Misconfigured
 from bot.ports import Access
 from bot.workspace.commit import Committer, check_key
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.publish import Publishing
 from bot.workspace.remote import refusal
-from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, approved, begin, order, publish, write
 

@@ -11,7 +11,7 @@ from bot.core.names import CommitId
 from bot.workspace import hazards, run, upkeep
 from bot.workspace.checkout import start_repository
 from bot.workspace.export import Export
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.tree import UntrustedTree
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, begin, make_repository

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, Work, approved, begin, order, write
 from tests.workspace.test_checkout import shell, tree

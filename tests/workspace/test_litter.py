@@ -21,7 +21,7 @@ TOP = str(Path(__file__).parents[2])
 WORKS = """
 import asyncio, sys
 from pathlib import Path
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 
 async def main():

@@ -10,8 +10,8 @@ from bot.core.errors import Misconfigured, Refused
 from bot.core.names import CommitId
 from bot.core.work import FileStart
 from bot.ports import Access
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import START_LIMIT, Mirror
-from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, approved, order
 

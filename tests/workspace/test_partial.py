@@ -13,9 +13,9 @@ import pytest
 from bot.core.errors import Misconfigured
 from bot.core.names import CommitId
 from bot.ports import Access
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import RemoteRepository
-from bot.workspace.repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site
 from tests.workspace.ground import NAME, TOKEN, Repository, approved, order, publish, write

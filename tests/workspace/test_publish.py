@@ -9,7 +9,7 @@ import pytest
 from bot.core.errors import Conflict, OutOfScope, Refused
 from bot.core.work import CommitOrder
 from bot.ports import Access
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, Work, approved, begin, make_repository, order, publish, write
 

@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.errors import NoSandbox
 from bot.ports import Access
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.sandbox import PACKAGE, Mount, Profile, argv, environment, python
 from bot.workspace.toolhost import SandboxedToolhost, program
 from bot.workspace.workspace import GitWorkspace

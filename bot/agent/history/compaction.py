@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.booking import stream_and_book
-from bot.agent.events import AgentEvent, Compacted, End, Ended, Info
 from bot.agent.forwarding import forward
 from bot.agent.history import cutting
 from bot.agent.history.restored_context import digest, restored_context
 from bot.agent.prompts import prompt_text
 from bot.agent.session import Session
+from bot.agent.session_events import AgentEvent, Compacted, End, Ended, Info
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json, all_messages, text_of, tool_calls
 from bot.ports import Abilities, AnswerCompleted, ModelRequest, Notice

@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, Iterator
 
 from bot.agent import dispatch
 from bot.agent.ending import end_on_canary
-from bot.agent.events import AgentEvent
 from bot.agent.forwarding import forward
 from bot.agent.loop import run
 from bot.agent.session import NOT_RUN, Session
+from bot.agent.session_events import AgentEvent
 from bot.core.errors import CanaryShown
 from bot.core.question import Asking
 from bot.core.transcript import Json, pending_calls

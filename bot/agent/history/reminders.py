@@ -7,8 +7,8 @@ is reported twice.
 from collections.abc import Sequence
 from typing import Final
 
-from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.prompts import reminder_text
 from bot.agent.session import Session
 from bot.agent.tools.tool import ToolInput, relative

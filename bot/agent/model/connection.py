@@ -19,7 +19,7 @@ from bot.agent.forwarding import forward, forward_within
 from bot.agent.model.answer import parse_object
 from bot.agent.model.body import body
 from bot.agent.model.failures import ErrorEvent
-from bot.agent.model.identity import WorkloadIdentity
+from bot.agent.model.workload_identity import WorkloadIdentity
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from bot.ports import ModelRequest

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from bot.agent.model.context import CLEARING, COMPACTION
+from bot.agent.model.context_fields import CLEARING, COMPACTION
 from bot.agent.model.failures import Failure
 from bot.agent.model.request import BINDING, INTERLEAVED
 from bot.agent.model.specs import ModelSpec

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bot.agent.model.context import context_fields, readable_messages
+from bot.agent.model.context_fields import context_fields, readable_messages
 from bot.agent.model.specs import EFFORTS, ModelSpec
 from bot.core.exchange import MOST_TOKENS
 from bot.core.transcript import Json

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bot.agent.permissions.gate import DECISIONS, CallKind, Decision
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Decision
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, READING_GITHUB
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -29,9 +29,9 @@ _TASK: Final = {CallKind.EXPLORE: "explore, plan", CallKind.DELEGATE: "code"}
 _NOT_THERE: Final = "-"
 _HEAD: Final = """# What a call may do
 
-Generated from `bot/agent/permissions/gate.py`; a test keeps it true. Layer 2 of four: whatever stands here, the sandbox
-shows a planner its checkout read-only, and nobody has a network but for the hosts that an approved plan opens (README,
-Why the gate holds).
+Generated from `bot/agent/permissions/tool_gate.py`; a test keeps it true. Layer 2 of four: whatever stands here, the
+sandbox shows a planner its checkout read-only, and nobody has a network but for the hosts that an approved plan opens
+(README, Why the gate holds).
 
 Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at

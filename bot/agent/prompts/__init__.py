@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from bot.agent.prompts.environment import Environment, environment_text
+from bot.agent.prompts.environment_text import Environment, environment_text
 from bot.core.transcript import Json
 
 __all__ = ["Environment", "first_message", "prompt_text", "reminder_text", "system_blocks"]

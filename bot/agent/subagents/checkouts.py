@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from bot.agent.subagents.bounds import FORKS_AT_ONCE, SubagentBounds
 from bot.agent.subagents.pending_toolhost import PendingToolhost
+from bot.agent.subagents.policy import FORKS_AT_ONCE, SubagentBounds
 from bot.agent.subagents.types import AgentType
 from bot.core.errors import PlangateError
 from bot.core.work import Checkout, MergeResult

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.agent.events import AgentChanged, Lifecycle
 from bot.agent.limits import Resource
+from bot.agent.session_events import AgentChanged, Lifecycle
 from bot.agent.subagents.status import SubagentStatus
 from bot.core.names import AgentId
 from bot.core.transcript import Json

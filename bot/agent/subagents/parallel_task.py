@@ -3,9 +3,9 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Final
 
-from bot.agent.events import AgentEvent
 from bot.agent.forwarding import forward
 from bot.agent.history.escaping import as_data
+from bot.agent.session_events import AgentEvent
 from bot.agent.subagents.scheduler import merge_generators
 from bot.agent.subagents.synthesis import Synthesis, head, read, render, synthesize
 from bot.agent.subagents.types import AgentType

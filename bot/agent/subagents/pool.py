@@ -11,13 +11,13 @@ import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bot.agent.events import AgentChanged, AgentEvent, End, Ended, Lifecycle
 from bot.agent.forwarding import forward
 from bot.agent.prompts import reminder_text
-from bot.agent.subagents.bounds import SubagentPolicy
+from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifecycle
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
+from bot.agent.subagents.policy import SubagentPolicy
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.resuming import (
     COUNTS,
@@ -29,9 +29,9 @@ from bot.agent.subagents.resuming import (
     interrupted_assignments,
     restore_rows,
 )
-from bot.agent.subagents.run import SubagentRun
 from bot.agent.subagents.session_factory import ParentContext, SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
+from bot.agent.subagents.subagent_run import SubagentRun
 from bot.agent.subagents.synthesis import SCHEMA
 from bot.agent.subagents.types import AgentType
 from bot.core.errors import PlangateError

@@ -12,9 +12,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from bot.agent.events import End, Ended
 from bot.agent.limits import Resource
 from bot.agent.monitor import Monitor
+from bot.agent.session_events import End, Ended
 
 RAISE: Final = 1.5
 """Factor by which a limit, or the time of a second try, is raised."""

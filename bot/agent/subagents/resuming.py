@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.agent.events import AgentChanged, Lifecycle
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
+from bot.agent.session_events import AgentChanged, Lifecycle
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.types import AgentType
 from bot.core.names import AgentId, SessionId

@@ -11,7 +11,7 @@ from bot.agent.monitor import Monitor
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
-from bot.agent.subagents.bounds import SubagentBounds
+from bot.agent.subagents.policy import SubagentBounds
 from bot.agent.subagents.recovery import RequestedRaises
 from bot.agent.subagents.resuming import (
     AGAIN,

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from bot.agent.events import (
+from bot.agent.history.escaping import as_data
+from bot.agent.limits import USES, Resource
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
+from bot.agent.resources import SessionResources
+from bot.agent.session import Session
+from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
     Answered,
@@ -21,11 +26,6 @@ from bot.agent.events import (
     ToolProgressed,
     ToolStarted,
 )
-from bot.agent.history.escaping import as_data
-from bot.agent.limits import USES, Resource
-from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
-from bot.agent.resources import SessionResources
-from bot.agent.session import Session
 from bot.agent.subagents.recovery import Trouble
 from bot.agent.subagents.reporting import cut, report
 from bot.core.errors import PlangateError

@@ -5,7 +5,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.names import ToolUseId
 from bot.core.question import Asking, AskKind, Option, Question

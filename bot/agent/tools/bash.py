@@ -8,8 +8,8 @@ from typing import Final
 from pydantic import Field
 
 from bot.agent.forwarding import forward
-from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, run_in_toolhost
 from bot.ports import ToolOutput
 

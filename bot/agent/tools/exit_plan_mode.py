@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 from pydantic import Field
 
-from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, HANDED_TO_PARENT
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.ports import ToolOutput
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 
 from bot.agent.history.escaping import as_data
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.repository_reads import BYTES, CALLS, GITHUB_READ, RepositoryReads
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic

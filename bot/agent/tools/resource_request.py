@@ -6,7 +6,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from bot.agent.limits import Resource
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.ports import ToolOutput
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Tool, ToolInput, run_in_toolhost
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import Field
 
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, relative
 from bot.core.names import CommitId
 from bot.core.review import Finding, Review, Severity

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pydantic import Field
 
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.subagents.types import AgentType
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 

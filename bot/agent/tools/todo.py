@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from bot.agent.permissions.gate import CallKind
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.comment import BOXES
 from bot.ports import ToolOutput

@@ -8,16 +8,16 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.agent.events import AgentEvent
 from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Resource
 from bot.agent.network_log import NetworkLog
-from bot.agent.permissions.gate import CallKind
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.prompts.memory import ProjectMemory
 from bot.agent.repository_reads import RepositoryReads
 from bot.agent.scope import ScopeWatch
+from bot.agent.session_events import AgentEvent
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import Field
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.agent.permissions.gate import FETCH, CallKind, PermissionGate
+from bot.agent.permissions.tool_gate import FETCH, CallKind, PermissionGate
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.network import Page
 from bot.core.transcript import text_of

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, model_validator
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.agent.permissions.gate import SEARCH, CallKind, Rules
+from bot.agent.permissions.tool_gate import SEARCH, CallKind, Rules
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput

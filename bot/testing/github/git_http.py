@@ -10,7 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from bot.testing.github.bare import Bare, bare_environment
-from bot.testing.github.changes import notice_pushes
+from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Repository, Role, Token
 from bot.testing.github.rest.endpoint import ApiError, Caller, identify, visible, within

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.testing.github import changes, conversation
-from bot.testing.github.changes import LineNote, NewPull, Verdict
+from bot.testing.github import code_changes, conversation
+from bot.testing.github.code_changes import LineNote, NewPull, Verdict
 from bot.testing.github.entities import REACTIONS, Comment, Issue, Reaction, Repository, Review, Role, User
 from bot.testing.github.world import Actor, NotThereError
 
@@ -145,13 +145,13 @@ class Person(Actor):
     ) -> str:
         """Commit files (None deletes) on a branch (default: the default branch) and return the commit."""
         home = self._require_permission(repository, Role.WRITE)
-        return changes.push_files(self, home, branch or home.default_branch, files=files, message=message)
+        return code_changes.push_files(self, home, branch or home.default_branch, files=files, message=message)
 
     def open_pull(self, repository: str, title: str, *, head: str, body: str = "", base: str | None = None) -> Issue:
         """Open a pull request from a branch of the same repository."""
         home = self._require_permission(repository, Role.READ)
         target = base or home.default_branch
-        return changes.open_pull(self, home, NewPull(title, head, target, body))
+        return code_changes.open_pull(self, home, NewPull(title, head, target, body))
 
     def review(
         self,
@@ -164,11 +164,11 @@ class Person(Actor):
     ) -> Review:
         """Submit a review."""
         issue = self._thread(repository, number, Role.READ)
-        return changes.review(self, issue, verdict=verdict, body=body, notes=notes)
+        return code_changes.review(self, issue, verdict=verdict, body=body, notes=notes)
 
     def merge(self, repository: str, number: int) -> str:
         """Merge a pull request and return the merge commit."""
-        return changes.merge(self, self._thread(repository, number, Role.WRITE))
+        return code_changes.merge(self, self._thread(repository, number, Role.WRITE))
 
     # --- rights ------------------------------------------------------------------------------------------------
 

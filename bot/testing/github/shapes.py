@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bot.testing.github.changes import pull_of
+from bot.testing.github.code_changes import pull_of
 from bot.testing.github.diffs import changed_files, commits_between, hunk
 from bot.testing.github.entities import (
     REACTIONS,

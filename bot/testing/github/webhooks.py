@@ -21,8 +21,8 @@ from urllib.parse import urlencode, urlsplit
 
 from bot.testing.github.credentials import reaches
 from bot.testing.github.entities import App, Event, Installation, Repository
-from bot.testing.github.payloads import payload, ping
 from bot.testing.github.site import Json, Site
+from bot.testing.github.webhook_payloads import payload, ping
 from bot.testing.github.world import GitHubState
 
 TIMEOUT_SECONDS = 10.0

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bot.testing.github.bare import Bare, Signature
-from bot.testing.github.clock import TurnedClock
 from bot.testing.github.entities import (
     App,
     CheckRun,
@@ -34,6 +33,7 @@ from bot.testing.github.entities import (
     User,
     WorkflowRun,
 )
+from bot.testing.github.turned_clock import TurnedClock
 
 if TYPE_CHECKING:
     from bot.ports import Clock

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from bot.core.transcript import Line, LineKind
 from bot.testing.model.reply import Block, Call, Policy, Reply, Text, Thought, Verbatim
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.wire import Json, blocks
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bot.testing.model.error import ApiError
-from bot.testing.model.lesser import unknown_part
-from bot.testing.model.listing import model_info, model_list
+from bot.testing.model.missing_features import unknown_part
+from bot.testing.model.model_list import model_info, model_list
 from bot.testing.model.responses import Plain, Refusal, Response
 
 if TYPE_CHECKING:

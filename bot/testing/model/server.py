@@ -17,17 +17,17 @@ from types import TracebackType
 from typing import Self, assert_never
 
 from bot.testing.host import host_application
-from bot.testing.model.answer import Admitted
 from bot.testing.model.error import TYPES, ApiError
-from bot.testing.model.identity import Federation
-from bot.testing.model.lesser import unknown_part
+from bot.testing.model.messages_service import Service, Totals, parse_request
+from bot.testing.model.missing_features import unknown_part
+from bot.testing.model.model_answer import Admitted
 from bot.testing.model.models import MODELS, Model
 from bot.testing.model.reply import Fault, Policy, Reply, stop
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.responses import Plain, Refusal, Response, Stream
 from bot.testing.model.routes import application
-from bot.testing.model.service import Service, Totals, parse_request
 from bot.testing.model.stream import events
+from bot.testing.model.token_exchange import Federation
 
 POLICY_THREADS = 64
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bot.testing.model.answer import ModelAnswer
+from bot.testing.model.model_answer import ModelAnswer
 from bot.testing.model.wire import Json
 
 PIECES = 3

@@ -18,7 +18,7 @@ from bot.agent.tools.registry import ALL, by_name, schemas
 from bot.core.transcript import Json, encode_json, sendable
 from bot.ports import ModelRequest
 from bot.testing.model.reply import say
-from bot.testing.model.request import ModelRequest as Seen
+from bot.testing.model.request_view import ModelRequest as Seen
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, stream
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bot.agent.model.client import AnthropicModel
+from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.model.connection import Connection
 from bot.core.transcript import Json, encode_json
 from bot.ports import AnswerCompleted, ModelRequest

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bot.agent.events import End, Info, ToolFinished
-from bot.agent.model.client import NON_STREAMING_CAP, AnthropicModel, Patience
+from bot.agent.model.anthropic_model import NON_STREAMING_CAP, AnthropicModel, Patience
 from bot.agent.resources import SessionResources
+from bot.agent.session_events import End, Info, ToolFinished
 from bot.compose.parts import model_of
 from bot.config.environment import settings
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient

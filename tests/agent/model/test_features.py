@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.model.context import CLEARING, COMPACTION
+from bot.agent.model.context_fields import CLEARING, COMPACTION
 from bot.agent.model.failures import Failure
 from bot.agent.model.features import refused_features
 from bot.agent.model.request import BINDING, INTERLEAVED

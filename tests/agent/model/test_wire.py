@@ -9,7 +9,7 @@ import pytest
 
 from bot.agent.forwarding import Idle, forward_within
 from bot.agent.model.answer import Malformed, StreamedAnswer, whole
-from bot.agent.model.client import AnthropicModel, Patience
+from bot.agent.model.anthropic_model import AnthropicModel, Patience
 from bot.agent.model.connection import timeout
 from bot.ports import AnswerCompleted, ModelRequest, Notice
 from bot.testing.host import host_application

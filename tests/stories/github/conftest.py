@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
 from tests.stories.github.clocks import QuickClock, RealClock
 from tests.stories.github.deaths import Mortal

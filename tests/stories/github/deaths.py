@@ -38,7 +38,13 @@ from tests.stories.ground import until
 LOOKS: Final = 14
 """Looks within which a story that is disturbed comes to its end."""
 HEAVY: Final = (
-    *("anthropic", "anthropic.resources.messages", "httpcore2", "bot.agent.model.client", "bot.config.repository_file"),
+    *(
+        "anthropic",
+        "anthropic.resources.messages",
+        "httpcore2",
+        "bot.agent.model.anthropic_model",
+        "bot.config.repository_file",
+    ),
     *("cryptography.hazmat.primitives.ciphers.aead", "git", "github.Requester", "jwt", "tree_sitter_bash"),
 )
 """What looks import at first use: imported once, before the fork."""

@@ -32,10 +32,10 @@ from bot.testing.github import credentials
 from bot.testing.github.entities import Comment, Installation, Issue
 from bot.testing.github.faults import Logged
 from bot.testing.github.person import Person
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.world import GitHubState
 from bot.testing.model.reply import Fault, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import FILES, TITLE
 from bot.testing.story import NAMED

@@ -13,7 +13,7 @@ import pytest
 
 from bot.core.gate import Move, Stage
 from bot.testing.model.reply import Fault, Reply, call, say
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.stories.github.ground import HOME, WISH, Model, Story, is_work
 
 CHANGES: Final = {

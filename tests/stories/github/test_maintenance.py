@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance import MaintenancePass, TaskStatus
+from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
 from bot.core.gate import Stage
 from bot.core.tracking_text import RUN_NOW
 from tests.stories.github.ground import HOME, Story

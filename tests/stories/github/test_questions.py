@@ -14,7 +14,7 @@ from bot.core.gate import Move, Stage
 from bot.testing.github.entities import Comment
 from bot.testing.github.person import NotAllowedError
 from bot.testing.model.reply import call
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.story import NAMED
 from tests.stories.github.ground import FIX, FIXED, HOME, Model, Story
 from tests.stories.github.service import Served

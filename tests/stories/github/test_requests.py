@@ -17,7 +17,7 @@ from bot.github import repository
 from bot.github.poll import fingerprints
 from bot.service.reconcile import Reconciler
 from bot.testing.github import conversation
-from bot.testing.github.changes import LineNote
+from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Logged
 from tests.github.effects import EFFECTS, named
 from tests.github.test_oracles import oracle, pattern, problems, resolved

@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.testing.model.reply import Fault, Reply, call, say, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from tests.stories.github.ground import FIX, HOME, WISH, Model, Story
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 
 from bot.core.gate import Stage
 from bot.github.errors import Missing
-from bot.testing.github.changes import LineNote
+from bot.testing.github.code_changes import LineNote
 from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
 
 WAITS: Final = Stage.AWAITING_APPROVAL

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.testing.github.clock import TurnedClock
 from bot.testing.github.credentials import install, installation_token
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.github.turned_clock import TurnedClock
 from tests.testing.github.ground import FILES, NAME, Ground
 
 

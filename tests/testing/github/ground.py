@@ -7,10 +7,10 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-from bot.testing.github.clock import TurnedClock
 from bot.testing.github.credentials import personal_token
 from bot.testing.github.entities import Installation, Repository
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.github.turned_clock import TurnedClock
 
 NAME = "acme/shop"
 FILES = {"README.md": "# Shop\n", "src/a.py": "one\ntwo\nthree\n"}

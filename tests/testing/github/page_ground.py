@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment
-from bot.testing.github.page.routes import page_routes
+from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.world import Actor, GitHubState
 from bot.testing.host import host_application
 

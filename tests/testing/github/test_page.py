@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from bot.testing.github.changes import LineNote
+from bot.testing.github.code_changes import LineNote
 from bot.testing.github.entities import CheckRun
 from tests.testing.github.page_ground import EVERYTHING, HOME, ISSUE, PAYLOADS, PLAN, PULL, Seen, Site, running
 

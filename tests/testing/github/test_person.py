@@ -49,7 +49,7 @@ def test_a_reaction_taken_back_and_given_again_is_newer(ground: Ground) -> None:
 
 def test_a_pull_request_of_a_fork(ground: Ground) -> None:
     """The head may lie in another repository; its commits are found under refs/pull."""
-    from bot.testing.github.changes import NewPull, open_pull
+    from bot.testing.github.code_changes import NewPull, open_pull
 
     world = ground.github.world
     fork = world.add_repository("dave/shop", source=ground.repository.folder)

@@ -3,8 +3,8 @@
 import base64
 from typing import Any
 
-from bot.testing.github.changes import LineNote
-from bot.testing.github.rest.app import endpoints
+from bot.testing.github.code_changes import LineNote
+from bot.testing.github.rest.application import endpoints
 from tests.testing.github.ground import NAME, Ground
 from tests.testing.github.oracles import answer_errors, needs_oracles
 

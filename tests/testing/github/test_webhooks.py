@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from bot.testing.github import changes
-from bot.testing.github.changes import LineNote
+from bot.testing.github import code_changes
+from bot.testing.github.code_changes import LineNote
 from bot.testing.github.entities import CheckRun
 from bot.testing.host import host_application
 from tests.testing.github.ground import NAME, Ground
@@ -176,7 +176,7 @@ def _everything(ground: Ground) -> None:
     alice.review(NAME, 2, "Fine", notes=[LineNote("new.txt", 1, "Why?")])
     alice.push(NAME, {"new.txt": "y"}, branch="topic")
     run = CheckRun(world.next_id(), ground.repository.id, ground.github.app.id, "plan", sha, "queued", world.now())
-    changes.check(alice, run)
+    code_changes.check(alice, run)
     alice.merge(NAME, 2)
 
 

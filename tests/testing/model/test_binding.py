@@ -14,7 +14,7 @@ from anthropic.types.compaction_nothing_to_summarize_error import CompactionNoth
 from anthropic.types.compaction_signature_invalid_error import CompactionSignatureInvalidError
 
 from bot.testing.model.reply import call, say, several, think, verbatim
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 
 OPUS = "claude-opus-5-5"
 BINDING = "thinking-binding-controls-2026-08-01"

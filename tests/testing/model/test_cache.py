@@ -12,7 +12,7 @@ from anthropic import AsyncAnthropic
 
 from bot.testing.model.models import MODELS, cost_usd
 from bot.testing.model.reply import Fault, call, say, sequence
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 
 OPUS = "claude-opus-5-5"
 MARK: Any = {"cache_control": {"type": "ephemeral"}}

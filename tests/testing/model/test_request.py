@@ -9,7 +9,7 @@ import pytest
 
 from bot.testing.model.models import MODELS, Model, Prices, cost_usd
 from bot.testing.model.reply import Fault, Reply, Text, answer, call, say, sequence, several, stop, think
-from bot.testing.model.request import ModelRequest, ToolCall, ToolResult
+from bot.testing.model.request_view import ModelRequest, ToolCall, ToolResult
 
 
 def request(**body: Any) -> ModelRequest:

@@ -14,7 +14,7 @@ import pytest
 from anthropic import Anthropic, AsyncAnthropic, AuthenticationError, InternalServerError, NotFoundError
 
 from bot.testing.model.reply import Reply, Text, call, say, sequence, several
-from bot.testing.model.request import ModelRequest
+from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
 
 HELLO: list[Any] = [{"role": "user", "content": "Hello"}]

@@ -9,7 +9,7 @@ import pytest
 from bot.core.network import Network, NetworkDecision
 from bot.ports import Access, Toolhost
 from bot.workspace.egress.proxy import Proxy, ProxyLimits
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.workspace.egress.internet import PUBLIC, Internet, internet, ok
 from tests.workspace.ground import Repository

@@ -10,7 +10,7 @@ import pytest
 
 from bot.core.errors import Refused
 from bot.ports import Access
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, approved, make_repository, order
 from tests.workspace.museum.exhibit import Script, Trap

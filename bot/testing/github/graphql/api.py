@@ -16,7 +16,7 @@ from bot.testing.github.graphql.cost import Cost, measure
 from bot.testing.github.graphql.mutations import mutations
 from bot.testing.github.graphql.nodes import Nodes
 from bot.testing.github.graphql.pages import Node
-from bot.testing.github.limits import Budget, Limits, is_exceeded
+from bot.testing.github.rate_limits import Budget, Limits, is_exceeded
 from bot.testing.github.rest.endpoint import ApiError, identify
 from bot.testing.github.site import Json, Site
 from bot.testing.github.world import NotThereError

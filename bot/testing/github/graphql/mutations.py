@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from bot.testing.github import changes, conversation
+from bot.testing.github import code_changes, conversation
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Comment, Repository, Role, from_node_id
 from bot.testing.github.graphql.nodes import CONTENTS, Nodes
@@ -101,7 +101,7 @@ def _commit(nodes: Nodes, given: Node) -> Node:
     files: dict[str, str | bytes | None] = {each["path"]: None for each in change.get("deletions") or []}
     files |= {each["path"]: base64.b64decode(each["contents"]) for each in change.get("additions") or []}
     text = "\n\n".join(filter(None, (message["headline"], message.get("body"))))
-    sha = changes.push_files(_actor(nodes), home, name, files=files, message=text + "\n")
+    sha = code_changes.push_files(_actor(nodes), home, name, files=files, message=text + "\n")
     return {"commit": nodes.git_object(home, sha), "ref": nodes.ref(home, f"refs/heads/{name}")}
 
 

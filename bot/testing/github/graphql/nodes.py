@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.testing.github.bare import Bare
-from bot.testing.github.changes import issues_named, pull_of
+from bot.testing.github.code_changes import issues_named, pull_of
 from bot.testing.github.credentials import grants
 from bot.testing.github.diffs import hunk, is_outdated
 from bot.testing.github.entities import (

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from bot.testing.github.changes import CLOSING
+from bot.testing.github.code_changes import CLOSING
 from bot.testing.github.entities import Comment, Issue, Review, ReviewComment, Role, Text
 from bot.testing.github.page.frame import Scene, address, avatar, labels, moment, state
 from bot.testing.github.page.html import Child, Html, element

@@ -9,7 +9,7 @@ import base64
 from urllib.parse import quote
 
 from bot.testing.github.bare import Bare, GitRefusedError
-from bot.testing.github.changes import push_files
+from bot.testing.github.code_changes import push_files
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
 from bot.testing.github.entities import Repository, Role
 from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found

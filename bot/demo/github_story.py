@@ -18,8 +18,8 @@ from bot.demo.faces import FACES
 from bot.demo.options import Demo
 from bot.testing.github.credentials import install
 from bot.testing.github.entities import Comment, Issue
-from bot.testing.github.page.routes import page_routes
-from bot.testing.github.server import SimulatedGitHub
+from bot.testing.github.page.page_routes import page_routes
+from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.host import serve_routes
 from bot.testing.sample import CHECK, FILES, REQUEST, TITLE
 

@@ -11,7 +11,7 @@ from bot.testing.github.bare import ABSENT
 from bot.testing.github.credentials import reaches
 from bot.testing.github.diffs import commits_between
 from bot.testing.github.entities import App, CheckRun, Event, Installation, Push, Repository, node_id
-from bot.testing.github.rest.checks import check_run_json
+from bot.testing.github.rest.check_runs import check_run_json
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.shapes import comment_json, issue_json, pull_json, review_comment_json, review_json
 from bot.testing.github.site import Json, Site, stamp, web_login

@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.marker import Key
 from bot.github.comments import Comments
-from bot.github.progress import Progress
+from bot.github.progress_comment import Progress
 from tests.github.conftest import Ground, Signed, no_fence
 
 

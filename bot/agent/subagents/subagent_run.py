@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from bot.agent.events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
 from bot.agent.forwarding import Idle, forward, forward_within
 from bot.agent.limits import Resource
 from bot.agent.loop import run
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
-from bot.agent.subagents.bounds import SubagentBounds
+from bot.agent.session_events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
+from bot.agent.subagents.policy import SubagentBounds
 from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
 from bot.agent.subagents.session_factory import SessionFactory, Subagent

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Misconfigured
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror
-from bot.workspace.repository import LocalRepository
 from tests.workspace.ground import Repository, make_repository
 
 
@@ -130,10 +130,8 @@ def test_no_sandbox(repository: Repository, tmp_path: Path) -> None:
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
-    script = (
-        "import asyncio, sys; from pathlib import Path; from bot.workspace.repository import LocalRepository as L; "
-    )
-    script += "asyncio.run(L.open(Path(sys.argv[1])))"
+    script = "import asyncio, sys; from pathlib import Path; from bot.workspace import local_repository; "
+    script += "asyncio.run(local_repository.LocalRepository.open(Path(sys.argv[1])))"
     environment = {"PATH": f"{fake.parent}:/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", script, str(repository.path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

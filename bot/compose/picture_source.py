@@ -8,7 +8,7 @@ from bot.core.errors import Refused
 from bot.core.transcript import Json
 from bot.toolhost.images import block, media_type
 from bot.toolhost.protocol import Failure
-from bot.workspace.egress.pictures import PictureFetcher, attachment_hosts
+from bot.workspace.egress.picture_fetcher import PictureFetcher, attachment_hosts
 
 
 @dataclass(frozen=True, slots=True)

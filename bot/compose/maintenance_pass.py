@@ -13,7 +13,7 @@ from typing import Final
 
 from bot.compose.github import GitHubHost, RepositoryFound, Tracked
 from bot.compose.looks import host_of
-from bot.config.maintenance import MaintenanceTask
+from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
 from bot.config.settings import Settings
 from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError

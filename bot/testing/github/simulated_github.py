@@ -11,17 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from bot.testing.github.clock import TurnedClock
 from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import App
 from bot.testing.github.faults import FaultInjector, Faults, Logged
 from bot.testing.github.git_http import git_routes
 from bot.testing.github.graphql.api import graphql_route
-from bot.testing.github.job_logs import log_routes
-from bot.testing.github.limits import Limits
-from bot.testing.github.rest.app import routes
+from bot.testing.github.rate_limits import Limits
+from bot.testing.github.rest.application import routes
 from bot.testing.github.rest.endpoint import ApiError
+from bot.testing.github.signed_logs import log_routes
 from bot.testing.github.site import Site
+from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.github.webhooks import Webhooks
 from bot.testing.github.world import GitHubState
 from bot.testing.host import host_application

@@ -6,12 +6,12 @@ import os
 import re
 from typing import Any
 
+from bot.toolhost.checkout_paths import ResolvedPath, missing
 from bot.toolhost.files import RESULT_BYTES
 from bot.toolhost.images import IMAGE_BYTES, block, media_type
-from bot.toolhost.jsonspans import Composite, Part, split_members
+from bot.toolhost.json_spans import Composite, Part, split_members
 from bot.toolhost.notebook import KINDS, Notebook, load, open_object, text
 from bot.toolhost.operation import Arguments, Call, Host
-from bot.toolhost.paths import ResolvedPath, missing
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.storing import Before, check_stamp, current, encode_text, put, writable
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from bot.testing.github import changes
+from bot.testing.github import code_changes
 from bot.testing.github.entities import CheckRun
 from bot.testing.github.rest.code import commit_of
 from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
@@ -53,7 +53,7 @@ def create_run(call: Call) -> RestAnswer:
         status="queued",
         started_at=call.world.now(),
     )
-    return RestAnswer(check_run_json(call.site, changes.check(call.actor, _update_check(call, run))), 201)
+    return RestAnswer(check_run_json(call.site, code_changes.check(call.actor, _update_check(call, run))), 201)
 
 
 def update_run(call: Call) -> RestAnswer:
@@ -62,7 +62,7 @@ def update_run(call: Call) -> RestAnswer:
     if run.app != call.actor.app:
         raise ApiError(403, f"Invalid app_id `{call.actor.app}` - check run can only be modified by the GitHub App "
                             "that created it.")  # fmt: skip
-    return RestAnswer(check_run_json(call.site, changes.check(call.actor, _update_check(call, run))))
+    return RestAnswer(check_run_json(call.site, code_changes.check(call.actor, _update_check(call, run))))
 
 
 def check_run_json(site: Site, run: CheckRun) -> Json:

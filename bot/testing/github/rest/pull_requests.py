@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from bot.core.patch import right_lines
-from bot.testing.github import changes, conversation
-from bot.testing.github.changes import LineNote, NewPull, pull_of
+from bot.testing.github import code_changes, conversation
+from bot.testing.github.code_changes import LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.diffs import changed_files, commits_between
 from bot.testing.github.entities import Issue, Repository, Role
@@ -23,7 +23,7 @@ from bot.testing.github.world import NotThereError, StateConflictError
 PULLS = "/repos/{owner}/{repo}/pulls"
 PULL = f"{PULLS}/{{number:int}}"
 READ, WRITE = ("pull_requests:read",), ("pull_requests:write",)
-VERDICTS: dict[str, changes.Verdict] = {
+VERDICTS: dict[str, code_changes.Verdict] = {
     "APPROVE": "APPROVED",
     "REQUEST_CHANGES": "CHANGES_REQUESTED",
     "COMMENT": "COMMENTED",
@@ -52,7 +52,7 @@ def create_pull(call: Call) -> RestAnswer:
     source = call.repository if owner in {"", call.repository.owner_login} else _fork(call, owner)
     new = NewPull(title, branch, base, body, bool(call.body.get("draft", False)), source)
     try:
-        return RestAnswer(pull_json(call.site, changes.open_pull(call.actor, call.repository, new)), 201)
+        return RestAnswer(pull_json(call.site, code_changes.open_pull(call.actor, call.repository, new)), 201)
     except StateConflictError as conflict:
         detail = {"resource": "PullRequest", "code": "custom", "message": str(conflict)}
         raise ApiError(422, "Validation Failed", [detail]) from None
@@ -87,7 +87,7 @@ def change_pull(call: Call) -> RestAnswer:
     issue = changed_state(call, issue, state)
     if "base" in call.body:
         pull = replace(pull_of(issue), base_ref=call.text("base"))
-        issue = changes.change_pull(call.actor, issue, pull, "edited")
+        issue = code_changes.change_pull(call.actor, issue, pull, "edited")
     return RestAnswer(pull_json(call.site, issue))
 
 
@@ -111,7 +111,7 @@ def merge(call: Call) -> RestAnswer:
     if call.body.get("sha") not in {None, pull_of(issue).head_sha}:
         raise ApiError(409, "Head branch was modified. Review and try the merge again.")
     try:
-        sha = changes.merge(call.actor, issue, call.body.get("commit_message"))
+        sha = code_changes.merge(call.actor, issue, call.body.get("commit_message"))
     except StateConflictError as conflict:
         raise ApiError(405, str(conflict)) from None
     return RestAnswer({"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
@@ -153,7 +153,7 @@ def create_review(call: Call) -> RestAnswer:
         if note.line not in right_lines(patches[note.path] or ""):
             raise ApiError(422, "Unprocessable Entity", ["Line could not be resolved"])
     body = call.body.get("body") or ""
-    made = changes.review(call.actor, _pull(call), verdict=VERDICTS[event], body=body, notes=notes)
+    made = code_changes.review(call.actor, _pull(call), verdict=VERDICTS[event], body=body, notes=notes)
     return RestAnswer(review_json(call.site, made))
 
 
@@ -179,7 +179,7 @@ def reply(call: Call) -> RestAnswer:
     above = line_comment(call)
     note = LineNote(above.path, above.line, call.text("body"))
     review = call.world.reviews[above.review]
-    made = changes.add_line_comment(call.actor, review, note, reply_to=above.in_reply_to or above.id)
+    made = code_changes.add_line_comment(call.actor, review, note, reply_to=above.in_reply_to or above.id)
     return RestAnswer(review_comment_json(call.site, made), 201)
 
 
@@ -201,7 +201,7 @@ def request_reviewers(call: Call) -> RestAnswer:
                                 "you specified is not a collaborator of the repository.")  # fmt: skip
     asked = tuple(dict.fromkeys([*pull_of(issue).requested_reviewers, *wanted]))
     pull = replace(pull_of(issue), requested_reviewers=asked)
-    issue = changes.change_pull(call.actor, issue, pull, "review_requested")
+    issue = code_changes.change_pull(call.actor, issue, pull, "review_requested")
     return RestAnswer(pull_json(call.site, issue, whole=False), 201)
 
 

@@ -7,8 +7,8 @@ https://docs.github.com/en/rest/actions/workflow-jobs#download-job-logs-for-a-wo
 from __future__ import annotations
 
 from bot.testing.github.entities import WorkflowRun
-from bot.testing.github.job_logs import signed_address
 from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.signed_logs import signed_address
 from bot.testing.github.site import Json, Site, stamp
 
 LINKS = ("jobs", "logs", "cancel", "rerun", "artifacts")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from bot.testing.github.entities import Issue, Repository, Role, User
-from bot.testing.github.page.actions import ACTIONS, open_issue
+from bot.testing.github.page.forms import ACTIONS, open_issue
 from bot.testing.github.page.frame import VISITOR, Scene, Visit, address, frame, people
 from bot.testing.github.page.html import Child, element
-from bot.testing.github.page.listing import KINDS, STATES, new_issue, repositories, threads
-from bot.testing.github.page.pull import commit_list, files, standing, tabs
+from bot.testing.github.page.pull_changes import commit_list, files, standing, tabs
 from bot.testing.github.page.thread import conversation, heading
+from bot.testing.github.page.thread_list import KINDS, STATES, new_issue, repositories, threads
 from bot.testing.github.person import NotAllowedError
 from bot.testing.github.world import GitHubState, NotThereError, StateConflictError
 

@@ -11,7 +11,7 @@ import pytest
 
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.workspace.egress.passage import EgressRoute
-from bot.workspace.egress.pictures import LARGEST, PictureFetcher, attachment_hosts
+from bot.workspace.egress.picture_fetcher import LARGEST, PictureFetcher, attachment_hosts
 from tests.workspace.egress.internet import Internet, internet, ok
 
 pytestmark = pytest.mark.req("K9", "N1")

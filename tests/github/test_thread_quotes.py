@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from bot.core.names import ThreadNumber
-from bot.github.context import ENTRIES_LIMIT, ENTRY_LIMIT, OPENING_LIMIT
+from bot.github.thread_quotes import ENTRIES_LIMIT, ENTRY_LIMIT, OPENING_LIMIT
 from bot.testing.github import conversation
 from tests.github.conftest import HOME, Ground, turns_of
 

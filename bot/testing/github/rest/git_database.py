@@ -10,7 +10,7 @@ import binascii
 from typing import Any
 
 from bot.testing.github.bare import ABSENT, Bare, GitRefusedError
-from bot.testing.github.changes import notice_pushes
+from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.entities import Role
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found

@@ -11,8 +11,8 @@ from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
 from bot.core.picture import Picture
 from bot.core.transcript import Json
-from bot.github.pictures import BYTES, MOST, MOST_NAMED, SECONDS
-from bot.testing.github.changes import LineNote
+from bot.github.attached_pictures import BYTES, MOST, MOST_NAMED, SECONDS
+from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground
 from tests.github.reading import Reading
 

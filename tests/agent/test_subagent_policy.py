@@ -3,7 +3,7 @@
 import pytest
 
 from bot.agent.permissions.modes import Mode
-from bot.agent.subagents.bounds import SubagentCounts, SubagentPolicy
+from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
 from bot.agent.subagents.presets import LIMITS, RESTRICTED
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.tool import ToolContext

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from bot.agent.prompts import Environment
-from bot.agent.prompts.environment import environment_text
+from bot.agent.prompts.environment_text import environment_text
 from bot.clock import SystemClock
-from bot.compose.environment import JobEnvironment, job_of, place_in_terminal, place_on_github
+from bot.compose.job_environment import JobEnvironment, job_of, place_in_terminal, place_on_github
 from bot.config.environment import configuration
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.work import ThreadLocation
-from bot.workspace.repository import LocalRepository
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
 
 CONFIGURED = """

@@ -13,9 +13,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from bot.testing.github.limits import Limits
+from bot.testing.github.rate_limits import Limits
 from bot.testing.github.rendered import with_html
-from bot.testing.github.rest import accounts, actions, checks, code, events, git, issues, pulls, repositories
+from bot.testing.github.rest import (
+    accounts,
+    check_runs,
+    code,
+    git_database,
+    issue_events,
+    issues,
+    pull_requests,
+    repositories,
+    workflow_runs,
+)
 from bot.testing.github.rest.endpoint import (
     LARGEST_PAGE,
     PAGE,
@@ -44,7 +54,17 @@ VERSION = "2022-11-28"
 
 def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Return all endpoints. An endpoint whose path a broader pattern would match comes first."""
-    modules = (accounts, repositories, checks, actions, pulls, issues, events, git, code)
+    modules = (
+        accounts,
+        repositories,
+        check_runs,
+        workflow_runs,
+        pull_requests,
+        issues,
+        issue_events,
+        git_database,
+        code,
+    )
     return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.testing.github.entities import CheckRun, Issue, Pull, Role
+from bot.testing.github.page.bare_repository import Commit, FileChange, Line, changes, commits
 from bot.testing.github.page.frame import Scene, address, moment
-from bot.testing.github.page.git import Commit, FileChange, Line, changes, commits
 from bot.testing.github.page.html import Child, Html, element
 
 SIGN: Final = {"added": "+", "removed": "-"}

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bot.agent.model.client import AnthropicModel, Patience
-from bot.agent.model.identity import WorkloadIdentity
+from bot.agent.model.anthropic_model import AnthropicModel, Patience
+from bot.agent.model.workload_identity import WorkloadIdentity
 from bot.compose.parts import model_of
 from bot.config.environment import settings
 from bot.config.settings import Identity, Secret, Settings

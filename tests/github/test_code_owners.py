@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.actor import Actor
 from bot.github.client import GitHubClient
-from bot.github.owners import owning
+from bot.github.code_owners import owning
 from bot.github.pace import Pace
 from bot.github.permissions import Roles
 from bot.github.tokens import StaticToken
