@@ -147,7 +147,7 @@ OUTLETS = {
     "bot/cli/replay.py": "redactor",
     "bot/action/runner.py": "redactor.redact",
     "bot/terminal.py": "redactor.redact",
-    "bot/workflow/commands.py": "redactor.redact",
+    "bot/workflow/execution/command_runs.py": "redactor.redact",
     "bot/workflow/planning.py": "redactor.redact",
     "bot/workflow/publishing.py": "redactor.redact",
     "bot/workspace/publish.py": "screen.check",

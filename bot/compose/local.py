@@ -49,8 +49,8 @@ from bot.store.transcripts import SpooledTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
 from bot.workflow.engine import look
-from bot.workflow.fence import Fence
-from bot.workflow.state_cache import StateCache
+from bot.workflow.journal.fence import Fence
+from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key

@@ -24,7 +24,7 @@ from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import RUN_NOW, OccurrenceRow, TrackingView, tracking_body, tracking_title
 from bot.github.tracking import TrackingIssues
-from bot.workflow.ledger import current
+from bot.workflow.journal.ledger import current
 from bot.workflow.maintaining import preview_occurrence, refuse_occurrence, take_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
 

@@ -54,8 +54,8 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
-from bot.workflow.fence import Fence
-from bot.workflow.state_cache import StateCache
+from bot.workflow.journal.fence import Fence
+from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing

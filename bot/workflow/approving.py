@@ -12,7 +12,7 @@ from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
 from bot.core.notes import Explained
 from bot.core.thread_state import ThreadState
-from bot.workflow.ledger import note, take_over
+from bot.workflow.journal.ledger import note, take_over
 from bot.workflow.standing import standing_approval
 from bot.workflow.thread_context import ThreadContext
 

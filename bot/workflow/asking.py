@@ -16,7 +16,7 @@ from bot.core.reply_text import thread_closed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.approving import move_if_stopped
-from bot.workflow.ledger import current, note, take_over
+from bot.workflow.journal.ledger import current, note, take_over
 from bot.workflow.thread_context import ThreadContext
 
 

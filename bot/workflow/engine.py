@@ -17,22 +17,11 @@ from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unrea
 from bot.core.gate import ON_ENTER, Effect, Stage
 from bot.core.moves import Failed, Instructed, MoveEvent, Planned, Replied
 from bot.core.thread_state import ThreadState
-from bot.workflow import (
-    approving,
-    asking,
-    executing,
-    intake,
-    noticing,
-    planning,
-    proposing,
-    publishing,
-    queueing,
-    telling,
-)
-from bot.workflow.closing import book_stopped
-from bot.workflow.ledger import append, current, settle, take_over
-from bot.workflow.sessions import session_of
-from bot.workflow.spending import estimate_cost, move_if_spent
+from bot.workflow import approving, asking, executing, intake, planning, proposing, publishing
+from bot.workflow.journal.ledger import append, current, settle, take_over
+from bot.workflow.outbox import notices, outcomes, session_wait
+from bot.workflow.session.budgets import book_stopped, estimate_cost, move_if_spent
+from bot.workflow.session.main_session import session_of
 from bot.workflow.thread_context import ThreadContext
 
 Verb = Callable[[ThreadContext, ThreadState], Awaitable[MoveEvent | None]]
@@ -70,7 +59,7 @@ async def look(context: ThreadContext) -> ThreadState:
                 break
             state = await intake.take_kept(context, state)
         if context.settings.refusal:
-            state = await noticing.notice_configuration_error(context, state)
+            state = await notices.notice_configuration_error(context, state)
         state = await settle(context, state)
     except (PlangateError, asyncio.CancelledError):
         with suppress(PlangateError):  # what ended the look is told; the disk may be gone before the next one (L9)
@@ -94,7 +83,7 @@ async def listen(context: ThreadContext) -> ThreadState:
 
 async def _listen_once(context: ThreadContext) -> ThreadState:
     state = await _take_in_turns(context)
-    stop = await queueing.move_if_stopped(context, state)
+    stop = await session_wait.move_if_stopped(context, state)
     state = await (settle(context, state) if stop is None else append(context, state, stop))
     intake.all_heard(context)
     return state
@@ -105,11 +94,11 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
     try:
         before = await current(context)
     except Unreadable:
-        await noticing.notice_unreadable_journal(context)
+        await notices.notice_unreadable_journal(context)
         raise
     if not before.position:  # the journal is the truth: without an entry, no session of the thread has begun
         await asyncio.to_thread(context.resources.transcripts.set_aside)
-    return await telling.tell_replies(context, await intake.take_in(context, before), before.position)
+    return await outcomes.tell_replies(context, await intake.take_in(context, before), before.position)
 
 
 async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -131,8 +120,8 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
         if after.thread == before.thread:
             break
     if effect not in _SPENDING:
-        state = await queueing.end_wait(context, state)
-    return await noticing.notice_void_plan(context, await telling.tell_outcomes(context, state))
+        state = await session_wait.end_wait(context, state)
+    return await notices.notice_void_plan(context, await outcomes.tell_outcomes(context, state))
 
 
 async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
@@ -147,7 +136,7 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
         done = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
     if done is None:
-        await book_stopped(context, state, cost)
+        await book_stopped(context, session_of(context, state), cost_usd=cost)
         return None
     if isinstance(done, Planned):
         done = replace(done, estimate=await estimate_cost(context, state, cost))
@@ -159,7 +148,7 @@ async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) ->
     if effect not in _SPENDING:
         return await VERBS[effect](context, state)
     if not context.begin_session():
-        return await queueing.wait_for_session(context, state)
-    state = await queueing.end_wait(context, state)
+        return await session_wait.wait_for_session(context, state)
+    state = await session_wait.end_wait(context, state)
     spent = await move_if_spent(context, state, session_of(context, state))
     return spent or await VERBS[effect](context, state)

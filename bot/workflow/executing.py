@@ -20,17 +20,17 @@ from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
 from bot.workflow.approving import evaluate_live, move_to_withdraw
-from bot.workflow.briefing import execution_brief
-from bot.workflow.commands import commands_run
-from bot.workflow.keeping import hold, keep
-from bot.workflow.ledger import current
-from bot.workflow.naming import branch_name, pull_number, thread_title
-from bot.workflow.preparing import hosts, leftovers, prepare
-from bot.workflow.progress import row_of
-from bot.workflow.sessions import SessionStart, has_room, open_session, run_session, run_until_moved
+from bot.workflow.execution.command_runs import commands_run
+from bot.workflow.execution.execution_brief import execution_brief
+from bot.workflow.execution.set_up import hosts, leftovers, prepare
+from bot.workflow.execution.verification import Verification, hand_back, measure_baseline, verify
+from bot.workflow.journal.ledger import current
+from bot.workflow.requests import branch_name, pull_number, thread_title
+from bot.workflow.session.main_session import SessionStart, has_room, open_session, run_session, run_until_moved
+from bot.workflow.session.progress import row_of
+from bot.workflow.session.questions import deliver_reply, move_to_ask
+from bot.workflow.session.saved_work import hold, keep
 from bot.workflow.thread_context import ThreadContext, working_mode
-from bot.workflow.verifying import Verification, hand_back, measure_baseline, verify
-from bot.workflow.waiting import deliver_reply, move_to_ask
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:

@@ -25,12 +25,11 @@ from bot.core.notes import Heard
 from bot.core.plan import Hidden
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
-from bot.workflow import rewinding
 from bot.workflow.asking import waits_for
-from bot.workflow.ledger import append, defer, settle
-from bot.workflow.quota import over_quota
+from bot.workflow.journal import rewind
+from bot.workflow.journal.ledger import append, defer, settle
 from bot.workflow.requests import beginning, renewed_request
-from bot.workflow.rights import may_act, may_ask, may_command
+from bot.workflow.rights import may_act, may_ask, may_command, over_quota
 from bot.workflow.thread_context import ThreadContext, working_mode
 
 _UNDER_WAY: Final = frozenset(ON_ENTER)
@@ -50,7 +49,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
     Raises Unreadable where the journal was set back.
     """
     turns = await context.dialogue.turns(state.seen, state.heard_to, may_act=partial(may_act, context, state))
-    state = await rewinding.require_newest(context, state, turns)
+    state = await rewind.require_newest(context, state, turns)
     turns = [turn for turn in turns if turn.key not in state.seen]
     waiting = [turn for turn in turns if turn.role is None]
     context.look.unheard = tuple(sorted({turn.actor.login for turn in waiting}))

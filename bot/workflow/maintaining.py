@@ -24,10 +24,10 @@ from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
 from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
 from bot.ports import Access
-from bot.workflow.commands import run_command
-from bot.workflow.keeping import toolhost
-from bot.workflow.ledger import append, current, note, take_over
-from bot.workflow.network import journal_network
+from bot.workflow.execution.command_runs import run_command
+from bot.workflow.journal.ledger import append, current, note, take_over
+from bot.workflow.session.network_journal import journal_network
+from bot.workflow.session.saved_work import toolhost
 from bot.workflow.thread_context import ThreadContext
 
 NOTHING_TO_DO: Final = "nothing to do"

@@ -19,10 +19,10 @@ from bot.core.plan import PlanDocument, contract_tier
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
-from bot.workflow.sessions import SessionStart, open_session, run_session, unheard
+from bot.workflow.session.main_session import SessionStart, open_session, run_session, unheard
+from bot.workflow.session.questions import deliver_reply, move_to_ask
 from bot.workflow.standing import may_stand
 from bot.workflow.thread_context import ThreadContext
-from bot.workflow.waiting import deliver_reply, move_to_ask
 
 REQUEST_LIMIT: Final = 20_000
 """Characters of a request that the planner reads; the middle of a longer one is cut (K7)."""

@@ -17,10 +17,10 @@ from bot.core.pull import PullOrder
 from bot.core.thread_state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
-from bot.workflow.keeping import checkout
-from bot.workflow.ledger import note
-from bot.workflow.naming import branch_name, pull_number, pull_title
-from bot.workflow.preparing import leftovers
+from bot.workflow.execution.set_up import leftovers
+from bot.workflow.journal.ledger import note
+from bot.workflow.requests import branch_name, pull_number, pull_title
+from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
 
 

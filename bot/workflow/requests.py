@@ -1,10 +1,13 @@
-"""Requests: what one begins on, and what it asks for where it repeats another."""
+"""A request: what it begins on, what it asks for if it repeats another, and how its branch and pull request are called.
+
+The same journal always gives the same names.
+"""
 
 from dataclasses import dataclass, replace
 
 from bot.core.entry import JournaledTurn
 from bot.core.moves import Requested
-from bot.core.names import CommitId
+from bot.core.names import CommitId, run_branch, thread_branch
 from bot.core.plan import Hidden
 from bot.core.thread_parts import Wish
 from bot.core.thread_state import ThreadState
@@ -60,3 +63,32 @@ def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
 def addition_text(wish: Wish) -> str:
     """Return what somebody added to a request, as the planner reads it."""
     return f"@{wish.said.actor.login} adds: {wish.said.text}"
+
+
+def thread_title(context: ThreadContext, state: ThreadState) -> str:
+    """Return the redacted title of the thread as it was at the request, so that an edit makes no second branch."""
+    title = state.current_request.title
+    return context.redactor.redact(context.location.title if title is None else title)
+
+
+def pull_title(context: ThreadContext, state: ThreadState) -> str:
+    """Return the redacted title of the finished work, or the thread's title if it has none."""
+    return context.redactor.redact(state.finished_work.title or "") or thread_title(context, state)
+
+
+def branch_name(context: ThreadContext, state: ThreadState) -> str:
+    """Return the branch of this round: the name that it has, else one made from the thread."""
+    place = context.location
+    if named := place.branch or state.onto:
+        return named
+    if context.pulls is None:
+        return run_branch(thread_title(context, state), place.thread)
+    name = thread_branch(thread_title(context, state), place.thread, state.thread.round)
+    return f"{name}-{state.apart}" if state.apart else name  # what a journal that was set back forgot keeps its branch
+
+
+def pull_number(context: ThreadContext, state: ThreadState) -> int:
+    """Return the number of the pull request that the work adds to, or 0 if it gets a branch of its own."""
+    if context.location.branch:
+        return context.location.thread
+    return state.published.pull_number if state.onto and state.published is not None else 0

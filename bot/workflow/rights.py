@@ -1,4 +1,4 @@
-"""Rights: who may say what on a thread (interfaces.md, Commands), by the role that was looked up with what they said.
+"""Who may say what on a thread (interfaces.md, Commands), by the role that was looked up with it, and how often.
 
 A command has its own people, whether they may ask or not: whoever may approve approves, and what somebody asked for
 they may stop.
@@ -40,3 +40,18 @@ def may_command(context: ThreadContext, state: ThreadState, turn: Turn, verb: Ve
 def _requesters(state: ThreadState) -> frozenset[int]:
     """Return the ids of those who asked for what is, or was last, under way."""
     return frozenset(each.said.actor.id for each in state.wishes)
+
+
+async def over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
+    """Return whether the turn's author has already used up the requests of one person and day."""
+    allowed = context.settings.ask_per_day
+    if not allowed:
+        return False
+    here = {f"{context.location.thread}/{key}" for key in _asked_here(state, turn)}
+    return len(here) >= allowed or len(here | set(await context.dialogue.asked_before(turn))) >= allowed
+
+
+def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
+    """Return the keys of that person's other requests on that day, even of those whose comment is gone."""
+    today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
+    return {key for *day, key in state.requests if tuple(day) == today and key != turn.key}

@@ -20,8 +20,8 @@ from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
 from bot.ports import Dialogue, Journal, Pulls, Workspace
-from bot.workflow.fence import Fence
-from bot.workflow.state_cache import StateCache
+from bot.workflow.journal.fence import Fence
+from bot.workflow.journal.state_cache import StateCache
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from bot.core.transcript import FORMAT, Json, Line, LineKind, decode
 from bot.testing.model.replayed import replay_policy
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, think
 from bot.testing.model.request_view import ModelRequest
-from bot.workflow.verifying import BASELINE
+from bot.workflow.execution.verification import BASELINE
 from tests.agent.conftest import Open
 from tests.agent.crew import brief, task, team
 from tests.agent.ground import Room, assert_prefixes, drive, ended

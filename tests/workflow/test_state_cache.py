@@ -11,7 +11,7 @@ from bot.core.errors import Broken
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.thread_fold import fold_entries
 from bot.store.chain import Chain
-from bot.workflow.state_cache import THREADS, StateCache
+from bot.workflow.journal.state_cache import THREADS, StateCache
 from tests.core.journal_histories import histories
 
 HOME, ONE = RepositoryId(1), ThreadNumber(1)

@@ -1,4 +1,4 @@
-"""Queueing: a session that finds no free slot ends its look, says so once on the thread, and begins in a later look.
+"""Shows once on the thread that its session waits for a free slot. The look ends; a later one begins the session.
 
 Nothing is held meanwhile: the journal says what has to be done, so that a process that dies loses nothing. Every other
 command, a stop above all, is carried out by the looks in between.
@@ -10,8 +10,8 @@ from bot.core.moves import Stopped
 from bot.core.notes import Queued
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, planning
-from bot.workflow.ledger import note
-from bot.workflow.progress import progress_ask
+from bot.workflow.journal.ledger import note
+from bot.workflow.session.progress import progress_ask
 from bot.workflow.thread_context import ThreadContext
 
 

@@ -1,4 +1,4 @@
-"""Verifying: runs the checks before the work and after it, and hands what fails back to its session (K4, K5).
+"""Runs the checks before the work and after it, and hands what fails back to its session (K4, K5).
 
 Rules
 - The checks are the plan's commands and `execution.verify`. After the work they run on a frozen copy of it, in a
@@ -38,11 +38,11 @@ from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, Line, all_messages, notes_of
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
-from bot.workflow.commands import run_command_with_output, run_commands
-from bot.workflow.keeping import checkout, toolhost
-from bot.workflow.ledger import current
-from bot.workflow.network import journal_network
-from bot.workflow.preparing import hosts, leftovers
+from bot.workflow.execution.command_runs import run_command_with_output, run_commands
+from bot.workflow.execution.set_up import hosts, leftovers
+from bot.workflow.journal.ledger import current
+from bot.workflow.session.network_journal import journal_network
+from bot.workflow.session.saved_work import checkout, toolhost
 from bot.workflow.thread_context import ThreadContext
 
 SHARE: Final = 4

@@ -1,4 +1,4 @@
-"""Briefing: gathers what an execution session starts from (K1).
+"""Gathers what an execution session starts from (K1).
 
 Rules: words cross the gate where somebody who may ask said them and nobody edited them since. The planner's session,
 what others said, and what it read stay behind.
@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from bot.core.brief import ExecutionBrief, Words
 from bot.core.moves import Requested
 from bot.core.thread_state import ThreadState
-from bot.workflow.naming import pull_number
-from bot.workflow.requests import addition_text
+from bot.workflow.execution.verification import check_commands
+from bot.workflow.requests import addition_text, pull_number
 from bot.workflow.thread_context import ThreadContext
-from bot.workflow.verifying import check_commands
 
 
 def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrief:

@@ -1,4 +1,4 @@
-"""Evidence: runs commands that people chose, in the sandbox, and lists those that agents ran by themselves."""
+"""Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves."""
 
 import asyncio
 import math

@@ -36,14 +36,13 @@ from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.thread_state import ThreadState
 from bot.ports import Access, AnswerStarted
-from bot.workflow.keeping import WorkSaver, checkout, toolhost
-from bot.workflow.ledger import current
-from bot.workflow.network import journal_network
-from bot.workflow.pictures import attached_pictures
-from bot.workflow.progress import ProgressReporter
-from bot.workflow.quoting import quote_thread
+from bot.workflow.journal.ledger import current
 from bot.workflow.requests import addition_text
-from bot.workflow.spending import bind_budgets
+from bot.workflow.session.budgets import bind_budgets
+from bot.workflow.session.network_journal import journal_network
+from bot.workflow.session.progress import ProgressReporter
+from bot.workflow.session.quotes import attached_pictures, quote_thread
+from bot.workflow.session.saved_work import WorkSaver, checkout, toolhost
 from bot.workflow.thread_context import ThreadContext
 
 _log: Final = logging.getLogger(__name__)

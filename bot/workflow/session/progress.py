@@ -1,4 +1,4 @@
-"""Progress: what a session is at, as one text that the thread shows while it runs (S12, product.md, Execution).
+"""Shows on the thread, as one text, what a session does while it runs (S12, product.md, Execution).
 
 Approved work is shown from its first event on. Planning is shown once it takes long, and one line is left of that when
 it is over: quick plans post nothing beside the plan.

@@ -1,4 +1,4 @@
-"""Waiting: how the session of a stage comes to wait for people, and how it goes on with what they said (L8)."""
+"""How a session comes to wait for an answer from people, and how it gets their answer (L8)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

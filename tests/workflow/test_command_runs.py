@@ -13,7 +13,7 @@ from bot.core.transcript import Json
 from bot.core.work import ThreadLocation
 from bot.ports import ToolOutput
 from bot.store.memory import MemoryTranscripts
-from bot.workflow.commands import run_commands
+from bot.workflow.execution.command_runs import run_commands
 from bot.workflow.thread_context import ThreadContext
 from tests.agent.ground import HandClock
 

@@ -1,20 +1,24 @@
-"""Telling: says on the thread what its entries owe the people, each exactly once (PR3, E1).
+"""Posts on the thread what its entries owe to people, each exactly once (PR3, E1).
 
 Two may work on one thread at a time: a look, and whoever only listens while it runs. So that no two tell one debt, each
 tells the replies to what it took in itself, and moves are told by the look alone; a reply whose listener died is told
 by a later look. What another job left behind is told by whoever journals first that it is at the thread (E4).
 """
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 
 from bot.core import reply_text
+from bot.core.errors import PlangateError
 from bot.core.moves import Answered, Published, Stopped
 from bot.core.notes import Heard, Told
 from bot.core.thread_parts import Debt
 from bot.core.thread_state import ThreadState
-from bot.workflow.closing import so_far
-from bot.workflow.ledger import defer, take_over
-from bot.workflow.progress import end_stopped_planning
+from bot.core.transcript import all_messages, todos_of
+from bot.workflow.journal.ledger import defer, take_over
+from bot.workflow.session.progress import end_stopped_planning
+from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -47,3 +51,14 @@ async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt
             await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), debt.n)
         state = defer(context, state, Told(answers=debt.n))
     return state
+
+
+async def so_far(context: ThreadContext, state: ThreadState) -> str:
+    """Return what stopped work came to, from its transcript and checkout. What cannot be read is left out."""
+    todos, paths = list[tuple[str, str]](), tuple[str, ...]()
+    if state.steers and context.pulls is not None:
+        with suppress(PlangateError):
+            lines = await asyncio.to_thread(context.resources.transcripts.load, state.work_session)
+            todos = todos_of(all_messages(lines))
+            paths = await context.workspace.changed_paths(await checkout(context, state)) if lines else ()
+    return reply_text.work_so_far(todos, paths, state.cost_usd)

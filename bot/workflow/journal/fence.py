@@ -6,7 +6,7 @@ from bot.core.errors import Conflict
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.thread_state import ThreadState
 from bot.ports import Journal
-from bot.workflow.state_cache import StateCache
+from bot.workflow.journal.state_cache import StateCache
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Preparing: the set-up commands of the default branch's configuration make a checkout ready for approved work.
+"""Runs the set-up commands of the default branch's configuration, which make a checkout ready for approved work.
 
 Rules
 - They run in a sandbox when a plan was approved, and reach the hosts that it and the configuration both name (N1a); the
@@ -20,11 +20,11 @@ from bot.core.notes import Prepared
 from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
-from bot.workflow.commands import run_command
-from bot.workflow.keeping import checkout, toolhost
-from bot.workflow.ledger import note
-from bot.workflow.network import journal_network
-from bot.workflow.sessions import run_until_moved
+from bot.workflow.execution.command_runs import run_command
+from bot.workflow.journal.ledger import note
+from bot.workflow.session.main_session import run_until_moved
+from bot.workflow.session.network_journal import journal_network
+from bot.workflow.session.saved_work import checkout, toolhost
 from bot.workflow.thread_context import ThreadContext
 
 KEY: Final = "sandbox.setup in .github/plangate.yml"

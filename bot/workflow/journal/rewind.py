@@ -1,4 +1,4 @@
-"""Rewinding: a journal that ends before what the bot has said is not gone on with before an approver decides (A4b).
+"""Detects a journal that was set back. Work on its thread goes on only when an approver has decided (A4b).
 
 Whoever can push can set a thread's ref back to an older state, or delete it; every state of it is genuine. But the
 bot's comments stay, and each tells how long the journal was when it was made. Rules: what is on the thread was read
@@ -19,7 +19,7 @@ from bot.core.names import thread_ref
 from bot.core.notes import Heard
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
-from bot.workflow.ledger import current, note, restart
+from bot.workflow.journal.ledger import current, note, restart
 from bot.workflow.requests import beginning, renewed_request
 from bot.workflow.rights import may_approve
 from bot.workflow.thread_context import ThreadContext

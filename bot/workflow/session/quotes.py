@@ -1,6 +1,7 @@
-"""Quoting: what a new session is shown of its thread and pull request, as data and not as instruction (K6, K7)."""
+"""What a new session is shown of its thread, pull request and pictures: data, and no instruction (K6, K7, K9)."""
 
 from bot.agent.history.escaping import escape_harness_markup
+from bot.core.picture import Picture
 from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout
 from bot.workflow.thread_context import ThreadContext
@@ -34,3 +35,17 @@ def _pull_refs(context: ThreadContext, tree: Checkout) -> str:
                 f"Git commands here know the pull request's merge base and head as {named}; HEAD is "
                 f"{tree.base[:12]}. `git diff plangate/base plangate/head` shows its changes."
             )
+
+
+async def attached_pictures(context: ThreadContext, state: ThreadState, *, planning: bool) -> tuple[Picture, ...]:
+    """Return the pictures attached to what is planned for.
+
+    Planning also sees those of the opening post. Approved work sees only those of people who may ask, and only where
+    the request's own words cross the gate (product.md, Approval).
+    """
+    reader = context.resources.repository
+    if reader is None or not (planning or not state.turn.foreign):
+        return ()
+    turns = dict.fromkeys(wish.said.key for wish in state.wishes)
+    sees = context.resources.model.abilities(context.settings.model).sees
+    return await reader.pictures(tuple(turns), strangers=planning, sees=sees)

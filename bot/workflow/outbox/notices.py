@@ -1,4 +1,4 @@
-"""Noticing: a yes that can come to nothing is answered, once, where it would wait in silence (PR3, A5).
+"""Answers once an approval that cannot take effect, which would otherwise wait in silence (PR3, A5).
 
 So it is with the plan that a further request took the force of, when nothing came of that request to replace it: its
 comment is folded and says so. And so it is while the configuration is broken, because then nothing is decided.
@@ -14,9 +14,9 @@ from bot.core.names import thread_ref
 from bot.core.notes import Folded, Noticed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment
-from bot.workflow.ledger import note
+from bot.workflow.journal.ledger import note
+from bot.workflow.outbox.outcomes import tell_outcomes
 from bot.workflow.rights import may_ask
-from bot.workflow.telling import tell_outcomes
 from bot.workflow.thread_context import ThreadContext
 
 

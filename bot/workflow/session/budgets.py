@@ -1,4 +1,4 @@
-"""Spending: what a whole thread may cost, and what a repository may on one day (UTC), over all sessions (budget.*).
+"""What a whole thread may cost, and what a repository may cost on one day (UTC), over all sessions (budget.*).
 
 Threads of one repository work side by side, in processes that know of each other by their journals alone. So a session
 journals what it has cost whenever that is a tenth of what is left of the day, and reads what the others have at least
@@ -23,7 +23,7 @@ from bot.core.names import SessionId
 from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
 from bot.ports import Entry
-from bot.workflow.ledger import fold, note
+from bot.workflow.journal.ledger import current, fold, note
 from bot.workflow.thread_context import ThreadContext
 
 SHARE: Final = 0.1
@@ -53,6 +53,12 @@ async def move_if_spent(context: ThreadContext, state: ThreadState, session: Ses
         reason = day.reason
         context.resources.ledger.beyond, context.resources.ledger.reason = day.refusal_reason, reason
     return Limited(detail=reason, owes=context.outcome_text(Stage.LIMIT, reason)) if reason else None
+
+
+async def book_stopped(context: ThreadContext, session: SessionId, *, cost_usd: float) -> None:
+    """Journal the cost of a stopped session, which returns no answer that could carry it."""
+    if cost_usd and (later := await current(context)).thread.stage is Stage.STOPPED:
+        await note(context, later, Spent(cost_usd=cost_usd, session=session))
 
 
 async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd: float) -> str:

@@ -1,4 +1,4 @@
-"""Keeping: where a turn is worked on, and how work and transcripts outlive the disk of a job (L9).
+"""Where a turn is worked on, and how work and transcripts outlive the disk of a job (L9).
 
 Rules: the transcript of approved work is saved with the tree that it tells of, or not at all; what is under way is
 saved between two steps of the main agent, when nothing of it touches the tree; the ref only grows, so that it is

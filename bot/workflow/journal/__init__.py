@@ -1,0 +1,1 @@
+"""Reading and writing a thread's journal, and noticing that another process writes to it or set it back."""

@@ -1,0 +1,1 @@
+"""What is owed to people on a thread: outcomes, replies, and notices, each posted exactly once."""
