@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 import uvicorn
+from bot.compose.maintenance import run_due_tasks
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
@@ -29,7 +30,7 @@ from bot.logs import say, setup
 from bot.service.inbox import Delivery, taken_in
 from bot.service.missed import Outcome
 from bot.service.reconcile import Reconciler
-from bot.service.service import Service
+from bot.service.service import PeriodicWork, Service
 from webhooks.client_limits import ClientLimits, bounded_protocol
 
 BACKLOG: Final = 256
@@ -208,7 +209,8 @@ def serve(
     async def through() -> None:
         async with GitHubHost(settings, redactor=redactor) as github:
             model = partial(try_model, settings)
-            service = Service(settings, github, worker=worker, reading=Reconciler(github), model=model)
+            periodic = PeriodicWork(Reconciler(github), partial(run_due_tasks, github))
+            service = Service(settings, github, worker=worker, periodic=periodic, model=model)
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)
             await run(service, listener, limits, stopping=cut.start)

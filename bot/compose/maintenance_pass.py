@@ -5,7 +5,7 @@ the task's tracking issue. A pass that finds nothing due reads the configuration
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -51,6 +51,8 @@ class MaintenancePass:
     repository: RepositoryFound
     run_now: str = ""
     """The name of a task that runs whether it is due or not; "" for none."""
+    wake: Callable[[ThreadAddress], None] | None = None
+    """Has the service look at a thread. None: the pass itself looks at it, which may take a session's time."""
 
     async def run(self) -> list[TaskStatus]:
         """Run what is due, and bring each tracking issue up to date. One task's failure does not stop the others.
@@ -123,7 +125,7 @@ class MaintenancePass:
     async def _take(self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, *, by: str) -> Tracked:
         """Take in an occurrence, after what people said on its thread; one whose recipe is wrong ends with why."""
         address = self._address(tracked.issue)
-        await self.host.look(address)
+        await (self.host.look(address) if self.wake is None else self.host.listen(address))
         async with self.host.thread_context(address) as context:
             state = await current(context)
             try:
@@ -133,7 +135,9 @@ class MaintenancePass:
             else:
                 state = await track_task(context, state, full)
                 state = await take_occurrence(context, state, full, occurrence, by=by)
-        if state.stage in ON_ENTER:
+        if state.stage in ON_ENTER and self.wake is not None:
+            self.wake(address)
+        elif state.stage in ON_ENTER:
             state = await self.host.look(address)
         return _tracking_issue(tracked.issue, state)
 
@@ -154,7 +158,7 @@ class MaintenancePass:
             return Occurrence(task.name, now, asked=True)
         if asked is not None:
             found = Occurrence(task.name, asked.at, asked=True)
-            return found if found.key not in {each.key for each in history.occurrences} else None
+            return found if history.outcome_of(found.key) is None else None
         due = task.due_times().due(history.since, now)
         return Occurrence(task.name, due.at, due.missed) if due is not None else None
 
@@ -172,16 +176,18 @@ class MaintenancePass:
         return ThreadAddress(found.installation, found.id, found.at.owner, found.at.name, number)
 
 
-async def run_due_tasks(host: GitHubHost, only: str | None = None) -> None:
+async def run_due_tasks(
+    host: GitHubHost, wake: Callable[[ThreadAddress], None] | None = None, *, only: str | None = None
+) -> None:
     """Run what is due in every repository that is served, or in that one (OWNER/REPO).
 
-    One repository's failure does not stop the others.
+    With `wake`, sessions are left to the looks that it begins. One repository's failure does not stop the others.
     """
     for found in await host.served_repositories():
         if only is not None and f"{found.at.owner}/{found.at.name}".casefold() != only.casefold():
             continue
         try:
-            await MaintenancePass(host, found).run()
+            await MaintenancePass(host, found, wake=wake).run()
         except PlangateError as error:
             _log.warning("scheduled tasks of %s/%s: %s", found.at.owner, found.at.name, error)
 

@@ -25,7 +25,7 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
     async def look() -> int:
         async with GitHubHost(settings, redactor=redactor) as host:
             code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
-            await run_due_tasks(host, repo)
+            await run_due_tasks(host, only=repo)
             return code
 
     return asyncio.run(look())

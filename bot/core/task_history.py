@@ -81,6 +81,10 @@ class TaskHistory:
         newest = self.occurrences[-1] if self.occurrences else None
         return newest if newest is not None and not newest.outcome else None
 
+    def outcome_of(self, key: str) -> str | None:
+        """Return what came of an occurrence, "" while nothing was decided, or None if the journal does not know it."""
+        return next((each.outcome for each in self.occurrences if each.key == key), None)
+
 
 def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) -> TaskHistory | None:
     """Return the history after an entry about the task. A history begins with the entry that names its task."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from bot.service.health import Check
 from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery, Inbox, taken_in
 from bot.service.missed import Missed, Outcome, Reading
-from bot.service.ticker import Ticker
+from bot.service.ticker import Maintain, Ticker
 from bot.service.worker import Worker
 from bot.telemetry import Counters
 
@@ -25,6 +26,16 @@ STORAGE_SECONDS: Final = 5.0
 once."""
 
 
+@dataclass(frozen=True, slots=True)
+class PeriodicWork:
+    """What the ticker does beside waking open threads."""
+
+    reading: Reading | None = None
+    """Reads what no webhook reported."""
+    maintain: Maintain | None = None
+    """Runs the scheduled tasks that are due (MT10)."""
+
+
 class Service:
     """Everything behind the HTTP. Without a worker it only stores deliveries, which the next worker picks up."""
 
@@ -34,8 +45,8 @@ class Service:
         host: HostPort,
         *,
         worker: bool = True,
-        reading: Reading | None = None,
         model: Callable[[], Awaitable[object]] | None = None,
+        periodic: PeriodicWork = PeriodicWork(),
     ) -> None:
         self.host = host
         self.counters = Counters()
@@ -44,8 +55,8 @@ class Service:
         self.inbox = Inbox(settings.data_dir / "inbox")
         beside = settings.service
         self.worker = Worker(host, self.inbox, looks=beside.looks, sessions=beside.sessions) if worker else None
-        self.missed = Missed(reading, self.inbox, self.receive) if reading else None
-        self.ticker = self._ticker(self.worker, settings) if self.worker else None
+        self.missed = Missed(periodic.reading, self.inbox, self.receive) if periodic.reading else None
+        self.ticker = self._ticker(self.worker, settings, periodic) if self.worker else None
         self._storage = Check("inbox", partial(taken_in, self.inbox.probe), STORAGE_SECONDS)
         self._model = Check("model", model, MODEL_SECONDS) if model else None
 
@@ -90,6 +101,6 @@ class Service:
             "busy": self.worker.busy if self.worker else 0,
         }
 
-    def _ticker(self, worker: Worker, settings: "Settings") -> Ticker:
+    def _ticker(self, worker: Worker, settings: "Settings", periodic: PeriodicWork) -> Ticker:
         poll, pause = settings.github.poll_seconds, settings.github.reconcile_seconds
-        return Ticker(self.host, worker, poll, missed=self.missed, missed_seconds=pause)
+        return Ticker(self.host, worker, poll, missed=self.missed, missed_seconds=pause, maintain=periodic.maintain)

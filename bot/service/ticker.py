@@ -5,9 +5,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
+from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
@@ -15,7 +17,10 @@ from bot.service.missed import Missed
 from bot.service.worker import Worker
 
 RECONCILE_SECONDS: Final = 300.0
+MAINTAIN_SECONDS: Final = 300.0
 REDELIVER_SECONDS: Final = 600.0
+Maintain = Callable[[Callable[[ThreadAddress], None]], Awaitable[None]]
+"""Takes in the scheduled tasks that are due, and wakes the threads that have work because of it."""
 AGAIN_SECONDS: Final = 15.0
 """Pause after a failure, if it is shorter than the usual one."""
 SHORTEST_POLL: Final = 0.05
@@ -24,7 +29,7 @@ SHORTEST_POLL: Final = 0.05
 @dataclass(slots=True)
 class Ticker:
     """Polls for reactions. At each reconciliation, the first one at the start, it wakes every open thread that does not
-    rest. It also reads what no webhook reported."""
+    rest. It also reads what no webhook reported, and runs the scheduled tasks that are due (MT10)."""
 
     host: HostPort
     worker: Worker
@@ -32,6 +37,8 @@ class Ticker:
     clock: Clock = field(default_factory=SystemClock)
     missed: Missed | None = None
     missed_seconds: float = RECONCILE_SECONDS
+    maintain: Maintain | None = None
+    """None where this process runs no scheduled tasks."""
     github: str = "unknown"
     """Result of the latest request to GitHub: unknown, ok, or failing."""
 
@@ -46,6 +53,9 @@ class Ticker:
             pause = max(self.missed_seconds, SHORTEST_POLL)
             ticking.append(asyncio.create_task(self._every(pause, "missed", self.missed.look)))
             ticking.append(asyncio.create_task(self._every(REDELIVER_SECONDS, "redeliver", self.missed.redeliver)))
+        if self.maintain is not None:
+            due = partial(self._run_due_tasks, self.maintain)
+            ticking.append(asyncio.create_task(self._every(MAINTAIN_SECONDS, "maintenance", due)))
         try:
             yield
         finally:
@@ -77,4 +87,9 @@ class Ticker:
         """Wake every open thread that does not rest."""
         await self.worker.wake_all(rests=self.host.rests)
         say("reconcile", open=len(self.worker.reaction_watched))
+        return True
+
+    async def _run_due_tasks(self, maintain: Maintain) -> bool:
+        """Run the scheduled tasks that are due. Their sessions run where all others do: in looks of the worker."""
+        await maintain(self.worker.wake)
         return True

@@ -62,12 +62,10 @@ async def take_occurrence(
 
     Does nothing for one that was decided before. Raises Conflict where another process moved the thread meanwhile.
     """
-    known = {each.key: each for each in state.task.occurrences} if state.task is not None else {}
-    if occurrence.key in known and known[occurrence.key].outcome:
+    entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed, by=by)
+    state = await note(context, state, entry)
+    if state.task is not None and state.task.outcome_of(occurrence.key):
         return state
-    if occurrence.key not in known:
-        entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed, by=by)
-        state = await note(context, state, entry)
     state = await take_over(context, state)
     if reason := await _reason_to_skip(context, state, task):
         return await _end(context, state, occurrence, f"skipped: {reason}")
@@ -83,9 +81,8 @@ async def refuse_occurrence(
     context: ThreadContext, state: ThreadState, occurrence: Occurrence, outcome: str
 ) -> ThreadState:
     """Journal an occurrence that cannot begin, with the reason."""
-    if state.task is None or occurrence.key not in {each.key for each in state.task.occurrences}:
-        entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed)
-        state = await note(context, state, entry)
+    entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed)
+    state = await note(context, state, entry)
     return await _end(context, state, occurrence, outcome)
 
 

@@ -77,7 +77,8 @@ def test_an_occurrence_stays_open_until_it_is_decided() -> None:
     assert history.open_occurrence is not None
     assert (history.open_occurrence.key, history.open_occurrence.missed, history.since) == (KEY, 2, DUE.due)
     ended = known(DUE, OccurrenceEnded(key=KEY, outcome="nothing to do"))
-    assert (ended.open_occurrence, ended.occurrences[-1].outcome) == (None, "nothing to do")
+    assert (ended.open_occurrence, ended.outcome_of(KEY)) == (None, "nothing to do")
+    assert (history.outcome_of(KEY), history.outcome_of("another")) == ("", None)
 
 
 def test_a_tick_settles_no_due_time() -> None:

@@ -11,7 +11,7 @@ from bot.core.names import ThreadAddress
 from bot.service.inbox import Inbox
 from bot.service.missed import Missed, Outcome
 from bot.service.reconcile import Take, Tally
-from bot.service.service import Service
+from bot.service.service import PeriodicWork, Service
 from bot.service.ticker import REDELIVER_SECONDS, Ticker
 from bot.service.worker import Worker
 from tests.service.ground import HandClock, Host, delivery, settings, settle, thread
@@ -41,7 +41,7 @@ class Reading:
 async def test_what_is_found_is_stored_and_looked_at_once(tmp_path: Path) -> None:
     """The same finding is the same delivery; another turn on the same thread is another."""
     host, reading = Host(), Reading()
-    service = Service(settings(tmp_path), host, reading=reading)
+    service = Service(settings(tmp_path), host, periodic=PeriodicWork(reading))
     async with service.running():
         assert service.missed is not None
         while service.missed.read_at is None:  # the service's own first reading, which finds nothing
@@ -59,7 +59,7 @@ async def test_what_is_found_is_stored_and_looked_at_once(tmp_path: Path) -> Non
 async def test_what_is_found_survives_the_process(tmp_path: Path) -> None:
     """It lies in the inbox when the reading goes on: the next start looks at it."""
     host = Host(hold=True)
-    service = Service(settings(tmp_path), host, reading=Reading([(thread(1), frozenset({"issue"}))]))
+    service = Service(settings(tmp_path), host, periodic=PeriodicWork(Reading([(thread(1), frozenset({"issue"}))])))
     async with service.running():
         await host.until(1)
     later = Host()

@@ -1,13 +1,15 @@
 """The ticker: what no delivery speaks of is woken all the same."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bot.core.errors import Refused, Transient
+from bot.core.names import ThreadAddress
 from bot.service.inbox import Inbox
-from bot.service.ticker import AGAIN_SECONDS, RECONCILE_SECONDS, Ticker
+from bot.service.ticker import AGAIN_SECONDS, MAINTAIN_SECONDS, RECONCILE_SECONDS, Ticker
 from bot.service.worker import Worker
 from tests.service.ground import HandClock, Host, settle, thread
 
@@ -84,6 +86,28 @@ async def test_a_failure_is_said_and_the_next_tick_tries_again(
         await tick.worker.idle()
         assert tick.github == "ok"
     assert host.numbers() == [1]
+
+
+@pytest.mark.req("MT10")
+async def test_scheduled_tasks_run_at_the_start_and_every_five_minutes(tmp_path: Path) -> None:
+    """What they wake is looked at by the worker; a pass that fails is tried again soon."""
+    host, passes = Host(), list[float]()
+    tick = ticker(tmp_path, host)
+
+    async def maintain(wake: Callable[[ThreadAddress], None]) -> None:
+        passes.append(tick.clock.monotonic())
+        if len(passes) == 2:
+            raise Transient("away")
+        wake(thread(4))
+
+    tick.maintain = maintain
+    async with tick.running():
+        for seconds in (0.0, MAINTAIN_SECONDS, AGAIN_SECONDS, AGAIN_SECONDS):
+            turn(tick, seconds)
+            await settle()
+            await tick.worker.idle()
+    assert passes == [0.0, MAINTAIN_SECONDS, MAINTAIN_SECONDS + AGAIN_SECONDS]
+    assert host.numbers() == [4, 4]
 
 
 async def test_it_ends_with_its_context(tmp_path: Path) -> None:

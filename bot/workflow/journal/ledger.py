@@ -26,7 +26,7 @@ from bot.core.moves import (
     Retried,
     Stopped,
 )
-from bot.core.notes import Heard, Note, Taken, Told
+from bot.core.notes import Heard, Note, OccurrenceDue, OccurrenceEnded, Taken, Told
 from bot.core.thread_fold import apply_pending
 from bot.core.thread_state import ThreadState
 from bot.workflow.thread_context import ThreadContext, working_mode
@@ -154,12 +154,16 @@ def _people(event: MoveEvent) -> tuple[str, ...]:
 
 
 def _is_journaled(state: ThreadState, new: Note) -> bool:
-    """Return whether the journal already holds this turn, or already says that this debt was told."""
+    """Return whether the journal holds this already: a turn, a debt that was told, an occurrence, or its end."""
     match new:
         case Heard():
             return new.said.key in state.seen
         case Told():
             return all(debt.n != new.answers for debt in state.debts)
+        case OccurrenceDue():
+            return state.task is not None and state.task.outcome_of(new.key) is not None
+        case OccurrenceEnded():
+            return state.task is not None and bool(state.task.outcome_of(new.key))
         case _:
             return False
 

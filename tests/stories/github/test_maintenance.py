@@ -6,8 +6,9 @@ from typing import Final
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
+from bot.compose.maintenance_pass import MaintenancePass, TaskStatus, run_due_tasks
 from bot.core.gate import Stage
+from bot.core.names import ThreadAddress
 from bot.core.tracking_text import RUN_NOW
 from tests.stories.github.ground import HOME, Story
 
@@ -76,6 +77,25 @@ async def test_two_processes_and_a_task_that_was_off(story: Story) -> None:
         await run_pass(story, other)
     assert len(story.plans()) == 1
     assert "(4 earlier missed)" in body(story)
+    kinds = [entry.kind for entry in await story.entries()]
+    assert kinds.count("due") == kinds.count("requested") == 1
+
+
+@pytest.mark.req("MT1", "MT10")
+async def test_the_clock_of_two_services(story: Story) -> None:
+    """Each pass of a service leaves the session to its worker; one due time leads to one request and one plan."""
+    configure(story)
+    woken: list[ThreadAddress] = []
+    async with GitHubHost(story.host.settings, clock=story.clock) as other:
+        await run_due_tasks(story.host, woken.append)
+        story.clock.advance(DAY)
+        await asyncio.gather(*(run_due_tasks(host, woken.append) for host in (story.host, other)))
+        await run_due_tasks(other, woken.append)
+    assert woken
+    assert {address.number for address in woken} == {1}
+    assert story.model.heard == []
+    await story.rests(1)
+    assert len(story.plans()) == 1
     kinds = [entry.kind for entry in await story.entries()]
     assert kinds.count("due") == kinds.count("requested") == 1
 
