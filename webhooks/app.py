@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any, Final
 
 import uvicorn
-from bot.compose.maintenance import run_due_tasks
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.requests import ClientDisconnect
 
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
+from bot.compose.maintenance_pass import run_due_tasks
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
