@@ -18,7 +18,7 @@ from bot.config.recipes import plain_task, scheduled_task
 from bot.config.settings import Settings
 from bot.core.errors import Broken, Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER
-from bot.core.maintenance import Occurrence, Tick
+from bot.core.maintenance import ASKED, Occurrence, Tick
 from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
@@ -152,7 +152,7 @@ class MaintenancePass:
     def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, asked: Tick | None) -> Occurrence | None:
         """Return the occurrence to take in now: one that was left open, was asked for, or is due; None for none."""
         if (left := history.open_occurrence) is not None:
-            return Occurrence(task.name, left.due, left.missed, asked=bool(left.by))
+            return Occurrence(task.name, left.due, left.missed, asked=left.key.startswith(ASKED))
         now = self.host.clock.now()
         if self.run_now == task.name:
             return Occurrence(task.name, now, asked=True)

@@ -124,7 +124,7 @@ async def test_an_occurrence_is_skipped_with_its_reason(story: Story) -> None:
     assert len(story.plans()) == 1
 
 
-@pytest.mark.req("MT4")
+@pytest.mark.req("MT4", "X1")
 async def test_nothing_to_do_asks_no_model(story: Story) -> None:
     """A check that prints nothing ends the occurrence; what it prints is given to the planner as data."""
     configure(story, "    check: 'true'\n")
@@ -138,6 +138,9 @@ async def test_nothing_to_do_asks_no_model(story: Story) -> None:
     await run_pass(story)
     assert "parcel/shipping.py:" in "".join(story.model.heard[0].texts())
     assert len(story.plans()) == 1
+    story.reacts("maya", "+1")
+    await story.rests(1)
+    assert "check printed" not in "".join(story.model.works[0].texts())  # nobody saw it
 
 
 @pytest.mark.req("MT4")
