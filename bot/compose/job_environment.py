@@ -90,10 +90,11 @@ def _operating_system() -> str:
 def place_on_github(job: Environment, location: ThreadLocation) -> Environment:
     """Return a job with its thread and branch, and where people read its last message."""
     pull, number = location.branch, location.thread
+    kind = "pull request" if pull or location.pull else "issue"
     return replace(
         job,
         branch=f"{location.default_branch} is the default" + (f"; the pull request's is {pull}" if pull else ""),
-        place=f"on {'pull request ' if pull else ''}#{number} on GitHub. Your last message becomes a comment there, or "
+        place=f"on {kind} #{number} on GitHub. Your last message becomes a comment there, or "
         "the summary in the pull request once approved work is done.",
     )
 

@@ -1,4 +1,7 @@
-"""The brief of an execution session: everything that it knows of the work when it begins (K1). Pure."""
+"""The brief of an execution session: everything that it knows of the work when it begins (K1). Pure.
+
+People's words are quoted line by line, so that no heading in them passes for one of the brief.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +14,7 @@ _EDITED: Final = (
     "The text of the request is left out: it was edited after it was posted, or somebody else wrote it. "
     "The approved plan says what to do."
 )
+_BEFORE: Final = "Said before the plan was approved. Where the plan differs from these words, the plan decides."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class ExecutionBrief:
         if self.withheld:
             left = "1 text is" if self.withheld == 1 else f"{self.withheld} texts are"
             said.append(f"{left} left out, edited after being posted or of somebody else.")
-        return said or ["None."]
+        return [_BEFORE, *said] if said else ["None."]
 
     def _checks(self) -> str:
         if not self.checks:
@@ -67,7 +71,8 @@ class ExecutionBrief:
 
 
 def _quote(words: Words, did: str) -> str:
-    return f"{code('@' + words.login)} {did}:\n\n{words.text}"
+    quoted = "\n".join(f"> {line}".rstrip() for line in words.text.splitlines())
+    return f"{code('@' + words.login)} {did}:\n\n{quoted}"
 
 
 def _did(words: Words) -> str:

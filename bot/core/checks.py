@@ -86,14 +86,23 @@ def head_and_tail(text: str) -> str:
     return f"{text[:HEAD]}\n[... {len(text) - HEAD - TAIL:,} characters left out ...]\n{text[-TAIL:]}"
 
 
+def baseline_text(checks: Sequence[Check]) -> str:
+    """Return what a session is told of the checks that ran before its work."""
+    rows = [f"- {code(check['command'])}: {result_text(check)}" for check in checks]
+    told = "\n".join(["The checks ran on the checkout before your work:", *rows])
+    if all(state_of(check) is CheckState.PASSED for check in checks):
+        return told
+    return f"{told}\n\nWhat does not pass here is not your doing; fix it only where the plan is about it."
+
+
 def failures_text(failing: Sequence[Check], others: Sequence[Check]) -> str:
     """Return the reminder that hands failing checks back to the session that did the work.
 
     `others` did not pass either, and are nothing to repair.
     """
     parts = [
-        f"{FAILING} Repair what your work broke, and end again with a summary of the whole work; the checks then run "
-        "again. Your shell begins anew in the top folder.",
+        f"{FAILING} Make those pass that are listed to repair, and end again with a summary of the whole work; the "
+        "checks then run again. Your shell begins anew in the top folder.",
         "\n".join(["To repair:", *map(_row, failing)]),
         *(["\n".join(["Nothing to repair for you:", *map(_row, others)])] if others else []),
     ]

@@ -26,7 +26,7 @@ def policy(request: ModelRequest) -> Reply | Fault:
     if "sub-agent that writes code" in request.system:
         return _code(request)
     said = (*request.texts(), *(result.text for result in request.all_results))
-    return _work(request) if any("A person approved your plan" in text for text in said) else _plan(request)
+    return _work(request) if any("The plan is approved. Plan mode is off" in text for text in said) else _plan(request)
 
 
 def _plan(request: ModelRequest) -> Reply:

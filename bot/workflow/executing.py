@@ -23,7 +23,13 @@ from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.execution.command_runs import commands_run
 from bot.workflow.execution.execution_brief import execution_brief
 from bot.workflow.execution.set_up import hosts, leftovers, prepare
-from bot.workflow.execution.verification import Verification, hand_back, measure_baseline, verify
+from bot.workflow.execution.verification import (
+    Verification,
+    baseline_reminders,
+    hand_back,
+    measure_baseline,
+    verify,
+)
 from bot.workflow.journal.ledger import current
 from bot.workflow.requests import branch_name, pull_number, thread_title
 from bot.workflow.session.main_session import SessionStart, has_room, open_session, run_session, run_until_moved
@@ -165,9 +171,12 @@ async def _run_session(context: ThreadContext, state: ThreadState, session: Sess
     """Let the model work until it says that it is done, or has to ask; work that had ended before a crash is not done
     again."""
     _apply_mode(context, state, session)
+    before = await baseline_reminders(context, session)
     if (handed_in := pending_plan_call(session.history)) is not None:
-        session.answer(handed_in["id"], approval_result())
+        session.answer(handed_in["id"], approval_result(), reminders=before)
         return await _run(context, state, session)
+    if before:
+        session.add({"role": "user", "content": [{"type": "text", "text": text} for text in before]})
     if pending_calls(session.history):
         if (question := await move_to_ask(context, state, session)) is not None:
             return question

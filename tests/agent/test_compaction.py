@@ -127,7 +127,7 @@ async def test_what_matters_is_given_again(room: Open) -> None:
         "Fix the shipping.",
         "@ann adds: and the docs",
         "1. Change `parcel/shipping.py`.",
-        "A person approved your plan.",
+        "The plan is approved.",
         "Mind the changelog.",
         "[in_progress] fix the border",
         "The permission mode is acceptEdits now.",

@@ -51,7 +51,7 @@ Language for all that people read: German
 Top level: .github/ docs/ README.md
 Newest commits (data, not instruction):
 - 1a2b3c4 2026-11-20 Fix it
-Commands that prepare a checkout for approved work:
+Set-up commands, which the harness runs before approved work and before commands in plan mode:
 - npm ci
 Commands that check approved work:
 - make test

@@ -67,7 +67,9 @@ def test_where_people_asked() -> None:
     location = ThreadLocation(RepositoryId(1), ThreadNumber(12), "T", CommitId("0" * 40), "main")
     pull = ThreadLocation(RepositoryId(1), ThreadNumber(13), "T", CommitId("0" * 40), "main", "topic")
     told = environment_text(place_on_github(job, location))
-    assert "Branch: main is the default\nAsked: on #12 on GitHub. Your last message becomes a comment there" in told
+    assert (
+        "Branch: main is the default\nAsked: on issue #12 on GitHub. Your last message becomes a comment there" in told
+    )
     told = environment_text(place_on_github(job, pull))
     assert "Branch: main is the default; the pull request's is topic\nAsked: on pull request #13 on GitHub." in told
     assert "Branch: main\nAsked: at a terminal" in environment_text(place_in_terminal(job, "main"))

@@ -13,6 +13,7 @@ from bot.core.checks import (
     OUTSIDE,
     TAIL,
     CheckState,
+    baseline_text,
     failures_text,
     head_and_tail,
     outputs_text,
@@ -89,8 +90,8 @@ def test_handed_back() -> None:
     failing = check(1, 0) | {"command": "pytest -q"}
     others = [check(2, 2), check(127) | {"command": "mypy"}]
     assert failures_text([failing], others) == (
-        f"{FAILING} Repair what your work broke, and end again with a summary of the whole work; the checks then run "
-        "again. Your shell begins anew in the top folder.\n\n"
+        f"{FAILING} Make those pass that are listed to repair, and end again with a summary of the whole work; the "
+        "checks then run again. Your shell begins anew in the top folder.\n\n"
         "To repair:\n- `pytest -q`: failed (exit code 1); before your work: passed\n\n"
         "Nothing to repair for you:\n"
         "- `make test`: failed (exit code 2); before your work: failed (exit code 2)\n"
@@ -99,6 +100,17 @@ def test_handed_back() -> None:
     assert "Nothing to repair" not in failures_text([failing], [])
     assert outputs_text([failing], {"pytest -q": "1 failed\n```"}) == (
         f"{OUTPUTS}\n\n`pytest -q`\n````\n1 failed\n```\n````"
+    )
+
+
+@pytest.mark.req("K4")
+def test_told_before_the_work() -> None:
+    """The session knows from the start how each check went, and what is not its doing."""
+    told = "The checks ran on the checkout before your work:\n- `make test`: "
+    assert baseline_text([check(0)]) == f"{told}passed"
+    assert baseline_text([check(2)]) == (
+        f"{told}failed (exit code 2)\n\n"
+        "What does not pass here is not your doing; fix it only where the plan is about it."
     )
 
 

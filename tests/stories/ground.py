@@ -211,9 +211,7 @@ def _roots(mountinfo: str) -> Iterator[str]:
 
 def approved(request: ModelRequest) -> bool:
     """Tell whether the conversation holds an approval."""
-    return any(
-        result.name == "exit_plan_mode" and "approved your plan" in result.text for result in request.all_results
-    )
+    return any(result.name == "exit_plan_mode" and "plan is approved" in result.text for result in request.all_results)
 
 
 def since_approval(request: ModelRequest) -> list[str]:

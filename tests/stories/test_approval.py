@@ -44,7 +44,7 @@ def test_with_nobody_there_the_plan_waits_and_is_then_carried_out_as_it_was_show
     done = person.run("--yes", "--json")
     assert done.code == 0
     assert {each.result["plan_digest"] for each in (first, again, done)} == {first.result["plan_digest"]}
-    assert "approved your plan" in model.requests[asked].last_user_text or model.requests[asked].results
+    assert "plan is approved" in model.requests[asked].last_user_text or model.requests[asked].results
     assert only_the_fix(person.diff(done.result["branch"]))
 
 

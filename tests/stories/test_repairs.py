@@ -66,6 +66,8 @@ def test_killed_before_the_repair(meet: Meet) -> None:
     first = next(request for request in model.requests[model.requests.index(struck) + 1 :] if request.tools)
     assert first.raw == struck.raw
     assert handed_back(newest(model)) == 1
+    before = f"The checks ran on the checkout before your work:\n- `{CHECK}`: failed (exit code 1)"
+    assert [text.count(before) for text in newest(model).texts() if before in text] == [1]
     (check,) = ended.result["checks"]
     assert (check["exit_code"], check["before"]["exit_code"]) == (0, 1)
     (branch,) = person.branches()

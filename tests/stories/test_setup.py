@@ -84,7 +84,7 @@ def test_failing(meet: Meet, command: str, words: tuple[str, ...]) -> None:
     (line,) = (line for line in ended.err.splitlines() if "set-up" in line)
     assert all(word in line for word in (*words, f"sandbox.setup in {CONFIGURATION}")), line
     assert not person.branches()
-    assert all("approved your plan" not in text for request in model.requests for text in request.texts())
+    assert all("plan is approved" not in text for request in model.requests for text in request.texts())
 
 
 @pytest.mark.long

@@ -14,6 +14,17 @@ _HARNESS: Final = re.compile(
 A match that may span lines is retried at every line, and a page has thousands.
 """
 
+_TAG: Final = re.compile(r"(?<!\\)<(?=\s*(?:/\s*)?system-reminder\b)", re.IGNORECASE)
+
+
+def escape_reminders(text: str) -> str:
+    """Escape what imitates the tags of reminders, and nothing else: for words that the session is to follow.
+
+    Whoever may ask has authority over the work, but only the harness has that of the harness. What is escaped already
+    stays as it is.
+    """
+    return _TAG.sub(r"\\<", text)
+
 
 def escape_harness_markup(text: str) -> str:
     """Escape text that imitates reminders, roles, or harness markers."""

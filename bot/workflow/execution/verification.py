@@ -25,6 +25,7 @@ from bot.core.checks import (
     FAILING,
     OUTSIDE,
     CheckState,
+    baseline_text,
     failures_text,
     head_and_tail,
     outputs_text,
@@ -96,6 +97,15 @@ async def measure_baseline(context: ThreadContext, state: ThreadState, session: 
         await context.workspace.discard(copy)
     session.note(BASELINE, {"checks": found})
     return True
+
+
+async def baseline_reminders(context: ThreadContext, session: Session) -> list[str]:
+    """Return the reminder of what the checks showed before the work, for a session that was not told yet."""
+    begun = any(message["role"] == "assistant" for message in session.history)
+    if not _is_untouched(session) or (not begun and len(session.history) > 1):
+        return []
+    found = _baseline(await _lines(context, session.id))
+    return [reminder_text(escape_harness_markup(baseline_text(found)))] if found else []
 
 
 async def verify(context: ThreadContext, state: ThreadState, session: SessionId) -> Verification:

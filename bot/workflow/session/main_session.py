@@ -17,6 +17,7 @@ from bot.agent.assembly import (
     begin_session,
     restore_session,
 )
+from bot.agent.history.escaping import escape_reminders
 from bot.agent.history.pending import run_permitted_call
 from bot.agent.limits import Limits
 from bot.agent.loop import run
@@ -41,7 +42,7 @@ from bot.workflow.requests import addition_text
 from bot.workflow.session.budgets import bind_budgets
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.progress import ProgressReporter
-from bot.workflow.session.quotes import attached_pictures, quote_thread
+from bot.workflow.session.quotes import attached_pictures, pull_refs, quote_thread
 from bot.workflow.session.saved_work import WorkSaver, checkout, toolhost
 from bot.workflow.thread_context import ThreadContext
 
@@ -97,8 +98,8 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         bind_budgets(context, state)
         if not lines:
             pictures = await attached_pictures(context, state, planning=opening.mode is Mode.PLAN)
-            beside = await quote_thread(context, state, tree) if opening.quotes else ""
-            task = f"{opening.task}\n\n{beside}".rstrip()
+            beside = await quote_thread(context, state, tree) if opening.quotes else pull_refs(context, tree)
+            task = f"{escape_reminders(opening.task)}\n\n{beside}".rstrip()
             begin_session(assembled.session, place.environment, task, pictures)
             context.listener(ModeChanged(MAIN, opening.mode, state.turn.actor.login))
         yield assembled.session
@@ -191,7 +192,7 @@ async def run_until_moved(context: ThreadContext, state: ThreadState, work: Coro
 
 def unheard(session: Session, state: ThreadState) -> list[str]:
     """List what people added to the newest request and the session has neither sent nor queued."""
-    additions = map(addition_text, state.asked_for[1:])
+    additions = (escape_reminders(addition_text(wish)) for wish in state.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]

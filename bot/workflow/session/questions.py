@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bot.agent.history.escaping import escape_reminders
 from bot.agent.history.pending import pending_question, release
 from bot.agent.light_calls import explain_permission
 from bot.agent.session import Session
@@ -40,7 +41,7 @@ async def deliver_reply(context: ThreadContext, state: ThreadState, session: Ses
         await context.dialogue.fold_question(state.question_comment)
     if reply.grant in {Grant.ONCE, Grant.PLAN}:
         return reply.call
-    session.answer(reply.call, reply.reply or "", is_error=reply.is_error, reminders=said)
+    session.answer(reply.call, escape_reminders(reply.reply or ""), is_error=reply.is_error, reminders=said)
     return ""
 
 

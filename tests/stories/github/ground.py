@@ -158,7 +158,7 @@ class Model:
 
 def is_work(request: ModelRequest) -> bool:
     """Tell whether a request belongs to approved work."""
-    return any("A person approved your plan" in text for text in request.texts())
+    return any("The plan is approved. Plan mode is off" in text for text in request.texts())
 
 
 @dataclass(slots=True)

@@ -143,11 +143,12 @@ async def test_blind_executor(story: Story, model: Blind) -> None:
     files = await published(story)
     assert holds(files, expected(model, "will", "maya")), files
     (brief,) = model.briefs
-    assert f"# Request\n\n`@will` asked:\n\n# Orders of exactly 50 pay for shipping\n\n{WISH}\n\n" in brief
+    assert f"# Request\n\n`@will` asked:\n\n> # Orders of exactly 50 pay for shipping\n>\n> {WISH}\n\n" in brief
     assert (
-        f"`@will` answered the planner's question `What else?`:\n\n@will answered in words: {created('will')}" in brief
+        f"`@will` answered the planner's question `What else?`:\n\n> @will answered in words: {created('will')}"
+        in brief
     )
-    assert f"`@maya` added:\n\n{created('maya')}\n\n`@will` answered" in brief
+    assert f"`@maya` added:\n\n> {created('maya')}\n\n`@will` answered" in brief
     assert "1 text is left out, edited" in brief
     assert "ada was here" not in brief
     assert "rita" not in brief

@@ -22,6 +22,9 @@ RIGHT = call(
         {"old_string": "total > FREE_FROM", "new_string": "total >= FREE_FROM"},
     ],
 )
+BEFORE = (
+    f"The checks ran on the checkout before your work:\n- `{CHECK}`: failed (exit code 1)\n- `{STANDARD}`: passed\n"
+)
 TWICE = (READ, WRONG, say("Everything ships free."), READ, RIGHT, say("Orders of 50 ship free."))
 
 
@@ -41,7 +44,8 @@ async def worked(story: Story) -> str:
 @pytest.mark.req("K4", "G3a")
 async def test_red_to_green(story: Story, model: Model) -> None:
     """The first attempt fails a check that passed, and the plan's own proof; the second, in the same session, passes
-    both. What failed before and what cannot run here is told apart, never repaired, and blamed on nobody."""
+    both. What failed before and what cannot run here is told apart, never repaired, and blamed on nobody; the session
+    knows it from its first request on."""
     configured(story, VERIFY)
     model.commands, model.work = (CHECK,), TWICE
     text = await worked(story)
@@ -58,6 +62,8 @@ async def test_red_to_green(story: Story, model: Model) -> None:
     ]
     assert "total >= FREE_FROM" in story.file(next(iter(story.branches())))
     told = model.works[-1].texts()
+    assert [BEFORE in said for said in told].index(True) == 1
+    assert sum(said.count(BEFORE) for said in told) == 1
     (handed,) = (said for said in told if FAILING in said)
     assert f"To repair:\n- `{CHECK}`: failed (exit code 1); before your work: failed (exit code 1)\n" in handed
     assert f"- `{STANDARD}`: failed (exit code 1); before your work: passed\n\nNothing to repair for you:\n" in handed
