@@ -1,13 +1,15 @@
 """What a pull request is about: its commits, files, checks, and what a review says at which lines (K6).
 
-One GraphQL query, and the list of files by REST, because GraphQL has no patches.
+One GraphQL query, and the list of files by REST, because GraphQL has no patches. For a review one request for each file
+that its comments are about.
 https://docs.github.com/en/graphql/reference/objects#pullrequest
 https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.actor import Actor
@@ -15,12 +17,16 @@ from bot.core.errors import Refused
 from bot.core.names import CommitId, ThreadNumber
 from bot.github.client import PAGE, GitHubClient, Json
 from bot.github.people import WHO, actor
-from bot.github.repository import Address
+from bot.github.repository import Address, file
 
 FILES: Final = 300
 """Maximum number of changed files that are read, in whole pages. The others are only counted."""
 _COMMITS: Final = 30
 _NOTES: Final = 50
+_NOTED_FILES: Final = 10
+"""Maximum number of files that are read for the lines of a review's comments."""
+NEAR: Final = 3
+"""Lines of a file that are read before and after the line of a review comment."""
 
 _QUERY: Final = f"""
 query (
@@ -77,6 +83,10 @@ class LineNote:
     line: int
     original_line: int
     hunk: str
+    now: tuple[str, ...] = ()
+    """The lines around it in the file as it is at the head; empty if they were not read or there are none."""
+    now_from: int = 0
+    """The number of the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,21 @@ class PullReader:
             found = await self.client.graphql(_QUERY, asked | {"checks": False})
         pull = found["repository"]["pullRequest"]
         files = await self._files(number, pull["changedFiles"])
-        return _facts(number, pull, files, (found.get("node") or {}).get("comments"))
+        facts = _facts(number, pull, files, (found.get("node") or {}).get("comments"))
+        texts = await self._noted_files(facts)
+        return replace(facts, notes=tuple(_with_lines(note, texts) for note in facts.notes))
+
+    async def _noted_files(self, facts: PullFacts) -> Mapping[str, Sequence[str]]:
+        """Return the lines of the first files that a review's comments are about, as they are at the head.
+
+        A file that is gone, binary, or too large is left out.
+        """
+        found = dict[str, Sequence[str]]()
+        for path in list(dict.fromkeys(note.path for note in facts.notes))[:_NOTED_FILES]:
+            with suppress(Refused, UnicodeDecodeError):
+                content = await file(self.client, self.address, path, facts.head)
+                found[path] = (content or b"").decode().removesuffix("\n").split("\n")
+        return found
 
     async def _files(self, number: ThreadNumber, count: int) -> tuple[ChangedFile, ...]:
         """Return the first changed files, in as few pages as they need."""
@@ -196,6 +220,13 @@ def _file(node: Json) -> ChangedFile:
     counts = int(node["additions"]), int(node["deletions"])
     patch, previous = node.get("patch") or "", node.get("previous_filename") or ""
     return ChangedFile(node["filename"], node["status"], *counts, patch, previous)
+
+
+def _with_lines(note: LineNote, texts: Mapping[str, Sequence[str]]) -> LineNote:
+    """Return a note with the lines around it. Where its line has changed since, those around its first place."""
+    at, lines = note.line or note.original_line, texts.get(note.path, ())
+    first = max(1, at - NEAR)
+    return replace(note, now=tuple(lines[first - 1 : at + NEAR]), now_from=first) if at else note
 
 
 def _note(node: Json) -> LineNote:

@@ -86,7 +86,7 @@ def _hunks(pull: PullFacts) -> str:
     """Return the lines that the comments of the review that is worked on are about."""
     shown, room = list[str](), HUNKS_LIMIT
     for note in pull.notes:
-        text = f"Review comment at {_place(note)}:\n{_fence(_last_lines(note.hunk), 'diff')}"
+        text = f"Review comment at {_place(note)}:\n{_fence(_last_lines(note.hunk), 'diff')}{_lines_now(note)}"
         room -= len(text)
         if room < 0:
             break
@@ -101,6 +101,14 @@ def _place(note: LineNote) -> str:
         return f"{_name(note.path)}:{note.line}"
     was = f", which was line {note.original_line}" if note.original_line else ""
     return f"{_name(note.path)} (a line that has changed since{was})"
+
+
+def _lines_now(note: LineNote) -> str:
+    """Return the lines around a review comment as they are at the head, with their numbers; "" for none."""
+    if not note.now:
+        return ""
+    listed = "\n".join(f"{number}\t{line[:_NAME]}" for number, line in enumerate(note.now, start=note.now_from))
+    return f"\nThe lines there at the head:\n{_fence(listed, '')}"
 
 
 def _last_lines(hunk: str) -> str:

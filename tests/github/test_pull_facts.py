@@ -96,17 +96,20 @@ async def test_checks_that_the_token_may_not_see(ground: Ground) -> None:
 
 
 async def test_lines_under_review(ground: Ground) -> None:
-    """The hunks of the requested review are shown with their lines; a line that changed since says so."""
+    """The hunks of the requested review are shown with their lines, and the lines that are there now; a line that
+    changed since says so. A file is read once."""
     number = pull_of(ground, {"src/a.py": "a = 3\nb = 4\n"})
     notes = [LineNote("src/a.py", 1, "why?"), LineNote("src/a.py", 2, "@plangate rename this")]
     ground.person("rea").review(HOME, number, "noise", notes=[LineNote("src/a.py", 1, "not asked for")])
     ground.person("mia").review(HOME, number, "", notes=notes)
-    ground.person("will").push(HOME, {"src/a.py": "a = 3\nc = 5\n"}, branch="topic")
+    ground.person("will").push(HOME, {"src/a.py": "a = 3\n    c = 5 ```\n"}, branch="topic")
     dialogue = ground.dialogue(number)
     (turn,) = await turns_of(dialogue)
     before = len(ground.asked("POST /graphql"))
     text = await dialogue.context([turn.key])
     assert len(ground.asked("POST /graphql")) - before == 2  # the second without checks
+    assert ground.asked(f"GET /repos/{HOME}/contents/") == [f"GET /repos/{HOME}/contents/src/a.py"]
+    assert text.count("The lines there at the head:\n````\n1\ta = 3\n2\t    c = 5 ```\n````") == 2
     assert re.findall("Review comment at (.*):\n", text) == [
         "src/a.py:1",
         "src/a.py (a line that has changed since, which was line 2)",
