@@ -119,7 +119,7 @@ def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
 
 
 def _project(folder: Path) -> Iterator[Finding]:
-    """Check the workflow of a project, and its configuration. Yields nothing if it has no workflow."""
+    """Check the workflows of a project, and its configuration. Yields nothing if it has no workflow."""
     try:
         missing = lacking(folder)
     except Misconfigured as error:

@@ -1,8 +1,9 @@
-"""Writes a project's workflow and configuration, and finds what an existing workflow lacks.
+"""Writes a project's workflows and configuration, and finds what existing workflows lack.
 
 Rules: existing files are kept, and nothing outside the project's own folder is read or written.
 """
 
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -13,8 +14,12 @@ from bot.config.settings import PATH
 from bot.core.errors import Misconfigured
 
 WORKFLOW: Final = ".github/workflows/plangate.yml"
+SWEEP: Final = ".github/workflows/plangate-sweep.yml"
+_SHIPPED: Final = {WORKFLOW: "workflow.yml", SWEEP: "sweep.yml"}
 _THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment", "steps", "schedule", "description"})
 """Keys that must exist but whose values a project may choose."""
+_SCHEDULED: Final = frozenset({"sweep"})
+"""Jobs whose condition a project may choose as well: it names the schedule."""
 _SETTINGS: Final = """\
 # Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
 # prints them all. These are the ones that projects change most; take the # away.
@@ -40,44 +45,54 @@ mention: "@plangate"
 
 
 def write(project: Path) -> Iterator[str]:
-    """Write both files unless they exist, and yield one line for each. Raises Misconfigured if that is impossible.
+    """Write the files unless they exist, and yield one line for each. Raises Misconfigured if that is impossible.
 
     The workflow listens for the bot name in the project's configuration.
     """
     if not (project / ".git").exists():
         raise Misconfigured("not the top of a git repository", where=str(project), fix="name one: plangate init DIR")
     settings = configuration(_read(project, PATH))
-    for name, text in ((WORKFLOW, workflow_text(settings.mention)), (PATH, _SETTINGS)):
+    workflows = {name: workflow_text(settings.mention, name) for name in _SHIPPED}
+    for name, text in (*workflows.items(), (PATH, _SETTINGS)):
         yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it is there already"
 
 
-def workflow_text(mention: str = "@plangate") -> str:
-    """Return the workflow of this version, for a bot with that name."""
-    text = files("bot.cli").joinpath("workflow.yml").read_text(encoding="utf-8")
-    name = mention.removeprefix("@").replace("'", "''")
-    called = text.replace("'@plangate'", f"'{mention.replace(chr(39), chr(39) * 2)}'")
-    return called.replace("'/plangate'", f"'/{name}'")
+def workflow_text(mention: str = "@plangate", name: str = WORKFLOW) -> str:
+    """Return one workflow of this version, for a bot that is called by that mention."""
+    text = files("bot.cli").joinpath(_SHIPPED[name]).read_text(encoding="utf-8")
+    quoted = mention.replace("'", "''")
+    login = quoted.removeprefix("@")
+    called = text.replace("'@plangate'", f"'{quoted}'").replace("'/plangate'", f"'/{login}'")
+    return re.sub(r"(?<=\.login [!=]= )'plangate'", lambda _: f"'{login}'", called)
 
 
 def lacking(project: Path) -> tuple[str, ...] | None:
-    """Return what the project's workflow lacks compared with the shipped one, or None if it has no workflow.
+    """Return what the project's workflows lack compared with the shipped ones, or None if it has no workflow.
 
-    Raises Misconfigured if the workflow or the configuration cannot be read.
+    Raises Misconfigured if a workflow or the configuration cannot be read.
     """
-    text = _read(project, WORKFLOW)
-    if not text:
+    if not _read(project, WORKFLOW):
         return None
+    mention = configuration(_read(project, PATH)).mention
+    found = list(_missing(_parse_workflow(workflow_text(mention)), _parse_workflow(_read(project, WORKFLOW)), ""))
+    if sweep := _read(project, SWEEP):
+        theirs = _parse_workflow(sweep, SWEEP)
+        return (
+            *found,
+            *(f"{SWEEP}: {at}" for at in _missing(_parse_workflow(workflow_text(mention, SWEEP)), theirs, "")),
+        )
+    return (*found, SWEEP)
+
+
+def _parse_workflow(text: str, name: str = WORKFLOW) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    reader = YAML(typ="safe", pure=True)
     try:
-        theirs = reader.load(text)
+        return YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
         said = " ".join(str(error).split())
-        raise Misconfigured(f"not YAML: {said}", where=WORKFLOW, fix="correct it") from error
-    mention = configuration(_read(project, PATH)).mention
-    return tuple(_missing(reader.load(workflow_text(mention)), theirs, ""))
+        raise Misconfigured(f"not YAML: {said}", where=name, fix="correct it") from error
 
 
 def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
@@ -90,7 +105,7 @@ def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
         where = f"{at}.{key}" if at else str(key)
         if not isinstance(theirs, dict) or key not in theirs:
             yield where
-        elif key not in _THEIRS:
+        elif key not in _THEIRS and not (key == "if" and at.rpartition(".")[2] in _SCHEDULED):
             yield from _missing(value, theirs[key], where)
 
 

@@ -327,7 +327,7 @@ def _init(arguments: argparse.Namespace) -> int:
 
     for line in write(arguments.dir):
         print(line)
-    print(f"Next: the steps at the top of {WORKFLOW}, then both files onto the default branch.")
+    print(f"Next: the steps at the top of {WORKFLOW}, then all files onto the default branch.")
     print("To call the bot by a label as well: gh label create plangate")
     return 0
 

@@ -264,6 +264,7 @@ def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSett
         keys.approve.users,
         keys.approve.teams,
         settings.github.server_url,
+        settings.github.label_threads,
     )
 
 

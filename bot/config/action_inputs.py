@@ -99,6 +99,7 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
         token=Secret("" if app else given["github_token"]),
         app_id=given["app_id"],
         private_key=Secret(given["app_private_key"].replace("\\n", "\n")),
+        label_threads=True,
     )
     return replace(
         base,

@@ -51,6 +51,8 @@ class GitHubSettings:
     """Seconds between two writes. GitHub asks for at least one."""
     progress_seconds: float = 20.0
     """Seconds of planning before its progress is shown, and between two updates: quick plans post nothing."""
+    label_threads: bool = False
+    """Whether open threads that the bot works on carry a label, for the conditions of the Action's workflow."""
 
     @property
     def as_app(self) -> bool:

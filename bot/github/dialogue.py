@@ -28,6 +28,7 @@ from bot.github.answers import AnswerReader
 from bot.github.client import GitHubClient
 from bot.github.comments import BOX, Comments
 from bot.github.daily_requests import asked_before
+from bot.github.labels import OPEN_LABEL, label_as_open, unlabel_as_open
 from bot.github.permissions import Roles
 from bot.github.progress_comment import Progress
 from bot.github.pull_facts import PullReader
@@ -56,6 +57,8 @@ class DialogueSettings:
     """``organisation/team``."""
     server_url: str = ""
     """The server of GITHUB_SERVER_URL. Links to it may stay in what is posted."""
+    label_threads: bool = False
+    """Whether open threads that the bot works on carry a label, for the conditions of the Action's workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class GitHubDialogue:
     ) -> Sequence[Turn]:
         """Return the unseen turns, oldest first. Uses one query for the thread and one role look-up for each author."""
         self._read = await self._threads.back_to(await self._threads.read(self.thread), seen, heard_to)
+        if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
+            await unlabel_as_open(self.client, self.address, self.thread)
         roles = self._roles()
         found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)
         if not self.settings.untrusted_context or all(turn.aside for turn in found):
@@ -152,8 +157,12 @@ class GitHubDialogue:
             return ()
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Add a reaction to a turn. Adding it twice changes nothing."""
+        """Add a reaction to a turn, and label its thread if the turn was accepted. Doing it twice changes nothing."""
         await self.comments.sign(turn.key, sign)
+        if sign is Acknowledgment.SEEN and self.settings.label_threads and self._read and not self._read.closed:
+            if OPEN_LABEL not in self._read.labels:
+                await label_as_open(self.client, self.address, self.thread)
+            self._read = replace(self._read, labels=self._read.labels | {OPEN_LABEL})
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Post the plan as one comment, and return the comment's node id and page."""

@@ -1,10 +1,21 @@
-"""The label that calls the bot: checks whether a repository has it, and creates it."""
+"""The labels of the bot: the one that calls it, and the one on the threads that it works on."""
 
+import logging
+from collections.abc import Awaitable
+from typing import Final
 from urllib.parse import quote
 
+from bot.core.errors import PlangateError
+from bot.core.names import ThreadNumber
 from bot.github.client import GitHubClient
 from bot.github.errors import Missing, Unprocessable
 from bot.github.repository import Address
+
+OPEN_LABEL: Final = "plangate: open"
+"""Label of open threads that the bot works on. The conditions of the Action's workflow name it: without it, only
+comments that mention the bot start a job."""
+
+_log: Final = logging.getLogger(__name__)
 
 
 async def has_label(client: GitHubClient, address: Address, name: str) -> bool:
@@ -29,3 +40,28 @@ async def make_label(client: GitHubClient, address: Address, name: str, descript
     except Unprocessable:
         if not await has_label(client, address, name):
             raise
+
+
+async def label_as_open(door: GitHubClient, address: Address, thread: ThreadNumber) -> None:
+    """Put OPEN_LABEL on a thread. GitHub creates the label if the repository lacks it. Never raises.
+
+    https://docs.github.com/en/rest/issues/labels#add-labels-to-an-issue
+    """
+    path = f"{address.path}/issues/{thread}/labels"
+    await _try_to_label(thread, door.post(path, {"labels": [OPEN_LABEL]}, repeatable=True))
+
+
+async def unlabel_as_open(door: GitHubClient, address: Address, thread: ThreadNumber) -> None:
+    """Take OPEN_LABEL off a thread. Never raises.
+
+    https://docs.github.com/en/rest/issues/labels#remove-a-label-from-an-issue
+    """
+    await _try_to_label(thread, door.delete(f"{address.path}/issues/{thread}/labels/{quote(OPEN_LABEL, safe='')}"))
+
+
+async def _try_to_label(thread: ThreadNumber, writing: Awaitable[object]) -> None:
+    """Write a label. The work does not depend on it: the daily run finds what the label would have let through."""
+    try:
+        await writing
+    except PlangateError as error:
+        _log.warning("the label of #%s cannot be changed: %s", thread, error)

@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
 from bot.action.report import OUTPUTS
 from bot.config.action_inputs import INPUTS
+from tests.action.jobs import OPEN, loaded, pull, review, started
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
 CONSUMER = ROOT / "bot/cli/workflow.yml"
 OWN = ROOT / ".github/workflows/plangate.yml"
+SWEEP = ROOT / "bot/cli/sweep.yml"
+OWN_SWEEP = ROOT / ".github/workflows/plangate-sweep.yml"
+WORKFLOWS = (CONSUMER, OWN, SWEEP, OWN_SWEEP)
 BIN = Path(sys.executable).parent
-
-
-def loaded(path: Path) -> Any:
-    return YAML(typ="safe").load(path.read_text())
 
 
 def checked(*command: str | Path) -> None:
@@ -32,12 +31,12 @@ def checked(*command: str | Path) -> None:
 def test_the_vendors_schemas_hold() -> None:
     """GitHub would load the action and each workflow."""
     checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-actions", ACTION)
-    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", CONSUMER, OWN)
+    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS)
 
 
 def test_the_auditor_finds_nothing() -> None:
     """No injection, no excess permission, no unpinned action, but for what says why at its line."""
-    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, CONSUMER, OWN)
+    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, *WORKFLOWS)
 
 
 def test_the_set_up_script_is_well_formed() -> None:
@@ -64,7 +63,7 @@ def test_every_output_comes_from_the_program() -> None:
 
 def test_no_script_holds_an_expression() -> None:
     """Values of events and inputs reach scripts as variables alone."""
-    for path in (ACTION, CONSUMER, OWN):
+    for path in (ACTION, *WORKFLOWS):
         for script in re.findall(r"^\s+(?:- )?run: *(.*(?:\n {8,}.*)*)", path.read_text(), re.MULTILINE):
             assert "${{" not in script, path
 
@@ -91,13 +90,15 @@ def test_no_earlier_step_chooses_libraries(step: int, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("path", (CONSUMER, OWN), ids=["consumer", "own"])
+@pytest.mark.parametrize("path", WORKFLOWS, ids=["consumer", "own", "sweep", "own sweep"])
 def test_secrets_reach_the_default_branch_alone(path: Path) -> None:
     """A job that reads secrets is in the environment and runs for no event of a pull request's own ref (A4)."""
     for name, job in loaded(path)["jobs"].items():
         if "secrets." in str(job):
             assert job["environment"] == "plangate", name
-            assert "pull_request" not in job["if"] or "!startsWith(github.event_name, 'pull_request')" in job["if"]
+            for event in ("pull_request", "pull_request_review"):
+                assert name not in started(loaded(path), event, review(pull(labels=[OPEN]), "@plangate"))
+                assert name not in started(loaded(path), event, review(pull(labels=[OPEN]), action="opened"))
         assert "checkout" not in str(job) or "default_branch" in str(job["steps"][0]["with"]["ref"])
 
 
@@ -109,12 +110,13 @@ def test_no_turn_is_dropped_and_stop_is_heard(path: Path) -> None:
     assert "github.event.issue.number" in jobs["work"]["concurrency"]["group"]
     assert jobs["listen"]["concurrency"]["group"].endswith("${{ github.run_id }}")
     assert jobs["listen"]["env"] == {"PLANGATE_ONLY_LISTEN": "true"}
-    assert "needs" not in jobs["listen"]
+    assert not [name for name, job in jobs.items() if "needs" in job]
 
 
-def test_the_two_workflows_are_one() -> None:
+@pytest.mark.parametrize(("theirs", "ours"), ((CONSUMER, OWN), (SWEEP, OWN_SWEEP)), ids=["main", "sweep"])
+def test_the_two_workflows_are_one(theirs: Any, ours: Any) -> None:
     """The bot's own repository uses what everybody copies, but for where the program comes from."""
-    theirs, ours = loaded(CONSUMER), loaded(OWN)
+    theirs, ours = loaded(theirs), loaded(ours)
     for workflow in (theirs, ours):
         for job in workflow["jobs"].values():
             job["steps"] = [step for step in job["steps"] if "checkout" not in step.get("uses", "")]

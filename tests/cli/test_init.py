@@ -7,7 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.cli.doctor import _project
-from bot.cli.init import WORKFLOW, lacking, workflow_text, write
+from bot.cli.init import SWEEP, WORKFLOW, lacking, workflow_text, write
 from bot.cli.main import main
 from bot.config.environment import configuration
 from bot.config.repository_file import Configuration
@@ -22,14 +22,15 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def test_both_files_are_written_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The workflow is the shipped one, the configuration changes nothing, and a second time keeps what is there."""
+def test_the_files_are_written_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The workflows are the shipped ones, the configuration changes nothing, and a second time keeps what is there."""
     assert main(["init", str(project)]) == 0
     assert (project / WORKFLOW).read_text() == workflow_text()
+    assert (project / SWEEP).read_text() == workflow_text(name=SWEEP)
     assert configuration((project / PATH).read_text()) == Configuration()
     assert YAML(typ="safe").load((project / PATH).read_text()) == {"mention": "@plangate"}  # the schema wants a key
     (project / WORKFLOW).write_text("name: mine")
-    assert f"wrote {WORKFLOW}\nwrote {PATH}\nNext: " in capsys.readouterr().out
+    assert f"wrote {WORKFLOW}\nwrote {SWEEP}\nwrote {PATH}\nNext: " in capsys.readouterr().out
     assert main(["init", str(project)]) == 0
     assert (project / WORKFLOW).read_text() == "name: mine"
     assert f"kept {WORKFLOW}: it is there already" in capsys.readouterr().out
@@ -52,6 +53,8 @@ def test_the_workflow_hears_the_name_of_the_configuration(project: Path) -> None
     text = (project / WORKFLOW).read_text()
     assert "'@o''bot'" in text
     assert "'/o''bot'" in text
+    assert "assignee.login == 'o''bot'" in text
+    assert "label.name == 'plangate'" in text
     assert lacking(project) == ()
 
 
@@ -59,14 +62,26 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
     """A pinned action and another schedule are a project's own; a missing environment or permission is told."""
     list(write(project))
     path = project / WORKFLOW
-    path.write_text(path.read_text().replace("plangate@v1", "plangate@0123abcd").replace("*/10 * * * *", "0 * * * *"))
+    path.write_text(path.read_text().replace("plangate@v1", "plangate@0123abcd").replace("23 4 * * *", "0 * * * *"))
+    sweep = project / SWEEP
+    sweep.write_text(sweep.read_text().replace("7 */2 * * *", "*/30 * * * *"))
     assert [finding.good for finding in _project(project)] == [True]
     path.write_text(path.read_text().replace("environment: plangate", "", 1).replace("checks: read", "checks: none"))
-    missing = ("jobs.listen.environment", "jobs.listen.permissions.checks", "jobs.work.permissions.checks")
+    sweep.write_text(sweep.read_text().replace("actions: write", "actions: read"))
+    missing = (
+        "jobs.listen.environment",
+        "jobs.listen.permissions.checks",
+        "jobs.work.permissions.checks",
+        f"{SWEEP}: jobs.sweep.permissions.actions",
+    )
     assert lacking(project) == missing
     assert [finding.what.partition(": ")[2] for finding in _project(project)] == [
         f"{WORKFLOW} lacks, or has otherwise: {', '.join(missing)}"
     ]
+    sweep.unlink()
+    found = lacking(project)
+    assert found is not None
+    assert found[-1] == SWEEP
 
 
 def test_a_project_without_a_workflow_is_not_spoken_of(project: Path) -> None:
@@ -80,8 +95,9 @@ def test_a_project_without_a_workflow_is_not_spoken_of(project: Path) -> None:
         (WORKFLOW, "a: [", f"{WORKFLOW}: not YAML"),
         (PATH, "menton: x", f"{PATH}:1:1: unknown key 'menton'"),
         (WORKFLOW, "- 1", f"workflow: {WORKFLOW} lacks, or has otherwise: name, on, permissions, jobs"),
+        (SWEEP, "a: [", f"{SWEEP}: not YAML"),
     ),
-    ids=["no YAML", "unknown key", "a list"],
+    ids=["no YAML", "unknown key", "a list", "no YAML in the sweep"],
 )
 def test_the_doctor_tells_a_mistake_with_its_place(project: Path, spoilt: str, content: str, said: str) -> None:
     """A file that cannot be taken is a finding with its cure."""
@@ -109,7 +125,7 @@ def test_what_cannot_be_written_is_refused(project: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("name", (WORKFLOW, PATH))
+@pytest.mark.parametrize("name", (WORKFLOW, SWEEP, PATH))
 def test_a_pipe_is_not_waited_for(project: Path, name: str) -> None:
     """Neither `doctor` nor `init` opens what is no file: the doctor says which one it is."""
     list(write(project))

@@ -8,6 +8,7 @@ import pytest
 from bot.core.errors import Transient
 from bot.service.reconcile import FIRST_SPAN
 from bot.testing.github import credentials
+from tests.action.jobs import MARKER
 from tests.service.conftest import ASKS, LATER, Ground
 from tests.stories.github.ground import HOME
 
@@ -27,6 +28,12 @@ def by_an_edit(ground: Ground) -> str:
     made = ground.person("will").comment(HOME, 1, "Please.")
     ground.person("will").edit_comment(made.id, ASKS)
     return f"comment-{made.id}"
+
+
+def with_the_bots_hidden_line(ground: Ground) -> str:
+    """The conditions of the Action's workflow take this comment for the bot's own."""
+    ground.person("rita").open_issue(HOME, "Title")
+    return f"comment-{ground.person('will').comment(HOME, 1, f'{ASKS}{chr(10) * 2}{MARKER}').id}"
 
 
 def by_label(ground: Ground) -> str:
@@ -55,7 +62,16 @@ def among_many(ground: Ground) -> str:
     return "moved-"
 
 
-SPOKEN = (in_the_body, in_a_comment, by_an_edit, by_label, by_assignment, in_a_review, among_many)
+SPOKEN = (
+    in_the_body,
+    in_a_comment,
+    by_an_edit,
+    with_the_bots_hidden_line,
+    by_label,
+    by_assignment,
+    in_a_review,
+    among_many,
+)
 
 
 @pytest.mark.req("W3")
