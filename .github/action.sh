@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets up the Action in a new folder of the runner's: a virtual environment from the lock file with its hashes, and the
-# distribution's bubblewrap and ripgrep. Usage: action.sh, in a job, with ACTION as the action's own folder.
+# Sets up the Action in a new folder of the runner's: a virtual environment from the lock file with its hashes. Usage:
+# action.sh, in a job, with ACTION as the action's own folder. What the sandbox needs is installed later, by sandbox.sh,
+# in jobs that run one.
 # Rules: nothing of the checked-out repository is read, run or written; nothing that an earlier job or step left is
 # taken over, which is why there is no cache; the folder is handed on as the step's output `home`.
 set -euo pipefail
@@ -10,27 +11,6 @@ unset "${!PYTHON@}" "${!GIT_@}" "${!UV_CONFIG@}" PIP_TARGET PIP_PREFIX PIP_USER 
 
 home=$(mktemp -d "$RUNNER_TEMP/plangate.XXXXXXXX")
 cd "$home"
-
-# What the machine refuses is said and passed over: what is missing then is told by the program, on the thread too.
-try_as_root() {
-    if [[ $(id -u) == 0 ]]; then "$@"; else sudo -n "$@"; fi || echo "::warning title=Plangate::this failed: $*" >&2
-}
-
-missing=()
-command -v bwrap >/dev/null || missing+=(bubblewrap)
-command -v rg >/dev/null || missing+=(ripgrep)
-if [[ ${#missing[@]} != 0 ]]; then
-    try_as_root apt-get update -qq
-    try_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
-fi
-
-# Ubuntu 24.04 denies user namespaces to plain programs; bubblewrap makes the sandbox from them. Where it can, because
-# somebody gave it a profile of its own, the machine stays as it is.
-# https://ubuntu.com/blog/ubuntu-23-10-restricted-unprivileged-user-namespaces
-denied=kernel.apparmor_restrict_unprivileged_userns
-if [[ $(sysctl -n "$denied" 2>/dev/null) == 1 ]] && ! bwrap --unshare-all --ro-bind / / true 2>/dev/null; then
-    try_as_root sysctl -q -w "$denied=0"
-fi
 
 # The first Python that is new enough, isolated: a folder or a variable of others does not reach it.
 for python in python3 python3.14 python3.13 python3.12 python3.11 none; do
@@ -54,4 +34,5 @@ fi
 "${install[@]}" --require-hashes --requirement source/requirements/run.txt
 "${install[@]}" --no-deps --no-build-isolation ./source
 rm -rf source
+cp "$ACTION/.github/sandbox.sh" .
 echo "home=$home" >> "$GITHUB_OUTPUT"

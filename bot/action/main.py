@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, Protocol, TextIO
 
+from bot.action.preparing import Preparation, preparation
 from bot.action.report import outputs, summary
 from bot.action.runner import Runner
 from bot.clock import SystemClock
@@ -51,6 +52,9 @@ class Host(Protocol):
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """Return every thread that is not at rest for good."""
 
+    async def waits(self) -> bool:
+        """Return whether any thread waits for people, for work that was left, or for a reply."""
+
     async def changed_threads(self, addresses: tuple[ThreadAddress, ...]) -> tuple[ThreadAddress, ...]:
         """Return the threads whose plan comment got reactions or edits since the last call."""
 
@@ -67,6 +71,7 @@ class Job:
     """Returns the threads on which somebody spoke and no event reported it (W3)."""
     maintain: Callable[[], Awaitable[None]] | None = None
     """Runs the scheduled tasks that are due (MT10)."""
+    preparation: Preparation | None = None
 
 
 def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
@@ -87,11 +92,18 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
 
 async def _open(given: ActionSettings, runner: Runner) -> int:
     number, told = thread_in(given)
-    async with host_of(given.settings, given.repository, given.run) as host:
+    prepared = preparation(given, runner)
+    async with host_of(given.settings, given.repository, given.run, prepared.before_work) as host:
         address = replace(await thread_of(host, given.repository, number), told=told) if number else None
-        return await play(
-            Job(host, given, runner, unheard=partial(unheard, host), maintain=partial(run_due_tasks, host)), address
+        job = Job(
+            host,
+            given,
+            runner,
+            unheard=partial(unheard, host),
+            maintain=partial(run_due_tasks, host),
+            preparation=prepared,
         )
+        return await play(job, address)
 
 
 def thread_in(given: ActionSettings) -> tuple[int, str]:
@@ -103,7 +115,9 @@ def thread_in(given: ActionSettings) -> tuple[int, str]:
         body = given.event_path.read_bytes()
         if given.event in EVENTS:
             wake = parse(given.event, body)
-            return (wake.thread or 0, wake.told) if wake else (0, "")
+            if wake is None or (given.event, wake.action) == ("issues", "edited"):
+                return 0, ""  # a box of a tracking issue was ticked: the scheduled tasks read which
+            return wake.thread or 0, wake.told
         # A run started by hand, or by a job without secrets, may name a thread.
         inputs = json.loads(body).get("inputs") or {}
         return int(str(inputs.get("thread") or "0")), ""
@@ -121,6 +135,8 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
         seen += [pair async for pair in _swept(job, address)]
         if address is None and job.maintain is not None:
             await job.maintain()
+        if job.preparation is not None:
+            await job.preparation.turn_sweep(on=await job.host.waits())
     for at, state in seen:
         job.runner.summary(summary(job.given, at, state), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {state.stage}")

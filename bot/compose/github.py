@@ -5,7 +5,7 @@ cached here can be stale. What is kept between looks (tokens, what git last saw)
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,7 +19,7 @@ from bot.config.environment import redactor_for
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.settings import Settings
 from bot.core.errors import PlangateError
-from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
+from bot.core.gate import AT_WORK, ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.marker import Key
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
@@ -37,7 +37,7 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner, StateKey
 from bot.telemetry import Counters
 from bot.workflow import engine
-from bot.workflow.thread_context import ThreadContext, WorkSettings
+from bot.workflow.thread_context import ThreadContext, WorkSettings, nothing_to_prepare
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -81,6 +81,8 @@ class GitHubHost:
     clock: Clock = field(default_factory=SystemClock)
     run: str = field(default="", kw_only=True)
     """Id of the GitHub Actions run that this process is a job of; otherwise a name that the process makes up (E4)."""
+    before_work: Callable[[], Awaitable[None]] = field(default=nothing_to_prepare, kw_only=True)
+    """Called before each step of work that needs a sandbox."""
     redactor: Redactor = field(default_factory=Redactor, kw_only=True)
     """Knows the settings' secrets from the start, and each token once it is created."""
     counters: Counters = field(default_factory=Counters, kw_only=True)
@@ -121,7 +123,8 @@ class GitHubHost:
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
         async with self.thread_context(address) as context:
-            state = self._remember(address, await engine.look(replace(context, begin_session=begin_session)))
+            asked = replace(context, begin_session=begin_session, before_work=self.before_work)
+            state = self._remember(address, await engine.look(asked))
         self._resting.record_look(address, state, began, head)
         return state
 
@@ -165,6 +168,17 @@ class GitHubHost:
             except PlangateError:
                 continue
         return tuple(found)
+
+    async def waits(self) -> bool:
+        """Return whether anything has to be looked at more than once a day; True if that is unknown.
+
+        That is a thread that waits for people, for work that was left, or for a reply, or a scheduled task that is due
+        more often. A plan that lost its force may still be approved, which is only answered: it does not count.
+        """
+        try:
+            return any([await self._waits_in(found) for found in await self.served_repositories()])
+        except PlangateError:
+            return True
 
     async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """Return the threads whose plan or question got a reaction or an edit since the last call."""
@@ -245,9 +259,20 @@ class GitHubHost:
 
     async def _open_in(self, installation: int | None, number: int, at: repository.Address) -> list[ThreadAddress]:
         """Return the open threads of one repository."""
+        states = await self._states_in(installation, number, at)
+        return [
+            address
+            for address, state in states.items()
+            if state.stage not in AT_REST or state.debts or state.kept or self._is_void(state)
+        ]
+
+    async def _states_in(
+        self, installation: int | None, number: int, at: repository.Address
+    ) -> dict[ThreadAddress, ThreadState]:
+        """Return the state of each thread of one repository, but for those that another key protects."""
         reached = await self.connections.reach(installation, number, at)
         journal = GitJournal(reached.refs, RepositoryId(number), key=self._key, clock=self.clock)
-        found = []
+        found = {}
         for thread in await journal.threads():
             address = ThreadAddress(installation, number, at.owner, at.name, thread)
             try:
@@ -255,10 +280,16 @@ class GitHubHost:
                 state = self._remember(address, self._contexts.states.fold(RepositoryId(number), thread, entries))
             except PlangateError:
                 continue  # another key's thread is not ours
-            if state.stage not in AT_REST or state.debts or state.kept or self._is_void(state):
-                found.append(address)
+            found[address] = state
             self._resting.record_listing(address, state, reached.refs.head)
         return found
+
+    async def _waits_in(self, found: RepositoryFound) -> bool:
+        states = await self._states_in(found.installation, found.id, found.at)
+        if any(state.stage in ON_ENTER or state.debts or state.kept for state in states.values()):
+            return True
+        tasks, _ = await self.scheduled_tasks(found)
+        return any(task.due_times().is_finer_than_daily(self.clock.now()) for task in tasks)
 
     def _is_void(self, state: ThreadState) -> bool:
         """Return whether somebody may still approve a void plan: until the time when the plan would have expired."""

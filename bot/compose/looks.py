@@ -1,6 +1,7 @@
 """Joins the components for threads known by name, for the Action and `run OWNER/REPO#N`."""
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TextIO
 
@@ -15,16 +16,19 @@ from bot.github.turns import MARKS
 from bot.service.reconcile import Reconciler
 from bot.terminal import Story
 from bot.workflow import engine
+from bot.workflow.thread_context import nothing_to_prepare
 
 
-def host_of(settings: Settings, name: str, run: str) -> GitHubHost:
+def host_of(
+    settings: Settings, name: str, run: str, before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
+) -> GitHubHost:
     """Return a host that serves only the repository ``owner/name``, in that run of GitHub Actions."""
-    return GitHubHost(settings, (_repository_and_number(name),), run=run)
+    return GitHubHost(settings, (repository_of(name),), run=run, before_work=before_work)
 
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
     """Return the address of one of its threads, looked up live. Raises Refused if there is no such repository."""
-    installation, repository_id, found = await host.find(_repository_and_number(name))
+    installation, repository_id, found = await host.find(repository_of(name))
     return ThreadAddress(installation, repository_id, found.owner, found.name, number)
 
 
@@ -58,7 +62,8 @@ async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
     return tuple(found)
 
 
-def _repository_and_number(name: str) -> repository.Address:
+def repository_of(name: str) -> repository.Address:
+    """Return the address of the repository ``owner/name``. Raises Misconfigured."""
     owner, _, short = name.partition("/")
     if not (owner and short):
         raise Misconfigured(f"not a repository: {name!r}", where="GITHUB_REPOSITORY", fix="write owner/name")

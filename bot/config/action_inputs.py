@@ -4,7 +4,7 @@ Only the inputs decide which keys the Action uses and whom it speaks as; config 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +35,7 @@ _SECRETS: Final = (
     "INPUT_ANTHROPIC_API_KEY",
     "INPUT_STATE_KEY",
     "INPUT_GITHUB_TOKEN",
+    "PLANGATE_JOB_TOKEN",
     "INPUT_APP_PRIVATE_KEY",
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 )
@@ -55,6 +56,10 @@ class ActionSettings:
     """The workflow run that the job belongs to, or "" if unknown."""
     only_listen: bool = False
     """Whether this job only reads what people said, because another job works on threads."""
+    sandbox_script: Path | None = None
+    """Makes this machine fit for a sandbox; None if nothing is to be done."""
+    job_token: Secret = field(default_factory=lambda: Secret(""))
+    """The token of the job itself, whoever the bot speaks as; empty if unknown."""
     output: Path | None = None
     summary: Path | None = None
     secrets: tuple[Secret, ...] = ()
@@ -77,6 +82,8 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
         dry_run=_flag(given["dry_run"], "dry_run"),
         run=env.get("GITHUB_RUN_ID", "").strip(),
         only_listen=_flag(env.get("PLANGATE_ONLY_LISTEN", ""), "PLANGATE_ONLY_LISTEN"),
+        sandbox_script=Path(env["PLANGATE_SANDBOX_SCRIPT"]) if env.get("PLANGATE_SANDBOX_SCRIPT") else None,
+        job_token=Secret(env.get("PLANGATE_JOB_TOKEN", "")),
         output=Path(env["GITHUB_OUTPUT"]) if "GITHUB_OUTPUT" in env else None,
         summary=Path(env["GITHUB_STEP_SUMMARY"]) if "GITHUB_STEP_SUMMARY" in env else None,
         secrets=tuple(Secret(env[name]) for name in _SECRETS if name in env),

@@ -49,6 +49,11 @@ class Schedule:
         for time in CronSim(self.expression, moment.astimezone(self.zone)):
             yield time.astimezone(UTC)
 
+    def is_finer_than_daily(self, now: datetime) -> bool:
+        """Return whether a day on which the task is due has more than one due time. All such days have the same."""
+        days = [time.astimezone(self.zone).date() for time in islice(self.times_after(now), 3)]
+        return len(set(days)) < len(days)
+
     def words(self) -> str:
         """Return the schedule in words, such as "at 05:00 on Monday"."""
         said = CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()

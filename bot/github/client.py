@@ -146,6 +146,10 @@ class GitHubClient:
         """Change something. Making the same change twice has the same effect as once."""
         return (await self._send(_Request("PATCH", path, body=body, repeatable=True))).body
 
+    async def put(self, path: str) -> None:
+        """Put something into a state. Doing it twice has the same effect as once."""
+        await self._send(_Request("PUT", path, repeatable=True))
+
     async def delete(self, path: str) -> None:
         """Delete something. Raises Missing if it does not exist."""
         await self._send(_Request("DELETE", path, repeatable=True))

@@ -42,21 +42,21 @@ async def make_label(client: GitHubClient, address: Address, name: str, descript
             raise
 
 
-async def label_as_open(door: GitHubClient, address: Address, thread: ThreadNumber) -> None:
+async def label_as_open(client: GitHubClient, address: Address, thread: ThreadNumber) -> None:
     """Put OPEN_LABEL on a thread. GitHub creates the label if the repository lacks it. Never raises.
 
     https://docs.github.com/en/rest/issues/labels#add-labels-to-an-issue
     """
     path = f"{address.path}/issues/{thread}/labels"
-    await _try_to_label(thread, door.post(path, {"labels": [OPEN_LABEL]}, repeatable=True))
+    await _try_to_label(thread, client.post(path, {"labels": [OPEN_LABEL]}, repeatable=True))
 
 
-async def unlabel_as_open(door: GitHubClient, address: Address, thread: ThreadNumber) -> None:
+async def unlabel_as_open(client: GitHubClient, address: Address, thread: ThreadNumber) -> None:
     """Take OPEN_LABEL off a thread. Never raises.
 
     https://docs.github.com/en/rest/issues/labels#remove-a-label-from-an-issue
     """
-    await _try_to_label(thread, door.delete(f"{address.path}/issues/{thread}/labels/{quote(OPEN_LABEL, safe='')}"))
+    await _try_to_label(thread, client.delete(f"{address.path}/issues/{thread}/labels/{quote(OPEN_LABEL, safe='')}"))
 
 
 async def _try_to_label(thread: ThreadNumber, writing: Awaitable[object]) -> None:

@@ -39,6 +39,7 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
 
 _WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
+_SANDBOXED: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
 _LISTENS: Final = 8
 """How often a listener tries against those who write at the same moment."""
 
@@ -145,6 +146,8 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
 
 async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Run the verb of an effect; one that runs a session needs a slot for it, and something left to spend."""
+    if effect in _SANDBOXED:
+        await context.before_work()
     if effect not in _SPENDING:
         return await VERBS[effect](context, state)
     if not context.begin_session():

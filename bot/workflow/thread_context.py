@@ -24,6 +24,10 @@ from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 
 
+async def nothing_to_prepare() -> None:
+    """Do nothing: the machine is fit for work as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkSettings:
     """The settings that shape the work (interfaces.md, configuration keys)."""
@@ -135,6 +139,8 @@ class ThreadContext:
     """Reads a scheduled task, with what its recipe adds, as the default branch has it now; None if it has none."""
     begin_session: Callable[[], bool] = lambda: True
     """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
+    before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
+    """Called before each step of work that needs a sandbox: it may make the machine fit for one. Never raises."""
     states: StateCache = field(default_factory=StateCache)
     """What journals led to that were read before, in this look or an earlier one."""
     look: Look = field(default_factory=Look)

@@ -4,6 +4,7 @@ What it does not know, it refuses. Values compare as GitHub documents it: loosel
 https://docs.github.com/en/actions/reference/workflows-and-actions/expressions
 """
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -168,5 +169,6 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "contains": _contains,
     "startsWith": lambda text, part: _text(text).casefold().startswith(_text(part).casefold()),
     "endsWith": lambda text, part: _text(text).casefold().endswith(_text(part).casefold()),
+    "fromJSON": lambda text: json.loads(_text(text)),
     "cancelled": lambda: False,
 }

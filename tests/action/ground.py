@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.clock import SystemClock
+from bot.compose.sweeping import SWEEP
 from bot.testing.github.credentials import job_token
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.simulated_github import SimulatedGitHub
@@ -26,7 +27,7 @@ PERMISSIONS: Final = {
     "issues": "write",
     "pull_requests": "write",
     "checks": "read",
-    "actions": "read",
+    "actions": "write",
 }
 
 
@@ -46,6 +47,11 @@ class Stage:
     def comments(self, issue: Issue) -> Sequence[Comment]:
         """List the comments of a thread, oldest first."""
         return self.github.world.comments_of(self.github.world.issue("o/r", issue.number))
+
+    @property
+    def switched(self) -> Sequence[str]:
+        """The state of the repository's sweep."""
+        return list(self.github.world.workflows.values())
 
     def run(self, event: str, payload: Mapping[str, object], workflow: Path) -> str:
         """Run a workflow in the repository as the runner does and give its log, whatever came of it."""
@@ -98,6 +104,8 @@ def staged(folder: Path) -> Iterator[Stage]:
     """Serve the git repository in `folder`/repository as o/r, with ann as its maintainer."""
     with SimulatedGitHub(folder / "github", clock=SystemClock()) as github, ScriptedModel(policy) as model:
         repository = github.world.add_repository("o/r", source=folder / "repository")
+        github.world.add_workflow("o/r", SWEEP)
+        github.world.workflows[repository.id, SWEEP] = "disabled_inactivity"
         github.world.add_user("ann")
         github.world.set_role("o/r", "ann", "maintain")
         yield Stage(folder, github, model, job_token(github.world, repository, PERMISSIONS).value)

@@ -32,7 +32,8 @@ def started(workflow: Any, event: str, payload: Mapping[str, Any]) -> Sequence[s
     if types and payload.get("action") not in types:
         return []
     repository = {"full_name": "o/r", "default_branch": "main", "visibility": "private"}
-    github = {"event_name": event, "event": {"repository": repository, "sender": PERSON, **payload}}
+    event_payload = {"repository": repository, "sender": PERSON, **payload}
+    github = {"event_name": event, "event": event_payload, "repository": "o/r"}
     contexts = {"github": github, "inputs": payload.get("inputs") or {}}
     begun = list[str]()
     for name, job in workflow["jobs"].items():

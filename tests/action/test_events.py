@@ -119,7 +119,7 @@ def test_who_quotes_the_bot_is_heard(body: str, heard: bool) -> None:
 
 
 def test_the_sweep_runs_where_it_costs_nothing_or_seldom() -> None:
-    """Every 10 minutes in public repositories, every 2 hours elsewhere: also where the payload does not say which."""
+    """Every 10 minutes in public repositories, every 3 hours elsewhere: also where the payload does not say which."""
     often, seldom = (each["cron"] for each in loaded(SWEEP)["on"]["schedule"])
     for visibility, both in (("public", True), ("private", False), ("internal", False), (None, False)):
         payload = {"repository": {"visibility": visibility}, "sender": None}

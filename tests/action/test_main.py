@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bot.action.main import Job, play, run, thread_in
+from bot.action.preparing import Preparation
 from bot.action.report import OUTPUTS
 from bot.action.runner import Runner
 from bot.config.action_inputs import ActionSettings
@@ -72,6 +73,7 @@ class Host:
     others: tuple[ThreadAddress, ...] = ()
     moved: Callable[[int], bool] = lambda _: False
     gone: frozenset[str] = frozenset()
+    waiting: bool = False
     asked: list[str] = field(default_factory=list)
 
     async def look(self, address: ThreadAddress) -> ThreadState:
@@ -96,6 +98,9 @@ class Host:
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
         self.asked.append("open")
         return self.others
+
+    async def waits(self) -> bool:
+        return self.waiting
 
     async def changed_threads(self, addresses: Sequence[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         self.asked.append("changed")
@@ -221,6 +226,30 @@ async def test_other_repositories_are_left_alone(ran: Run) -> None:
     assert (done.host.asked, done.code, done.outputs["stage"]) == (["open"], 0, "")
 
 
+@dataclass
+class Switch:
+    """Keeps how the sweep was switched."""
+
+    turned: list[bool] = field(default_factory=list)
+
+    async def turn(self, *, on: bool) -> None:
+        self.turned.append(on)
+
+
+@pytest.mark.parametrize("waiting", (True, False))
+@pytest.mark.parametrize(("variables", "switched"), (({}, True), ({"PLANGATE_ONLY_LISTEN": "true"}, False)))
+async def test_a_job_leaves_the_sweep_as_the_threads_need_it(
+    tmp_path: Path, variables: dict[str, str], switched: bool, waiting: bool
+) -> None:
+    """On while anything waits, off while nothing does; a job that only listens leaves that to the others."""
+    runner, switch = Runner(io.StringIO()), Switch()
+    settings = given(tmp_path, **variables)
+    host = Host({3: [standing(Stage.IN_REVIEW)]}, waiting=waiting)
+    job = Job(host, settings, runner, Time(), preparation=Preparation(settings, runner, switch))
+    assert await play(job, at(3)) == 0
+    assert switch.turned == ([waiting] if switched else [])
+
+
 async def test_a_listening_job_only_listens(ran: Run) -> None:
     """Beside a running job nothing is carried on and nothing is swept."""
     host = Host({3: [standing(Stage.EXECUTING)]}, (at(4),))
@@ -298,6 +327,7 @@ EVENTS: dict[str, tuple[str, dict[str, object], int]] = {
     "a comment": ("issue_comment", {"issue": {"number": 3}, "repository": {}}, 3),
     "a comment that is new": ("issue_comment", SPOKEN, 3),
     "a review": ("pull_request_review", {"pull_request": {"number": 4}, "repository": {}}, 4),
+    "a tick in a tracking issue": ("issues", {"issue": {"number": 3}, "repository": {}, "action": "edited"}, 0),
     "the schedule": ("schedule", {"schedule": "*/10 * * * *"}, 0),
     "by hand": ("workflow_dispatch", {"inputs": None}, 0),
     "by hand with a thread": ("workflow_dispatch", {"inputs": {"thread": "7"}}, 7),

@@ -39,9 +39,10 @@ def test_the_auditor_finds_nothing() -> None:
     checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, *WORKFLOWS)
 
 
-def test_the_set_up_script_is_well_formed() -> None:
-    """The shell can read it."""
-    checked("bash", "-n", ROOT / ".github/action.sh")
+def test_the_scripts_are_well_formed() -> None:
+    """The shell can read them."""
+    for name in ("action.sh", "sandbox.sh"):
+        checked("bash", "-n", ROOT / ".github" / name)
 
 
 def test_every_input_reaches_the_program() -> None:
@@ -77,7 +78,7 @@ def test_the_program_starts_isolated() -> None:
 
 
 @pytest.mark.req("PR4")
-@pytest.mark.parametrize("step", (0, 1), ids=("set up", "work"))
+@pytest.mark.parametrize("step", (0, 1, 2), ids=("acknowledge", "set up", "work"))
 def test_no_earlier_step_chooses_libraries(step: int, tmp_path: Path) -> None:
     """What a step wrote to GITHUB_ENV makes neither the shell nor what it starts load anything of theirs."""
     for name in ("libc.so.6", "evil.so", "evil.sh"):

@@ -64,7 +64,7 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
     path = project / WORKFLOW
     path.write_text(path.read_text().replace("plangate@v1", "plangate@0123abcd").replace("23 4 * * *", "0 * * * *"))
     sweep = project / SWEEP
-    sweep.write_text(sweep.read_text().replace("7 */2 * * *", "*/30 * * * *"))
+    sweep.write_text(sweep.read_text().replace("7 */3 * * *", "*/30 * * * *"))
     assert [finding.good for finding in _project(project)] == [True]
     path.write_text(path.read_text().replace("environment: plangate", "", 1).replace("checks: read", "checks: none"))
     sweep.write_text(sweep.read_text().replace("actions: write", "actions: read"))

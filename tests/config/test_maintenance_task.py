@@ -23,6 +23,25 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize(
+    ("schedule", "finer"),
+    (
+        ("0 0 * * *", False),
+        ("30 6 * * 1-5", False),
+        ("0 0 29 2 *", False),
+        ("0 2,22 * * 1", True),
+        ("*/30 * * * *", True),
+        ("59 23,0 * * *", True),
+    ),
+)
+@pytest.mark.parametrize("month", (1, 3, 10))
+def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: int) -> None:
+    """More than one due time on a day, whenever one asks, also where clocks change."""
+    for day in range(25, 32):
+        now = datetime(2026, month, day, 1, 30, tzinfo=UTC)
+        assert Schedule.of(schedule, "Europe/Berlin").is_finer_than_daily(now) == finer
+
+
+@pytest.mark.parametrize(
     ("schedule", "more", "said"),
     (
         ("0 0 31 2 *", "prompt: x", "maintenance.0.schedule: Bad day-of-month"),

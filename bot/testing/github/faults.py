@@ -256,7 +256,7 @@ def copy_world(world: GitHubState) -> GitHubState:
     """Return a copy of a world that later changes do not affect. The copy shares the original's git data."""
     with world.lock:
         names = ("users", "repositories", "roles", "issues", "comments", "reactions", "reviews", "review_comments",
-                 "check_runs", "workflow_runs", "labels", "tokens", "installations")  # fmt: skip
+                 "check_runs", "workflow_runs", "workflows", "labels", "tokens", "installations")  # fmt: skip
         copies: dict[str, Any] = {name: dict(getattr(world, name)) for name in names}
         return replace(world, **copies, listeners=[])
 

@@ -88,6 +88,8 @@ class GitHubState:
     workflow_runs: dict[int, WorkflowRun] = field(default_factory=dict)
     job_logs: dict[int, bytes] = field(default_factory=dict)
     """job -> its log. A job has the id of its check run."""
+    workflows: dict[tuple[int, str], str] = field(default_factory=dict)
+    """The state of each workflow, by repository and file."""
     apps: dict[int, App] = field(default_factory=dict)
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -175,6 +177,10 @@ class GitHubState:
             self.touch()
 
     # --- setting the scene -------------------------------------------------------------------------------------
+
+    def add_workflow(self, full_name: str, file: str) -> None:
+        """Add an active workflow to a repository. Nothing is executed."""
+        self.workflows[self.repository(full_name).id, file] = "active"
 
     def start_run(self, full_name: str, event: str) -> WorkflowRun:
         """Record a workflow run in a repository, as if an event had started it. Nothing is executed."""

@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 from bot.testing.github.code_changes import LineNote
+from bot.testing.github.credentials import job_token
 from bot.testing.github.rest.application import endpoints
 from tests.testing.github.ground import NAME, Ground
 from tests.testing.github.oracles import answer_errors, needs_oracles
@@ -170,6 +171,12 @@ def actions(tour: Tour) -> None:
     world.end_run(run.id, "cancelled")
     ended = tour.go("GET", f"{HOME}/actions/runs/{{run_id}}", run_id=run.id)
     assert (ended["status"], ended["conclusion"]) == ("completed", "cancelled")
+    world.add_workflow(NAME, "sweep.yml")
+    workflow = f"{HOME}/actions/workflows/{{workflow_id}}"
+    token = job_token(world, world.repository(NAME), {"actions": "write"}).value
+    for switch, state in (("disable", "disabled_manually"), ("enable", "active")):
+        tour.go("PUT", f"{workflow}/{switch}", token=token, workflow_id="sweep.yml")
+        assert tour.go("GET", workflow, workflow_id="sweep.yml")["state"] == state
 
 
 def pulls(tour: Tour) -> None:

@@ -1,12 +1,13 @@
-"""One job: REST endpoints of workflow runs and of jobs' logs.
+"""One job: REST endpoints of workflows, of their runs, and of jobs' logs.
 
+https://docs.github.com/en/rest/actions/workflows
 https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
 https://docs.github.com/en/rest/actions/workflow-jobs#download-job-logs-for-a-workflow-run
 """
 
 from __future__ import annotations
 
-from bot.testing.github.entities import WorkflowRun
+from bot.testing.github.entities import Role, WorkflowRun
 from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.signed_logs import signed_address
 from bot.testing.github.site import Json, Site, stamp
@@ -69,7 +70,53 @@ def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
     }
 
 
+def get_workflow(call: Call) -> RestAnswer:
+    """Return a workflow, named by its file."""
+    return RestAnswer(workflow_json(call.site, *_workflow(call)))
+
+
+def enable_workflow(call: Call) -> RestAnswer:
+    """Let the workflow's events start runs."""
+    call.world.workflows[_workflow(call)] = "active"
+    return RestAnswer(status=204)
+
+
+def disable_workflow(call: Call) -> RestAnswer:
+    """Keep the workflow's events from starting runs."""
+    call.world.workflows[_workflow(call)] = "disabled_manually"
+    return RestAnswer(status=204)
+
+
+def workflow_json(site: Site, repository: int, file: str) -> Json:
+    """Return a workflow as JSON (schema workflow)."""
+    home = site.world.repositories[repository]
+    path, web = f".github/workflows/{file}", site.web(home)
+    return {
+        "id": WORKFLOW,
+        "node_id": f"W_{WORKFLOW}",
+        "name": file,
+        "path": path,
+        "state": site.world.workflows[repository, file],
+        "created_at": stamp(home.created_at),
+        "updated_at": stamp(home.created_at),
+        "url": f"{site.api(home)}/actions/workflows/{WORKFLOW}",
+        "html_url": f"{web}/blob/{home.default_branch}/{path}",
+        "badge_url": f"{web}/workflows/{file}/badge.svg",
+    }
+
+
+def _workflow(call: Call) -> tuple[int, str]:
+    key = call.repository.id, call.path["file"]
+    if key not in call.world.workflows:
+        raise not_found()
+    return key
+
+
+_WORKFLOW = "/repos/{owner}/{repo}/actions/workflows/{file}"
 ENDPOINTS = (
     Endpoint("GET", "/repos/{owner}/{repo}/actions/runs/{run_id:int}", get_run, ("actions:read",)),
     Endpoint("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id:int}/logs", job_log, ("actions:read",)),
+    Endpoint("GET", _WORKFLOW, get_workflow, ("actions:read",)),
+    Endpoint("PUT", f"{_WORKFLOW}/enable", enable_workflow, ("actions:write",), Role.WRITE),
+    Endpoint("PUT", f"{_WORKFLOW}/disable", disable_workflow, ("actions:write",), Role.WRITE),
 )

@@ -1,0 +1,89 @@
+"""What a job does only if it has something to do: it makes the machine fit for a sandbox, and switches the sweep.
+
+Most jobs only read: they install nothing. While a job works, the sweep stays on, so that the work of a job that dies is
+found soon. At the end it stays on if something waits for people.
+"""
+
+import asyncio
+import subprocess
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from bot.action.runner import Runner
+from bot.compose.looks import repository_of
+from bot.compose.sweeping import SWEEP, sweep_switch
+from bot.config.action_inputs import ActionSettings
+from bot.core.errors import PlangateError
+
+_SECONDS: Final = 120
+"""When the script, which limits itself to less, is given up."""
+_COSTS: Final = (
+    "A 👍 is then found only by the daily run or beside another event; a ticked box or a comment is still seen at once."
+)
+
+
+class Switch(Protocol):
+    """The switch of the sweep (bot/compose/sweeping.py)."""
+
+    async def turn(self, *, on: bool) -> None:
+        """Switch the sweep on or off."""
+
+
+@dataclass(slots=True)
+class Preparation:
+    """What one job has prepared. `switch` is None where nobody can switch the sweep."""
+
+    given: ActionSettings
+    runner: Runner
+    switch: Switch | None = None
+    _began: bool = field(default=False, init=False)
+
+    async def before_work(self) -> None:
+        """Keep the sweep on, and make the machine fit for a sandbox. Does this once in a job, and never raises."""
+        if self._began:
+            return
+        self._began = True
+        if self.switch is not None:
+            try:
+                await self.switch.turn(on=True)
+            except PlangateError as error:  # told at the end, if something waits then
+                self.runner.say(f"plangate: the sweep was not switched on: {error}")
+        if self.given.sandbox_script is not None:
+            for line in await asyncio.to_thread(_run_script, self.given):
+                self.runner.warning(line)
+
+    async def turn_sweep(self, *, on: bool) -> None:
+        """Switch the sweep on or off. If that fails, say once what it costs."""
+        if self.switch is None:
+            return
+        try:
+            await self.switch.turn(on=on)
+        except PlangateError as error:
+            if on:
+                mend = f"add {SWEEP} (`plangate init` writes it), and grant this job `actions: write`"
+                told = f"The sweep cannot be switched on: {error.what}. {_COSTS} To mend it, {mend}."
+                self.runner.warning(told)
+                self.runner.summary(f"> {told}", self.given.summary)
+
+
+def preparation(given: ActionSettings, runner: Runner) -> Preparation:
+    """Return the preparation of a job. Raises Misconfigured if the repository's name is none."""
+    at, token = repository_of(given.repository), given.job_token
+    return Preparation(given, runner, sweep_switch(given.settings, at, token) if token else None)
+
+
+def _run_script(given: ActionSettings) -> list[str]:
+    """Run the script, and return what it could not do, a line each."""
+    try:
+        done = subprocess.run(
+            ["bash", str(given.sandbox_script)],
+            env={"PATH": given.settings.path},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [f"the sandbox was not set up: {error}"]
+    return done.stderr.splitlines()

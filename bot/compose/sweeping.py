@@ -1,0 +1,39 @@
+"""The switch of the workflow that looks for reactions: on while a thread waits for people, off while none does."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bot.clock import SystemClock
+from bot.config.settings import Secret, Settings
+from bot.github import workflows
+from bot.github.client import GitHubClient
+from bot.github.pace import Pace
+from bot.github.repository import Address
+from bot.github.tokens import StaticToken
+
+SWEEP: Final = "plangate-sweep.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSwitch:
+    """Switches the sweep of one repository, with the job's own token: the workflow grants it `actions: write`."""
+
+    client: GitHubClient
+    at: Address
+
+    async def turn(self, *, on: bool) -> None:
+        """Switch the sweep on or off, unless it is so already.
+
+        Raises Missing if the repository has no sweep, Refused if the job may not switch it, and Transient.
+        """
+        if await workflows.is_enabled(self.client, self.at, SWEEP) != on:
+            await (workflows.enable if on else workflows.disable)(self.client, self.at, SWEEP)
+
+
+def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
+    """Return the switch of a repository's sweep, for the job with that token."""
+    github = settings.github
+    credentials, clock = StaticToken(token.reveal), SystemClock()
+    pace = Pace(clock, github.write_pause)
+    client = GitHubClient(github.api_url, github.graphql_url, credentials, clock, pace)
+    return SweepSwitch(client, at)
