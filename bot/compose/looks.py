@@ -3,7 +3,8 @@
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TextIO
+from datetime import timedelta
+from typing import Final, TextIO
 
 from bot.compose.github import GitHubHost
 from bot.compose.terminal_run import Run, both
@@ -17,6 +18,9 @@ from bot.service.reconcile import Reconciler
 from bot.terminal import Story
 from bot.workflow import engine
 from bot.workflow.thread_context import nothing_to_prepare
+
+UNHEARD_SPAN: Final = timedelta(days=3)
+"""How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
 
 
 def host_of(
@@ -46,7 +50,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
 
 
 async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
-    """Return the threads of the last day that address the bot with something that no journal holds (W3).
+    """Return the threads of the last days that address the bot with something that no journal holds (W3).
 
     Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not
     listed only because it changed.
@@ -58,7 +62,7 @@ async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
         if not (marked and all(key.startswith(MOVED) for key in keys)):
             found.append(address)
 
-    await Reconciler(host).read(take)
+    await Reconciler(host, UNHEARD_SPAN).read(take)
     return tuple(found)
 
 

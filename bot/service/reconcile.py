@@ -80,6 +80,8 @@ class Reconciler:
     """Reads everything that a host serves."""
 
     host: Serving
+    first_span: timedelta = FIRST_SPAN
+    """How far back a repository is read that has no cursor."""
     cursors: Cursors = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +91,7 @@ class Reconciler:
         """Find what was said and not heard. Raises if installations cannot be listed or a finding cannot be stored."""
         tally = Tally()
         async for installation, served in self._served_installations():
-            reading = _Reading(self.host, self.cursors, installation, served, take, tally)
+            reading = _Reading(self.host, self.cursors, installation, served, take, tally, self.first_span)
             try:
                 await reading.through()
             except _Untaken as stop:
@@ -145,6 +147,7 @@ class _Reading:
     served: AsyncIterator[Reachable]
     take: Take
     tally: Tally
+    first_span: timedelta
     halved: int = 0
     began: datetime = field(init=False)
 
@@ -195,7 +198,7 @@ class _Reading:
         return [each for each in found if listed.get(each.node) == each.id and each.since(self._cursor(each))]
 
     def _cursor(self, repository: news.MovedRepository) -> datetime:
-        return self.cursors.get(str(repository.id), self.began - FIRST_SPAN)
+        return self.cursors.get(str(repository.id), self.began - self.first_span)
 
     async def _whole(self, repository: news.MovedRepository) -> None:
         """Read one repository, and advance its cursor."""

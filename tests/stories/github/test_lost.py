@@ -117,6 +117,15 @@ async def test_a_hook_of_the_repositorys_own(story: Story, tmp_path: Path) -> No
 
 
 @pytest.mark.req("W3")
+async def test_a_daily_run_that_was_dropped_loses_nothing(story: Story) -> None:
+    """What was said two days ago is found by the next run that GitHub starts."""
+    story.opens("will")
+    story.host.only = (Address("parcel", "shop"),)
+    story.clock.advance(2.5 * 24 * 3600)
+    assert await unheard(story.host) == (story.address(),)
+
+
+@pytest.mark.req("W3")
 @pytest.mark.long
 async def test_what_a_scheduled_job_reads(story: Story) -> None:
     """A label that nobody heard is found, and is not looked for again whenever its thread moves; words are."""

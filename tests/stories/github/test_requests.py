@@ -232,9 +232,21 @@ What no webhook told is read every 5 minutes. With a thousand repositories where
 and 20 points; each one that moved adds 1 request, and 1 point for 20 issues or 2 for 10 pull requests. Where less than
 a fifth of the hour's points is left, reading waits: the rest belongs to the work.
 
-A scheduled run of the Action reads what moved in its repository within a day, since a job remembers no earlier reading
-and GitHub starts scheduled runs late, or not at all. Every 10 minutes, with 200 issues and 50 pull requests that moved
-within a day, that is about 130 points an hour.
+A scheduled run of the Action reads what moved in its repository within three days, since a job remembers no earlier
+reading and GitHub starts scheduled runs late, or not at all. Every 10 minutes, with 200 issues and 50 pull requests
+that moved within that time, that is about 130 points an hour; while nothing waits there is one such run a day.
+
+## Minutes of the Action
+
+A job bills at least a minute in a private repository. A month of a small one, with 60 issues, 60 pull requests, 60
+reviews of three comments, 300 comments, and 15 requests whose plans wait 8 hours on average, starts 183 jobs
+(`tests/action/test_month.py`): 113 for what people do, 30 daily runs, and 40 sweeps. Work with the model takes its own
+minutes on top. These start none: comments on other threads, edits, what bots do, reviews of other pull requests, and
+the sweep while nothing waits.
+
+The label `plangate: open` marks the open threads that the bot works on; what people say there starts a job. It takes
+one write for each thread, and one when the thread is closed. What starts no job is found by the daily run: a mention in
+an edit, in a comment inside a review of another pull request, or in a comment that ends with the bot's own hidden line.
 """
 
 
