@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bot.testing.github.server import SimulatedGitHub
 
 from bot.testing.github.credentials import job_token
+from bot.testing.github.simulated_github import SimulatedGitHub
 from tests.action.expressions import evaluate, holds
 from tests.action.jobs import PERSON, ROOT, comment, loaded
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bot.testing.github.server import SimulatedGitHub
 
 from bot.action.preparing import Preparation, preparation
 from bot.action.runner import Runner
@@ -15,6 +14,7 @@ from bot.compose.sweeping import SWEEP
 from bot.config.action_inputs import ActionSettings
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.testing.github.credentials import job_token
+from bot.testing.github.simulated_github import SimulatedGitHub
 
 MAY = {"actions": "write"}
 
