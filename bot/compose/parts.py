@@ -204,7 +204,7 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
             near = get_close_matches(rule.tool, known, 1, 0.0)
             raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", fix=f"did you mean {near[0]!r}?")
     rehearsed = keys.execution.verify if keys.plan.commands is None else keys.plan.commands
-    return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(rehearsed))
+    return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(rehearsed if sandboxed else ()))
 
 
 def passage_of(settings: Settings) -> EgressRoute:

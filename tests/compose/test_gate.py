@@ -22,9 +22,11 @@ def test_bypass_needs_the_sandbox() -> None:
     ("plan", "rehearsed"), (({}, {"make test"}), ({"commands": []}, set()), ({"commands": ["make it"]}, {"make it"}))
 )
 def test_commands_for_planning(plan: dict[str, list[str]], rehearsed: set[str]) -> None:
-    """A planner may run what the file says; where it says nothing, the commands that verify work."""
+    """A planner may run what the file says; where it says nothing, the commands that verify work. Without a sandbox it
+    may run none, and its reminder names none."""
     keys = Configuration.model_validate({"plan": plan, "execution": {"verify": ["make test"]}})
     assert gate_of(keys, sandboxed=True).rehearsed == rehearsed
+    assert gate_of(keys, sandboxed=False).rehearsed == set()
 
 
 def test_repairs() -> None:
