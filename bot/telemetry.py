@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from bot.agent.session_events import (
@@ -142,9 +143,10 @@ class Telemetry:
                 facts: Facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
                 facts = {**self._of(event.agent), **facts, "gen_ai.tool.call.id": event.call}
                 self._begin(("tool", event.call), f"execute_tool {event.name}", facts, parent=event.agent)
+                self._open["tool", event.call].start = self._time(event.at)
             case ToolFinished():
                 self.counters.add("tool_calls_total", tool=event.name, failed=str(event.is_error).lower())
-                self._end(("tool", event.call), "tool_error" if event.is_error else "")
+                self._end(("tool", event.call), "tool_error" if event.is_error else "", at=event.at)
             case AgentChanged():
                 self._update_agent(event)
             case Ended():
@@ -241,15 +243,15 @@ class Telemetry:
         self._end(key, _UNANSWERED)
         above = self._open[parent].id if parent in self._open else self._under
         told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
-        self._open[key] = _Span(name, above, self._now(), told, kind)
+        self._open[key] = _Span(name, above, self._time(), told, kind)
 
-    def _end(self, key: object, error: str = "", facts: Facts | None = None) -> None:
+    def _end(self, key: object, error: str = "", facts: Facts | None = None, at: datetime | None = None) -> None:
         span = self._open.pop(key, None)
         if span is None:
             return
         told = {**span.facts, **(facts or {}), **({"error.type": error} if error else {})}
         made = {"traceId": self._trace, "spanId": span.id, "name": span.name, "kind": span.kind}
-        times = {"startTimeUnixNano": str(span.start), "endTimeUnixNano": str(self._now())}
+        times = {"startTimeUnixNano": str(span.start), "endTimeUnixNano": str(self._time(at))}
         above = {"parentSpanId": span.parent} if span.parent else {}
         self._done.append(
             made | above | times | {"attributes": _attributes(told), "status": {"code": 2 if error else 0}}
@@ -257,8 +259,8 @@ class Telemetry:
         if self.clock.monotonic() - self._sent >= PERIOD:
             self._send()
 
-    def _now(self) -> int:
-        return int(self.clock.now().timestamp() * 1e9)
+    def _time(self, at: datetime | None = None) -> int:
+        return int((at or self.clock.now()).timestamp() * 1e9)
 
 
 def _tokens(usage: Usage) -> dict[str, int]:

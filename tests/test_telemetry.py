@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.model.anthropic_model import Patience
 from bot.agent.session import Session
-from bot.agent.session_events import Answered, End, Ended, RequestStarted, SessionStarted
+from bot.agent.session_events import Answered, End, Ended, RequestStarted, SessionStarted, ToolFinished, ToolStarted
 from bot.agent.tools.registry import LOOKING
-from bot.core.names import AgentId, SessionId
+from bot.core.names import AgentId, SessionId, ToolUseId
 from bot.ports import AnswerStarted, Usage
 from bot.telemetry import PERIOD, Collector, Counters, Telemetry
 from bot.testing.host import serve_routes
@@ -124,6 +125,24 @@ async def test_a_session_is_a_tree_of_spans(room: Open) -> None:  # noqa: F811 -
     assert [span["parentSpanId"] for span in asked] == [span["spanId"] for span in agents]
     assert {facts(span)["gen_ai.response.model"] for span in asked} == {"claude-sonnet-5-5"}
     assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in kept.spans)
+
+
+@pytest.mark.req("O1")
+def test_calls_that_are_told_of_late() -> None:
+    """The span of a call that started while the answer streamed is as long as the call was."""
+    kept, clock, agent = Collected(), HandClock(), AgentId("main")
+    with serve_routes(kept.routes()) as address:
+        telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
+        telemetry.take(SessionStarted(agent, SessionId("s")))
+        began, ended = clock.now(), clock.now() + timedelta(seconds=3)
+        clock.seconds += 10
+        telemetry.take(ToolStarted(agent, ToolUseId("a"), "Read", {}, began))
+        telemetry.take(ToolFinished(agent, ToolUseId("a"), "Read", "", is_error=False, at=ended))
+        telemetry.take(Ended(agent, End.ANSWERED, ""))
+        posted()
+    (span,) = kept.named("execute_tool Read")
+    assert int(span["startTimeUnixNano"]) == int(began.timestamp() * 1e9)
+    assert int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]) == 3_000_000_000
 
 
 @pytest.mark.req("O1", "O2", "L7")

@@ -231,7 +231,8 @@ async def run_call(session: Session, prepared: Prepared, results: dict[str, Json
     """Run one call, yield its events, and store its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])
-    yield ToolStarted(session.agent, ident, call["name"], call["input"])
+    now = session.resources.clock.now
+    yield ToolStarted(session.agent, ident, call["name"], call["input"], now())
     output = ToolOutput(prepared.text, is_error=True) if isinstance(prepared, RefusedCall) else None
     if isinstance(prepared, ReadyCall):
         async with forward(_run_guarded(session, prepared)) as steps:
@@ -257,8 +258,15 @@ async def run_call(session: Session, prepared: Prepared, results: dict[str, Json
     if output.details.get("strangers"):
         session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
-    refused = isinstance(prepared, RefusedCall)
-    yield ToolFinished(session.agent, ident, call["name"], output.text, output.is_error, refused=refused)
+    yield ToolFinished(
+        session.agent,
+        ident,
+        call["name"],
+        output.text,
+        output.is_error,
+        refused=isinstance(prepared, RefusedCall),
+        at=now(),
+    )
 
 
 async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[AgentEvent | ToolProgress | ToolOutput]:

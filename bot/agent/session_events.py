@@ -1,6 +1,7 @@
 """Typed events that a session yields while it runs. Nothing is printed here (L1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -97,6 +98,8 @@ class ToolStarted:
     call: ToolUseId
     name: str
     input: Json
+    at: datetime | None = field(default=None, compare=False)
+    """When it began: a call that starts while the answer streams is shown later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,8 @@ class ToolFinished:
     is_error: bool
     refused: bool = False
     """Whether the tool did not run, so that the text comes from the harness."""
+    at: datetime | None = field(default=None, compare=False)
+    """When it ended."""
 
 
 @dataclass(frozen=True, slots=True)

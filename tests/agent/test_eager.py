@@ -87,16 +87,20 @@ WRITE = use("w", "Write", file_path="b", content="x")
 
 
 async def test_reads_start_while_the_answer_streams(room: Open) -> None:
-    """All three run before the answer is complete; events and results come after it, in the order of the calls."""
+    """All three run before the answer is complete; events and results come after it, in the order of the calls. The
+    events know when each call ran."""
     r, rest = room(lambda _: say("?")), asyncio.Event()
     session = streaming(r, answer((READ, LS, GIT), rest))
     running = asyncio.create_task(drive(session))
     await session.resources.model.entered.wait()  # type: ignore[attr-defined]  # the double's
     assert [operation for operation, _ in r.host.calls] == ["Read", "LS", "Bash"]
     assert len(session.history) == 1
+    began = r.world.clock.now()
+    await r.world.clock.sleep(7.0)
     rest.set()
     events = await running
     assert ended(events).end is End.ANSWERED
+    assert {event.at for event in events if isinstance(event, ToolStarted | ToolFinished)} == {began}
     assert [block["tool_use_id"] for block in results(session)] == ["a", "b", "c"]
     assert len(r.host.calls) == 3
     assert session.monitor.tool_calls == 3
