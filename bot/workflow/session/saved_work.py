@@ -35,14 +35,18 @@ async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = F
 
     Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
     went on with the work, what is left on this one is not what the transcript tells of, nor what was checked (E4).
-    `anew`: whatever was left is thrown away.
+    `anew`: whatever was left is thrown away. Approved work on the pull request of a fork has a checkout of its own,
+    where git names nothing of the fork: its author may not ask, and nobody approved what stands there (K8).
     """
     place = context.location
     name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
+    is_of_fork = place.pull is not None and not place.branch
+    pull = None if is_of_fork and state.steers else place.pull
+    name = name if pull == place.pull else f"{name}-work"
     transcripts, session = context.resources.transcripts, state.work_session
     anew = anew or (context.pulls is not None and await asyncio.to_thread(transcripts.is_behind, session))
     kept = partial(transcripts.saved_work, session)
-    return await context.workspace.checkout(name, state.base, kept, anew=anew, pull=place.pull)
+    return await context.workspace.checkout(name, state.base, kept, anew=anew, pull=pull)
 
 
 @asynccontextmanager
