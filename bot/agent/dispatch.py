@@ -255,7 +255,7 @@ async def run_call(session: Session, prepared: Prepared, results: dict[str, Json
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)
     session.monitor.took(call["name"], output)
-    if output.details.get("strangers"):
+    if output.details.get("strangers") or session.is_untrusted:  # by a sub-agent
         session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
     yield ToolFinished(

@@ -80,6 +80,8 @@ class Session:
     """Stop reason of the last answer in the history."""
     _noted: dict[str, str] = field(default_factory=dict)
     """File stamps that the transcript already contains."""
+    _noted_untrusted: bool = False
+    """Whether its own transcript says that strangers' words were read: another process has no other."""
 
     @property
     def id(self) -> SessionId:
@@ -228,8 +230,8 @@ class Session:
     def mark_untrusted(self) -> None:
         """Record that words of people who may not ask were read, which restricts sub-agents from now on (S9)."""
         reads = self.context.reads
-        if reads is not None and not reads.used.strangers:
-            reads.used.strangers = True
+        if reads is not None and not self._noted_untrusted:
+            reads.used.strangers = self._noted_untrusted = True
             self.note(UNTRUSTED, {})
 
     def note(self, what: str, facts: Json) -> None:
@@ -249,7 +251,8 @@ class Session:
         self.called = {call["id"] for answer in spoken for call in tool_calls(answer)}
         if (reads := self.context.reads) is not None:
             reads.used.recount(spoken)
-            reads.used.strangers |= any(line.body.get("note") == UNTRUSTED for line in lines)
+            self._noted_untrusted = any(line.body.get("note") == UNTRUSTED for line in lines)
+            reads.used.strangers |= self._noted_untrusted
         self.context.todos[:] = todos_of(spoken)
         if self.asked is not None:
             self._take_in(answer_facts(self.asked))

@@ -198,6 +198,19 @@ async def test_reading_strangers_restricts_later_sub_agents(room: Open, reposito
     assert restricts(again) is (repository is FOREIGN)
 
 
+@pytest.mark.req("S9", "MT6")
+async def test_what_a_sub_agent_read_is_in_its_parents_transcript(room: Open) -> None:
+    """The transcript of the parent is all that a process reads that goes on with it."""
+    r = room(sequence(call("GitHubRead", what="issue", number=7), say("Done.")))
+    session = reading(r, Repository())
+    assert session.context.reads is not None
+    session.context.reads.for_subagent(restricted=True).used.strangers = True
+    await drive(session)
+    again = reading(r, Repository())
+    again.restore(r.world.transcripts.load(session.id))
+    assert again.is_untrusted
+
+
 def restricts(session: Session) -> bool:
     assert session.context.reads is not None
     return session.context.reads.used.strangers
