@@ -43,7 +43,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             proof,
             await checkout(context, state),
             order,
-            before=partial(_announce, context, state) if order.expected is not None else None,
+            before=partial(_announce, context, state, shared=order.expected is not None),
         )
     except OutOfScope as error:
         if hidden := context.redactor.find_secrets("\n".join(error.paths)):
@@ -84,12 +84,12 @@ async def _handed_in(
     )
 
 
-async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork) -> None:
+async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork, *, shared: bool) -> None:
     """Journal the commit that is about to be pushed to a shared branch, so that it is recognized there (E3).
 
-    Raises Conflict where somebody moved the thread meanwhile.
+    Raises Conflict where somebody moved the thread meanwhile: copying and screening the work takes its time.
     """
-    if state.pushing != made:
+    if shared and state.pushing != made:
         await note(context, state, Pushing(digest=state.plan.digest, made=made))
     await context.fence.check()
 

@@ -26,6 +26,10 @@ class Fence:
             raise Conflict("another job is at the thread", where=f"#{self.thread}", fix="look again")
 
     async def has_moved(self, state: ThreadState) -> bool:
-        """Return whether another process moved the thread or took it over since this job read the state."""
+        """Return whether another process moved the thread or took it over since this job read the state.
+
+        True as well where somebody set its journal back (A4b).
+        """
         later = self.states.fold(self.repository, self.thread, await self.journal.read(self.thread))
-        return (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run)
+        was_set_back = later.written < state.written
+        return was_set_back or (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run)

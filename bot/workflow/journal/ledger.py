@@ -3,6 +3,7 @@
 Each write is a push. What only notes what is known from elsewhere, such as that a comment was posted, may be deferred:
 it goes with the next entry, and is settled before work that takes long and at the end of a look. A process that dies
 before loses it as if it had died before it noted it: what it tells of is looked up again, and not done twice (E1).
+A journal that is shorter than it was is not written on: it was set back, and must not catch up (A4b).
 """
 
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ async def append(context: ThreadContext, state: ThreadState, event: MoveEvent) -
         except Conflict:
             later = await _read_on(context, state)
             moved = replace(later.thread, kept=state.thread.kept) != state.thread
-            if ask is None or moved or later.written == state.written:
+            if ask is None or moved or later.written <= state.written:
                 raise
             if event.kind in _OF_PLANNING and len(later.asked_for) > len(state.asked_for):
                 return later  # something was added that the planner may not know: it is asked again
@@ -115,7 +116,7 @@ async def settle(context: ThreadContext, state: ThreadState) -> ThreadState:
             return await _write(context, state)
         except Conflict:
             later = await _read_on(context, state)
-            if later.written == state.written:
+            if later.written <= state.written:
                 raise
             state = later
     return state
