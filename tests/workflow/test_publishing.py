@@ -15,8 +15,8 @@ from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout, CommitOrder, PushedWork
 from bot.ports import BeforePush
 from bot.workflow import publishing
-from bot.workflow.fence import Fence
-from bot.workflow.ledger import append, current
+from bot.workflow.journal.fence import Fence
+from bot.workflow.journal.ledger import append, current
 from bot.workflow.thread_context import ThreadContext
 from tests.workflow.test_set_back import begun, context
 

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import pytest
 
 from bot.agent.limits import Ledger
-from bot.agent.permissions.gate import PermissionGate
+from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
 from bot.core.actor import Actor
 from bot.core.entry import JournaledTurn
@@ -17,9 +17,9 @@ from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
 from bot.store.memory import MemoryJournal, MemoryTranscripts
-from bot.workflow.fence import Fence
-from bot.workflow.ledger import append, current, defer, note, settle
-from bot.workflow.state_cache import StateCache
+from bot.workflow.journal.fence import Fence
+from bot.workflow.journal.ledger import append, current, defer, note, settle
+from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext
 from tests.agent.ground import HandClock
 

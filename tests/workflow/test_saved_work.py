@@ -11,8 +11,8 @@ from bot.core.names import CommitId
 from bot.core.plan import Contract, PlanDocument
 from bot.core.pull import PullCommits
 from bot.core.work import Checkout
-from bot.workflow.keeping import checkout
-from bot.workflow.ledger import append
+from bot.workflow.journal.ledger import append
+from bot.workflow.session.saved_work import checkout
 from tests.workflow.test_set_back import begun, context
 
 PULL: Final = PullCommits(CommitId("c" * 40), CommitId("d" * 40))
