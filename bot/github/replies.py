@@ -3,6 +3,7 @@
 https://docs.github.com/en/rest/pulls/comments
 """
 
+import hashlib
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -29,17 +30,21 @@ class Replies:
         """Reply once in each thread that contains a comment of these turns. Skips a thread that GitHub refuses a reply
         in."""
         ours = self.comments
-        text = f"{ours.client.redactor.redact(text)}\n\n{marker.make(_KIND, ours.thread, ask, key=ours.key)}"
+        clean = ours.client.redactor.redact(text)
+        digest = hashlib.sha256(
+            clean.encode()
+        ).hexdigest()  # a journal that begins anew numbers its asks from the start
+        text = f"{clean}\n\n{marker.make(_KIND, ours.thread, ask, digest=digest, key=ours.key)}"
         comments = await self._listed_replies()
-        answered = self._answered_threads(comments, ask)
+        answered = self._answered_threads(comments, ask, digest)
         for root in dict.fromkeys(_root(comment) for comment in comments if _names(comment) & {*turns}):
             if root not in answered:
                 try:
-                    await self._create(root, text, ask)
+                    await self._create(root, text, ask, digest=digest)
                 except Refused as error:
                     _log.info("no reply was put under review comment %d: %s", root, error)
 
-    async def _create(self, root: int, text: str, ask: int) -> None:
+    async def _create(self, root: int, text: str, ask: int, *, digest: str) -> None:
         """Create a reply. If the response is lost, search for the reply, and raise Unknown if it does not appear."""
         await self.comments.check_fence()
         try:
@@ -47,16 +52,16 @@ class Replies:
         except Unknown:
             for pause in LAGS:
                 await self.comments.client.clock.sleep(pause)
-                if root in self._answered_threads(await self._listed_replies(), ask):
+                if root in self._answered_threads(await self._listed_replies(), ask, digest):
                     return
             raise
 
     async def _listed_replies(self) -> list[Json]:
         return [comment async for comment in self.comments.client.pages(self._path)]
 
-    def _answered_threads(self, comments: Collection[Json], ask: int) -> set[int]:
+    def _answered_threads(self, comments: Collection[Json], ask: int, digest: str) -> set[int]:
         """Return the ids of the first comments of the threads that have our reply of that ask."""
-        return {_root(comment) for comment in comments if self.comments.ours(comment, _KIND, ask)}
+        return {_root(comment) for comment in comments if self.comments.ours(comment, _KIND, ask, digest)}
 
     @property
     def _path(self) -> str:

@@ -1,9 +1,12 @@
 """The bot's review of a pull request: one for each ask, found again by its marker (E1).
 
+The marker holds the digest of the review: a journal that begins anew numbers its asks from the start again.
+
 It only comments. Findings at lines that the diff does not show stand in the body, because GitHub refuses them (422).
 https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
 """
 
+import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,10 +37,10 @@ class Reviews:
     async def put(self, review: Review, ask: int) -> None:
         """Post a review with its line comments, unless it is there. If GitHub refuses it, post one comment."""
         ours = self.comments
-        if await self._is_posted(ask) or await ours.find("tell", ask):
+        if await self._is_posted(review, ask) or await ours.find("tell", ask):
             return
         try:
-            await self._create(await self._request(review, ask), ask)
+            await self._create(review, ask)
         except Refused as error:
             _log.info("the review of #%s becomes a comment: %s", ours.thread, error)
             await ours.put("tell", ask, self.inert(review.text))
@@ -47,7 +50,7 @@ class Reviews:
         shown = await self._lines_of_diff(review)
         at_lines = [finding for finding in review.findings if (finding.path, finding.line) in shown]
         others = [finding for finding in review.findings if finding not in at_lines]
-        mark = marker.make(_KIND, self.comments.thread, ask, key=self.comments.key)
+        mark = marker.make(_KIND, self.comments.thread, ask, digest=_digest(review), key=self.comments.key)
         notes = list(map(self._line_comment, at_lines))
         text = f"{self.inert(body_text(review.summary, others)).rstrip()}\n\n{mark}"
         return {"commit_id": review.commit, "event": "COMMENT", "body": text, "comments": notes}
@@ -66,8 +69,9 @@ class Reviews:
         files = (file for file in pull.files if file.path in wanted)
         return frozenset((file.path, line) for file in files for line in right_lines(file.patch))
 
-    async def _create(self, wanted: Json, ask: int) -> None:
+    async def _create(self, review: Review, ask: int) -> None:
         """Create the review. If the response is lost, search for it, and raise Unknown if it does not appear."""
+        wanted = await self._request(review, ask)
         await self.comments.check_fence()
         client = self.comments.client
         try:
@@ -75,17 +79,21 @@ class Reviews:
         except Unknown:
             for pause in LAGS:
                 await client.clock.sleep(pause)
-                if await self._is_posted(ask):
+                if await self._is_posted(review, ask):
                     return
             raise
 
-    async def _is_posted(self, ask: int) -> bool:
-        """Return whether our review of that ask is there. Reads all pages."""
-        async for review in self.comments.client.pages(self._path):
-            if self.comments.ours(review, _KIND, ask):
+    async def _is_posted(self, review: Review, ask: int) -> bool:
+        """Return whether that review of that ask is there. Reads all pages."""
+        async for posted in self.comments.client.pages(self._path):
+            if self.comments.ours(posted, _KIND, ask, _digest(review)):
                 return True
         return False
 
     @property
     def _path(self) -> str:
         return f"{self.comments.address.path}/pulls/{self.comments.thread}/reviews"
+
+
+def _digest(review: Review) -> str:
+    return hashlib.sha256(review.text.encode()).hexdigest()

@@ -83,6 +83,15 @@ async def test_a_lost_answer_makes_no_second_review(ground: Ground, thread: Thre
     assert len(reviews(ground, thread)) == 1
 
 
+@pytest.mark.req("A4b", "PR3")
+async def test_a_review_of_a_journal_that_was_set_back(ground: Ground, thread: ThreadNumber) -> None:
+    """A new journal numbers its asks from the start again: its review is another one, and is posted."""
+    await ground.dialogue(thread).review(review(ground, thread, ("src/a.py", 1)), 7)
+    for _ in range(2):
+        await ground.dialogue(thread).review(review(ground, thread, ("src/a.py", 2)), 7)
+    assert [place[1] for place in notes(ground, thread)] == [1, 2]
+
+
 @pytest.mark.req("X2", "X3")
 async def test_reviews_are_inert(ground: Ground, thread: ThreadNumber) -> None:
     """Neither the body nor a line comment mentions, links, closes, or shows a secret; nothing of it approves."""
