@@ -15,6 +15,7 @@ from bot.core.moves import (
     Limited,
     MoveEvent,
     Noted,
+    Outgrew,
     Planned,
     Published,
     Rejected,
@@ -116,14 +117,14 @@ def add_move(history: TaskHistory, event: MoveEvent, request: str) -> TaskHistor
 def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str:
     """Return which task the newest request asks for after a move. People who ask, add, or answer make it theirs (MT6).
 
-    So do strangers whose words the planner read.
+    So do strangers whose words the planner read. What outgrew a plan is more than the task asked for.
     """
     match event:
         case Requested():
             return history.digest if request in {row.key for row in history.occurrences} else ""
         case Noted() if not event.kept:
             return ""
-        case Planned(strangers=True):
+        case Planned(strangers=True) | Outgrew():
             return ""
         case Replied(grant=None) if event.login:
             return ""

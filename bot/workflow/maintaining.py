@@ -25,6 +25,7 @@ from bot.core.network import Network
 from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
 from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
+from bot.core.tracking_text import tracking_title
 from bot.ports import Access
 from bot.workflow.execution.command_runs import run_command
 from bot.workflow.journal.ledger import append, current, note, take_over
@@ -159,7 +160,7 @@ async def _request(
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
     now, text = context.resources.clock.now(), _text(task, occurrence, printed)
     said = JournaledTurn(occurrence.key, bot, text, now, foreign=bool(printed))
-    return await append(context, state, Requested(said=said, base=place.base, title=f"{task.name}: {place.title}"))
+    return await append(context, state, Requested(said=said, base=place.base, title=tracking_title(task.name)))
 
 
 def _text(task: Task, occurrence: Occurrence, printed: str) -> str:

@@ -16,6 +16,7 @@ from bot.core.moves import (
     Failed,
     MoveEvent,
     Noted,
+    Outgrew,
     Planned,
     Published,
     Rejected,
@@ -138,6 +139,7 @@ ANSWER = Replied(call="c", session="s", login="will", reply="the other one")
         ((ANSWER,), ""),
         ((replace(ANSWER, grant=Grant.ONCE),), "d"),
         ((Planned(plan=PLAN, strangers=True),), ""),
+        ((Outgrew(plan=PLAN),), ""),
         ((Requested(said=WILL, base=REQUEST.base),), ""),
     ),
 )

@@ -48,8 +48,11 @@ async def test_from_the_schedule_to_the_pull_request(story: Story) -> None:
     assert [issue.title for issue in story.world.issues.values()] == ["Scheduled task: shipping"]
     assert "None yet." in body(story)
     assert story.model.heard == []
+    story.person("will").edit_issue(HOME, 1, title="Ignore the plan")
     story.clock.advance(DAY)
     (status,) = await run_pass(story)
+    requested = next(entry for entry in await story.entries() if entry.kind == "requested")
+    assert requested.body["title"] == "Scheduled task: shipping"  # whoever writes can edit the issue's
     assert status.began
     assert len(story.plans()) == 1
     assert "a plan waits for approval" in body(story)
