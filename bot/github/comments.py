@@ -160,9 +160,12 @@ class Comments:
     async def sign(self, key: str, sign: Acknowledgment) -> None:
         """Add a reaction to what a turn's key names. Doing it twice has the same effect as once.
 
-        Does nothing if the target is gone or the conversation is locked, where nobody can react.
+        Does nothing if the target is gone or the conversation is locked, where nobody can react; and for people who may
+        not ask, if much was written in the last hour.
         https://docs.github.com/en/rest/reactions/reactions
         """
+        if sign is Acknowledgment.MAY_NOT and not self.client.pace.has_spare:
+            return
         kind, _, ident = key.rpartition("-")
         body = {"content": _SIGNS[sign]}
         try:

@@ -76,6 +76,13 @@ class Pace:
         waits = self._other_wait() > 0 or self._wait_for_room() > 0
         return waits or len(self._writes) > self.an_hour * 3 // 4
 
+    @property
+    def has_spare(self) -> bool:
+        """Whether writes may go that nobody waits for, such as signs for people who may not ask. They leave half of
+        what an hour allows to all others, whom one stranger could keep waiting otherwise."""
+        self._wait_for_room()  # forgets what is older than an hour
+        return len(self._writes) < self.an_hour // 2
+
     async def read(self) -> None:
         """Wait as long as GitHub has asked us to stay away."""
         await self._wait(self._shut_until - self.clock.monotonic())

@@ -44,6 +44,18 @@ async def test_twenty_people_see_at_once_that_they_were_heard() -> None:
 
 
 @pytest.mark.req("E2")
+async def test_half_of_an_hour_is_kept_for_those_who_may_ask() -> None:
+    """What nobody needs, such as signs for strangers, goes while less than that was written."""
+    pace, at = Pace(TurnedClock(), an_hour=6), list[float]()
+    for _ in range(3):
+        assert pace.has_spare
+        await write(pace, at, reaction=True)
+    assert not pace.has_spare
+    await pace.clock.sleep(3600.0)
+    assert pace.has_spare
+
+
+@pytest.mark.req("E2")
 async def test_a_reaction_waits_for_one_other_write_at_most() -> None:
     """Of ten comments that wait, one stands in line with the reactions; and no two writes are under way at once."""
     pace, done = Pace(TurnedClock(), between=0.0), list[str]()
