@@ -15,7 +15,7 @@ from bot.core.maintenance import Tick
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import ticked_labels
-from bot.github.client import LAGS, GitHubClient, Json
+from bot.github.client import LAGS, GitHubClient
 from bot.github.comments import same
 from bot.github.edit_history import Version, versions
 from bot.github.people import WHO
@@ -83,7 +83,7 @@ class TrackingIssues:
         issue = (await self.client.graphql(_ISSUE, values))["repository"]["issue"]
         if not ticked_labels(issue["body"] or ""):
             return ()
-        shown = _text_versions(issue)
+        shown = versions(issue, "")  # its first text is unknown here, and had no box ticked
         found = [_tick(shown, label) for label in dict.fromkeys(ticked_labels(issue["body"]))]
         theirs = [tick for tick in found if tick is not None and tick.by.id != self.bot.id]
         return tuple(sorted(theirs, key=lambda tick: tick.at))
@@ -108,15 +108,10 @@ def _digest(task: str) -> str:
     return hashlib.sha256(task.encode()).hexdigest()
 
 
-def _text_versions(issue: Json) -> Sequence[Version]:
-    """Return what the issue showed, oldest first. Its first text is unknown here, and irrelevant."""
-    return [version for version in versions(issue, "") if version.text is not None]
-
-
 def _tick(shown: Sequence[Version], label: str) -> Tick | None:
     """Return who ticked a box that is ticked now, or None if that edit is unknown or not a person's."""
-    ticked = [label in ticked_labels(version.text or "") for version in shown]
+    ticked = [version.text is not None and label in ticked_labels(version.text) for version in shown]
     since = len(ticked) - ticked[::-1].index(False) if False in ticked else 0
-    if not 0 < since < len(shown) or shown[since].by.kind is not ActorKind.USER:
+    if not 0 < since < len(shown) or shown[since - 1].text is None or shown[since].by.kind is not ActorKind.USER:
         return None
     return Tick(label, shown[since].by, shown[since].at)

@@ -93,6 +93,16 @@ async def test_ticks_name_who_ticked(ground: Ground, issues: TrackingIssues) -> 
     assert await issues.ticks(number) == ()
 
 
+@pytest.mark.req("MT2", "A4a")
+async def test_a_tick_whose_edit_is_unknown_is_nobodys(ground: Ground, issues: TrackingIssues) -> None:
+    """GitHub lists a hundred edits, and people can delete one: whoever edited next did not tick the box."""
+    number = await opened(issues)
+    tick(ground, number, RUN_NOW, by="will")
+    for n in range(100):
+        ground.person("mia").edit_issue(HOME, number, body=f"{shown(ground, number)}\n{n}")
+    assert await issues.ticks(number) == ()
+
+
 @pytest.mark.req("MT2")
 async def test_a_tick_of_the_bot_is_nobodys(ground: Ground, issues: TrackingIssues) -> None:
     """What the bot wrote, also with words of a prompt that look like a ticked box, asks for nothing."""
