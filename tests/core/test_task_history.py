@@ -138,6 +138,7 @@ ANSWER = Replied(call="c", session="s", login="will", reply="the other one")
         ((Noted(said=WILL),), ""),
         ((ANSWER,), ""),
         ((replace(ANSWER, grant=Grant.ONCE),), "d"),
+        ((replace(ANSWER, login=""),), "d"),
         ((Planned(plan=PLAN, strangers=True),), ""),
         ((Outgrew(plan=PLAN),), ""),
         ((Requested(said=WILL, base=REQUEST.base),), ""),

@@ -13,7 +13,6 @@ from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.errors import Conflict, Transient
 from bot.core.turn import Acknowledgment
 from bot.github.dialogue import DialogueSettings
-from bot.github.pace import Pace
 from bot.github.poll import GONE, fingerprints
 from bot.ports import Dialogue, PostedComment
 from bot.testing.github.code_changes import LineNote
@@ -153,22 +152,6 @@ async def test_a_sign_is_put_once(ground: Ground, sign: Acknowledgment, content:
     world = ground.github.world
     for node in (world.issue(HOME, thread).node_id, said.node_id):
         assert [reaction.content for reaction in world.reactions_to(node)] == [content]
-
-
-@pytest.mark.req("E2")
-async def test_strangers_take_no_write_that_others_need(ground: Ground) -> None:
-    """Once half of what an hour allows was written, only people who may ask see signs."""
-    ground.client = replace(ground.client, pace=Pace(ground.clock, an_hour=2))
-    thread = ground.issue(by="stranger")
-    said = ground.person("mia").comment(HOME, thread, "@plangate more")
-    dialogue = ground.dialogue(thread)
-    await dialogue.acknowledge((await turns_of(dialogue))[0], Acknowledgment.MAY_NOT)
-    for turn in await turns_of(dialogue):
-        await dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
-    world = ground.github.world
-    assert [len(world.reactions_to(node)) for node in (world.issue(HOME, thread).node_id, said.node_id)] == [1, 0]
-    await dialogue.acknowledge((await turns_of(dialogue))[1], Acknowledgment.SEEN)
-    assert [reaction.content for reaction in world.reactions_to(said.node_id)] == ["eyes"]
 
 
 @pytest.mark.req("PR2", "E1")

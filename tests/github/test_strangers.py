@@ -1,6 +1,7 @@
 """What a look costs beside what strangers wrote: their texts are not parsed, and nobody's is parsed twice."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -9,7 +10,8 @@ from bot.core.actor import Role
 from bot.core.approval import Way
 from bot.core.names import ThreadNumber, ToolUseId
 from bot.core.question import Author, permission
-from bot.core.turn import Turn
+from bot.core.turn import Acknowledgment, Turn
+from bot.github.pace import Pace
 from bot.github.readings import Readings
 from bot.github.threads import CATCH_UP
 from bot.github.turns import GLIMPSES, SHORT
@@ -172,3 +174,18 @@ def test_remembered_readings_are_bounded() -> None:
     readings.read("b" * 1_000, "@plangate")
     assert readings.parsed == 4
     assert readings.read("@bot go", "@bot").speaks != readings.read("@bot go", "@plangate").speaks
+
+
+@pytest.mark.req("E2")
+async def test_signs_take_no_write_that_others_need(ground: Ground) -> None:
+    """Once half of what an hour allows was written, only people who may ask see signs."""
+    ground.client = replace(ground.client, pace=Pace(ground.clock, an_hour=2))
+    thread = ground.issue(by="stranger")
+    said = ground.person("mia").comment(HOME, thread, "@plangate more")
+    dialogue, world = ground.dialogue(thread), ground.github.world
+    first, second = await dialogue.turns((), may_act=may_act)
+    for turn in (first, second):
+        await dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
+    assert [len(world.reactions_to(node)) for node in (world.issue(HOME, thread).node_id, said.node_id)] == [1, 0]
+    await dialogue.acknowledge(second, Acknowledgment.SEEN)
+    assert [reaction.content for reaction in world.reactions_to(said.node_id)] == ["eyes"]
