@@ -270,12 +270,13 @@ class Dialogue(Protocol):
         does not let its author act.
         """
 
-    async def context(self, requested: Collection[str] = ()) -> str:
+    async def context(self, requested: Collection[str] = (), wished: Collection[str] = ()) -> str:
         """Return the thread as quoted, attributed, untrusted text; "" if there is nothing.
 
         For a pull request, its facts and its diff come first. `requested` has the keys of the turns whose words the
-        session has anyway: those are not quoted again. What does not fit is left out, and that is said. Reading takes
-        time, so call this once per session.
+        session has anyway: those are not quoted again. `wished` has those of all that is planned for: the newest
+        review among them is shown with the lines that it is about. What does not fit is left out, and that is said.
+        Reading takes time, so call this once per session.
         """
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:

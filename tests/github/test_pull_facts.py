@@ -106,7 +106,7 @@ async def test_lines_under_review(ground: Ground) -> None:
     dialogue = ground.dialogue(number)
     (turn,) = await turns_of(dialogue)
     before = len(ground.asked("POST /graphql"))
-    text = await dialogue.context([turn.key])
+    text = await dialogue.context([turn.key], [turn.key])
     assert len(ground.asked("POST /graphql")) - before == 2  # the second without checks
     assert ground.asked(f"GET /repos/{HOME}/contents/") == [f"GET /repos/{HOME}/contents/src/a.py"]
     assert text.count("The lines there at the head:\n````\n1\ta = 3\n2\t    c = 5 ```\n````") == 2
@@ -215,7 +215,7 @@ async def test_many_lines_under_review(ground: Ground) -> None:
     ground.person("mia").review(HOME, number, "@plangate look", notes=notes)
     dialogue = ground.dialogue(number)
     (turn,) = await turns_of(dialogue)
-    text = await dialogue.context([turn.key])
+    text = await dialogue.context([turn.key], [turn.key])
     shown = text.count("Review comment at ")
     assert re.search(rf"\(The lines of {60 - shown} more comments of this review are not shown here\.\)", text)
     assert 5 < shown < 30

@@ -71,7 +71,7 @@ def environment_text(environment: Environment) -> str:
         "Branch": as_data(environment.branch),
         "Asked": environment.place,
         "Platform": environment.platform,
-        "Tools in the sandbox": environment.tools,
+        "Tools in the sandbox": as_data(environment.tools),
         "Today's date": environment.date,
         "Language for all that people read": environment.language,
         "Top level": _names(environment.top_level),

@@ -42,7 +42,7 @@ from bot.workflow.requests import addition_text
 from bot.workflow.session.budgets import bind_budgets
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.progress import ProgressReporter
-from bot.workflow.session.quotes import attached_pictures, pull_refs, quote_thread
+from bot.workflow.session.quotes import attached_pictures, pull_section, quote_thread
 from bot.workflow.session.saved_work import WorkSaver, checkout, toolhost
 from bot.workflow.thread_context import ThreadContext
 
@@ -98,7 +98,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         bind_budgets(context, state)
         if not lines:
             pictures = await attached_pictures(context, state, planning=opening.mode is Mode.PLAN)
-            beside = await quote_thread(context, state, tree) if opening.quotes else pull_refs(context, tree)
+            beside = await quote_thread(context, state, tree) if opening.quotes else pull_section(context, tree)
             task = f"{escape_reminders(opening.task)}\n\n{beside}".rstrip()
             begin_session(assembled.session, place.environment, task, pictures)
             context.listener(ModeChanged(MAIN, opening.mode, state.turn.actor.login))

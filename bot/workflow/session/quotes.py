@@ -17,8 +17,14 @@ async def quote_thread(context: ThreadContext, state: ThreadState, tree: Checkou
     """
     task = "\n\n".join(wish.said.text for wish in state.asked_for)
     requested = [wish.said.key for wish in state.wishes if wish.said.text in task]
-    quoted = escape_harness_markup(await context.dialogue.context(requested))
+    wished = [wish.said.key for wish in state.wishes]
+    quoted = escape_harness_markup(await context.dialogue.context(requested, wished))
     return "\n\n".join(filter(None, (pull_refs(context, tree), f"{_INTRODUCTION}\n\n{quoted}" if quoted else "")))
+
+
+def pull_section(context: ThreadContext, tree: Checkout) -> str:
+    """Return what the brief of approved work says of the pull request's commits; "" where git can name none."""
+    return f"# The pull request in git\n\n{pull_refs(context, tree)}" if tree.refs else ""
 
 
 def pull_refs(context: ThreadContext, tree: Checkout) -> str:

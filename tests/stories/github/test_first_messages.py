@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from bot.core.gate import Stage
+from bot.testing.github.code_changes import LineNote
 from bot.testing.model.reply import call, say
 from bot.testing.model.request_view import ModelRequest
 from tests.stories.github.ground import FIX, FIXED, HOME, WISH, Model, Story
@@ -90,4 +91,20 @@ async def test_commits_of_a_pull_request_at_work(story: Story, model: Model) -> 
     await story.rests(number)
     brief = model.works[0].texts()[0]
     assert re.search(r"`plangate/base` \([0-9a-f]{12}\) and `plangate/head`", brief), brief
+    assert brief.count("# The pull request in git") == 1
     assert "do not like" not in brief
+
+
+@pytest.mark.req("K6")
+async def test_lines_under_a_review_that_is_revised(story: Story) -> None:
+    """Who revises a plan for a review need not point at its lines again."""
+    will = story.person("will")
+    will.push(HOME, {"NEW.md": "New.\nOld.\n"}, branch="feature")
+    number = will.open_pull(HOME, "Note", head="feature").number
+    story.person("maya").review(HOME, number, "@plangate do this", notes=[LineNote("NEW.md", 2, "Drop it.")])
+    await story.rests(number)
+    story.says("maya", "@plangate revise and keep the first", number)
+    await story.rests(number)
+    first, second = ("\n".join(request.texts()) for request in story.model.heard)
+    assert "The lines there at the head:\n```\n1\tNew.\n2\tOld.\n```" in first
+    assert "Review comment at NEW.md:2:" in second
