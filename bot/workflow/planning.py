@@ -8,7 +8,7 @@ from bot.agent.permissions.plan_mode import SubmittedPlan, pending_plan_call, re
 from bot.agent.session import Session
 from bot.agent.session_events import End, Ended
 from bot.agent.tools.submit_review import submitted_review
-from bot.core import reply_text
+from bot.core import comment, reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.gate import Stage
@@ -105,7 +105,8 @@ def _task(context: ThreadContext, state: ThreadState) -> str:
     parts = [cut_middle(state.turn.text, REQUEST_LIMIT)]
     if (last := state.newest_plan) is not None and context.pulls is not None:
         notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
-        parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}")
+        bounds = f"What it was to be allowed:\n\n{comment.contract(last)}"
+        parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}\n\n{bounds}")
         if state.rejected_by:
             who = ", ".join(state.rejected_by)
             parts.append(f"{rejection_result()} It was {who}; what they said of it stands in the thread.")

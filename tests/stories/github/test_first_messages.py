@@ -115,7 +115,7 @@ async def test_commits_of_a_pull_request_at_work(story: Story, model: Model) -> 
 
 @pytest.mark.req("K6")
 async def test_lines_under_a_review_that_is_revised(story: Story) -> None:
-    """Who revises a plan for a review need not point at its lines again."""
+    """Who revises a plan for a review need not point at its lines again; its planner knows the contract so far."""
     will = story.person("will")
     will.push(HOME, {"NEW.md": "New.\nOld.\n"}, branch="feature")
     number = will.open_pull(HOME, "Note", head="feature").number
@@ -126,3 +126,4 @@ async def test_lines_under_a_review_that_is_revised(story: Story) -> None:
     first, second = ("\n".join(request.texts()) for request in story.model.heard)
     assert "The lines there at the head:\n```\n1\tNew.\n2\tOld.\n```" in first
     assert "Review comment at NEW.md:2:" in second
+    assert f"What it was to be allowed:\n\n- Files: `{FIXED}`\n- Commands to prove it: none\n" in second
