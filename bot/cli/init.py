@@ -62,7 +62,7 @@ def workflow_text(mention: str = "@plangate", name: str = WORKFLOW) -> str:
     text = files("bot.cli").joinpath(_SHIPPED[name]).read_text(encoding="utf-8")
     quoted = mention.replace("'", "''")
     login = quoted.removeprefix("@")
-    called = text.replace("'@plangate'", f"'{quoted}'").replace("'/plangate'", f"'/{login}'")
+    called = text.replace("'@plangate", f"'{quoted}").replace("'/plangate", f"'/{login}")
     return re.sub(r"(?<=\.login [!=]= )'plangate'", lambda _: f"'{login}'", called)
 
 

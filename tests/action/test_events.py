@@ -31,6 +31,7 @@ HEARD: dict[str, Case] = {
     "the label that calls it": ("issues", issue("labeled", label={"name": "plangate"}), ["work"]),
     "its assignment": ("issues", issue("assigned", assignee={"login": "Plangate"}), ["work"]),
     "a request in a comment": ("issue_comment", comment("please\r\n\r\n@plangate fix it"), ["work"]),
+    "stop before the label is there": ("issue_comment", comment("@plangate stop"), ["listen", "work"]),
     "a command": ("issue_comment", comment("Wait.\n /Plangate stop", labels=[OPEN]), ["listen", "work"]),
     "an answer to its question": ("issue_comment", comment("The second.", labels=[OPEN]), ["work"]),
     "a tick": ("issue_comment", comment("", action="edited", comment=OF_BOT), ["work"]),
@@ -146,7 +147,8 @@ def test_act_agrees(tmp_path: Path, name: str) -> None:
     workflow = loaded(MAIN)
     for job in workflow["jobs"].values():
         job["steps"] = [{"run": "true"}]
-        del job["concurrency"]  # act does not know `queue` yet
+        job.pop("environment", None)  # act knows neither `deployment` nor `queue` yet
+        del job["concurrency"]
     (tmp_path / "workflow.yml").write_text(json.dumps(workflow))
     repository = {"full_name": "o/r", "default_branch": "main"}
     (tmp_path / "event.json").write_text(json.dumps({"repository": repository, "sender": PERSON} | payload))

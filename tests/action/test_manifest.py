@@ -96,7 +96,7 @@ def test_secrets_reach_the_default_branch_alone(path: Path) -> None:
     """A job that reads secrets is in the environment and runs for no event of a pull request's own ref (A4)."""
     for name, job in loaded(path)["jobs"].items():
         if "secrets." in str(job):
-            assert job["environment"] == "plangate", name
+            assert job["environment"] == {"name": "plangate", "deployment": False}, name
             for event in ("pull_request", "pull_request_review"):
                 assert name not in started(loaded(path), event, review(pull(labels=[OPEN]), "@plangate"))
                 assert name not in started(loaded(path), event, review(pull(labels=[OPEN]), action="opened"))

@@ -17,9 +17,11 @@ def test_from_mention_to_pull_request(tmp_path: Path) -> None:
     and ends in one pull request; then the sweep sleeps again."""
     make(tmp_path / "repository")
     workflow = tmp_path / "plangate.yml"
-    # act does not know `queue` yet.
-    workflow.write_text((ROOT / "bot/cli/workflow.yml").read_text().replace("      queue: max\n", ""))
-    sweep = ROOT / "bot/cli/sweep.yml"
+    sweep = tmp_path / "plangate-sweep.yml"
+    for path, shipped in ((workflow, "workflow.yml"), (sweep, "sweep.yml")):
+        text = (ROOT / "bot/cli" / shipped).read_text()
+        # act knows neither `queue` nor `deployment` yet.
+        path.write_text(text.replace("      queue: max\n", "").replace(", deployment: false", ""))
     with staged(tmp_path) as stage:
         issue = stage.ask("Shipping", "Orders of exactly 50 pay.")
         said = stage.github.world.person("ann").comment("o/r", issue.number, f"@plangate {REQUEST}")

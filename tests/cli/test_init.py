@@ -53,6 +53,8 @@ def test_the_workflow_hears_the_name_of_the_configuration(project: Path) -> None
     text = (project / WORKFLOW).read_text()
     assert "'@o''bot'" in text
     assert "'/o''bot'" in text
+    assert "'/o''bot stop'" in text
+    assert "'@plangate" not in text
     assert "assignee.login == 'o''bot'" in text
     assert "label.name == 'plangate'" in text
     assert lacking(project) == ()
@@ -66,7 +68,9 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
     sweep = project / SWEEP
     sweep.write_text(sweep.read_text().replace("7 */3 * * *", "*/30 * * * *"))
     assert [finding.good for finding in _project(project)] == [True]
-    path.write_text(path.read_text().replace("environment: plangate", "", 1).replace("checks: read", "checks: none"))
+    path.write_text(
+        path.read_text().replace("environment: {", "surroundings: {", 1).replace("checks: read", "checks: none")
+    )
     sweep.write_text(sweep.read_text().replace("actions: write", "actions: read"))
     missing = (
         "jobs.listen.environment",
