@@ -20,6 +20,17 @@ _THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment",
 """Keys that must exist but whose values a project may choose."""
 _SCHEDULED: Final = frozenset({"sweep"})
 """Jobs whose condition a project may choose as well: it names the schedule."""
+_ENVIRONMENT: Final = re.compile(r"^    environment: .*\n", re.MULTILINE)
+_SECRET: Final = re.compile(r"\$\{\{ secrets\.ANTHROPIC_API_KEY \}\}$", re.MULTILINE)
+_ENVIRONMENT_STEP: Final = """\
+# 1. Make an environment `plangate` (Settings, Environments), limit it to the default branch, and put the secret
+#    ANTHROPIC_API_KEY there: whoever can push a branch can run workflows that read the repository's own secrets.
+"""
+_REPOSITORY_STEP: Final = """\
+# 1. Put the secret ANTHROPIC_API_KEY into the repository (Settings, Secrets and variables, Actions). Whoever can push
+#    a branch can run workflows that read it. An environment would prevent that, but private repositories have none on
+#    the Free plan.
+"""
 _SETTINGS: Final = """\
 # Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
 # prints them all. These are the ones that projects change most; take the # away.
@@ -44,15 +55,18 @@ mention: "@plangate"
 """
 
 
-def write(project: Path) -> Iterator[str]:
+def write(project: Path, *, repository_secret: bool = False) -> Iterator[str]:
     """Write the files unless they exist, and yield one line for each. Raises Misconfigured if that is impossible.
 
-    The workflow listens for the bot name in the project's configuration.
+    The workflow listens for the bot name in the project's configuration. With `repository_secret` its key is a secret
+    of the repository, because private repositories have no environments on GitHub's Free plan.
     """
     if not (project / ".git").exists():
         raise Misconfigured("not the top of a git repository", where=str(project), fix="name one: plangate init DIR")
     settings = configuration(_read(project, PATH))
     workflows = {name: workflow_text(settings.mention, name) for name in _SHIPPED}
+    if repository_secret:
+        workflows = {name: with_repository_secret(text) for name, text in workflows.items()}
     for name, text in (*workflows.items(), (PATH, _SETTINGS)):
         yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it is there already"
 
@@ -66,22 +80,27 @@ def workflow_text(mention: str = "@plangate", name: str = WORKFLOW) -> str:
     return re.sub(r"(?<=\.login [!=]= )'plangate'", lambda _: f"'{login}'", called)
 
 
+def with_repository_secret(text: str) -> str:
+    """Return a shipped workflow whose key is a secret of the repository instead of an environment's."""
+    ignored = r"\g<0> # zizmor: ignore[secrets-outside-env] there are no environments here"
+    return _SECRET.sub(ignored, _ENVIRONMENT.sub("", text.replace(_ENVIRONMENT_STEP, _REPOSITORY_STEP)))
+
+
 def lacking(project: Path) -> tuple[str, ...] | None:
     """Return what the project's workflows lack compared with the shipped ones, or None if it has no workflow.
 
     Raises Misconfigured if a workflow or the configuration cannot be read.
     """
-    if not _read(project, WORKFLOW):
+    main, sweep = _read(project, WORKFLOW), _read(project, SWEEP)
+    if not main:
         return None
-    mention = configuration(_read(project, PATH)).mention
-    found = list(_missing(_parse_workflow(workflow_text(mention)), _parse_workflow(_read(project, WORKFLOW)), ""))
-    if sweep := _read(project, SWEEP):
-        theirs = _parse_workflow(sweep, SWEEP)
-        return (
-            *found,
-            *(f"{SWEEP}: {at}" for at in _missing(_parse_workflow(workflow_text(mention, SWEEP)), theirs, "")),
-        )
-    return (*found, SWEEP)
+    mention, decided = configuration(_read(project, PATH)).mention, _REPOSITORY_STEP in main
+    shipped = (workflow_text(mention, name) for name in _SHIPPED)
+    ours, our_sweep = (_parse_workflow(with_repository_secret(text) if decided else text) for text in shipped)
+    found = tuple(_missing(ours, _parse_workflow(main), ""))
+    if not sweep:
+        return (*found, SWEEP)
+    return (*found, *(f"{SWEEP}: {at}" for at in _missing(our_sweep, _parse_workflow(sweep, SWEEP), "")))
 
 
 def _parse_workflow(text: str, name: str = WORKFLOW) -> Any:

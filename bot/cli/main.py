@@ -115,13 +115,23 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="install what is missing, and make the label plangate, where that is possible",
     )
-    init = commands.add_parser("init", help="write the workflow and the configuration into a project")
-    init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
+    _init_flags(commands.add_parser("init", help="write the workflows and the configuration into a project"))
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
     for command in commands.choices.values():  # also after the command, without overriding one before it
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
     return parser
+
+
+def _init_flags(init: argparse.ArgumentParser) -> None:
+    init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
+    init.add_argument(
+        "--secret",
+        dest="key_place",
+        choices=("environment", "repository"),
+        default="environment",
+        help="where the key of the model is kept; private repositories on GitHub's Free plan have no environments",
+    )
 
 
 def _maintenance_flags(maintenance: argparse.ArgumentParser) -> None:
@@ -325,7 +335,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _init(arguments: argparse.Namespace) -> int:
     from bot.cli.init import WORKFLOW, write
 
-    for line in write(arguments.dir):
+    for line in write(arguments.dir, repository_secret=arguments.key_place == "repository"):
         print(line)
     print(f"Next: the steps at the top of {WORKFLOW}, then all files onto the default branch.")
     print("To call the bot by a label as well: gh label create plangate")

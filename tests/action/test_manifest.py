@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bot.action.report import OUTPUTS
+from bot.cli.init import with_repository_secret
 from bot.config.action_inputs import INPUTS
 from tests.action.jobs import OPEN, loaded, pull, review, started
 
@@ -37,6 +38,17 @@ def test_the_vendors_schemas_hold() -> None:
 def test_the_auditor_finds_nothing() -> None:
     """No injection, no excess permission, no unpinned action, but for what says why at its line."""
     checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, *WORKFLOWS)
+
+
+def test_the_variant_without_environments(tmp_path: Path) -> None:
+    """Schema and auditor take it as well."""
+    made = []
+    for name, path in (("plangate", CONSUMER), ("plangate-sweep", SWEEP)):
+        made.append(tmp_path / f".github/workflows/{name}.yml")
+        made[-1].parent.mkdir(parents=True, exist_ok=True)
+        made[-1].write_text(with_repository_secret(path.read_text()))
+    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *made)
+    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", *made)
 
 
 def test_the_scripts_are_well_formed() -> None:

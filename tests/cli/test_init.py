@@ -88,6 +88,19 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
     assert found[-1] == SWEEP
 
 
+def test_a_secret_of_the_repository(project: Path) -> None:
+    """Where there are no environments the workflows name none, and say what that means; the doctor takes the choice."""
+    assert main(["init", str(project), "--secret", "repository"]) == 0
+    for name in (WORKFLOW, SWEEP):
+        for job in YAML(typ="safe").load((project / name).read_text())["jobs"].values():
+            assert "environment" not in job
+    assert "private repositories have none" in (project / WORKFLOW).read_text()
+    assert lacking(project) == ()
+    path = project / WORKFLOW
+    path.write_text(path.read_text().replace("checks: read", "checks: none"))
+    assert lacking(project) == ("jobs.listen.permissions.checks", "jobs.work.permissions.checks")
+
+
 def test_a_project_without_a_workflow_is_not_spoken_of(project: Path) -> None:
     """The doctor has nothing to say where no Action is wanted."""
     assert list(_project(project)) == []
