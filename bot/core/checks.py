@@ -73,7 +73,7 @@ def result_text(check: Check | None) -> str:
     if check is None:
         return "not run"
     if check["exit_code"] is None:
-        return "ended before it was done"
+        return "stopped before it finished"
     if check["exit_code"] == 0:
         return "passed"
     return f"{'could not run' if cannot_run(check) else 'failed'} (exit code {check['exit_code']})"

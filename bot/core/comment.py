@@ -18,35 +18,35 @@ from bot.core.gate import Stage
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.plan import Hidden, PlanDocument, disarm_text
 
-OVERTAKEN: Final = "the branch of the pull request has moved since the plan was made, or it was merged or closed"
+OVERTAKEN: Final = "the pull request was merged or closed, or its branch moved, after the plan was made"
 REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
     {
         Reason.NOT_A_USER: "only people can approve",
-        Reason.IS_THE_BOT: "the bot cannot approve its own plan",
-        Reason.ROLE_UNKNOWN: "the role on this repository could not be looked up",
-        Reason.ROLE_TOO_LOW: "the role on this repository is too low to approve",
-        Reason.TEAM_UNKNOWN: "GitHub does not tell me who is in the teams that may approve: I need members (read)",
-        Reason.FOUR_EYES: "the requester cannot approve here: a second person must",
-        Reason.TOO_OLD: "the reaction is older than the plan as it is shown now: remove it and add it again",
-        Reason.SAID_BEFORE: "the comment is older than the plan as it is shown now: say it again",
-        Reason.SAME_SECOND: "the comment was made in the same second as the plan as it is shown now: say it again",
-        Reason.OTHER_PLAN: "the digest is that of another plan",
-        Reason.NO_DIGEST: "this request has had several plans: name the digest",
-        Reason.COMMENT_EDITED: "the comment was edited, so it does not count",
-        Reason.REVISION_ASKED: "a revision was asked for: say what should change",
+        Reason.IS_THE_BOT: "the bot can't approve its own plan",
+        Reason.ROLE_UNKNOWN: "I couldn't look up their role in this repository",
+        Reason.ROLE_TOO_LOW: "their role in this repository is too low to approve",
+        Reason.TEAM_UNKNOWN: "I can't see who is in the teams that may approve: I need the permission members (read)",
+        Reason.FOUR_EYES: "the requester can't approve here: a second person must",
+        Reason.TOO_OLD: "the reaction is older than the plan shown now: remove it and add it again",
+        Reason.SAID_BEFORE: "the comment is older than the plan shown now: comment again",
+        Reason.SAME_SECOND: "the comment was made in the same second as the plan shown now: comment again",
+        Reason.OTHER_PLAN: "the digest belongs to another plan",
+        Reason.NO_DIGEST: "this request has had several plans: add the digest",
+        Reason.COMMENT_EDITED: "the comment was edited, so it doesn't count: comment again",
+        Reason.REVISION_ASKED: "a revision was requested: comment what should change",
         Reason.TOO_FEW: "another approval is needed",
-        Reason.CODE_OWNER: "a code owner of all that may change, so that is enough",
-        Reason.NOBODY_ELSE: "nobody else may approve here, so that is enough",
-        Reason.PLAN_CHANGED: "the plan comment was edited and no longer shows the stored plan: ask for a new one",
-        Reason.PLAN_HIDDEN: "the plan comment was deleted or hidden: ask for a new one",
-        Reason.THREAD_CLOSED: "the thread is closed: open it again",
-        Reason.THREAD_LOCKED: "the thread is locked: only a comment with `approve` and the digest approves here",
+        Reason.CODE_OWNER: "a code owner of everything that may change, so one approval is enough",
+        Reason.NOBODY_ELSE: "nobody else may approve here, so no further approval is needed",
+        Reason.PLAN_CHANGED: "the plan comment was edited and no longer shows the stored plan: ask for a new plan",
+        Reason.PLAN_HIDDEN: "the plan comment was deleted or hidden: ask for a new plan",
+        Reason.THREAD_CLOSED: "the thread is closed: reopen it",
+        Reason.THREAD_LOCKED: "the thread is locked: to approve, comment `approve` with the digest",
         Reason.OVERTAKEN: OVERTAKEN,
-        Reason.SCOPE_DRIFTED: "files of the plan's scope have changed on the base branch since the plan was made",
+        Reason.SCOPE_DRIFTED: "files that the plan covers changed on the base branch after the plan was made",
         Reason.PLAN_EXPIRED: "the plan has expired",
-        Reason.LOOKUP_FAILED: "not everything that decides could be looked up",
+        Reason.LOOKUP_FAILED: "I couldn't look up everything that the decision depends on",
         Reason.NOBODY: "nobody has approved it yet",
-        Reason.STANDING: "the configuration approves plans of this task that stay inside its paths",
+        Reason.STANDING: "the configuration approves plans of this task that stay within its paths",
     }
 )
 
@@ -75,7 +75,7 @@ def heading(plan: PlanDocument) -> str:
 
 
 def plan_text(plan: PlanDocument, how: str) -> str:
-    """Render a plan document.
+    """Render a plan document. The same document gives the same text in every version: threads in flight compare it.
 
     The parts: plan, notes, contract, estimated cost, changes since the previous version, what was hidden in the
     request, how to decide, base, and expiry.
@@ -91,8 +91,8 @@ def plan_text(plan: PlanDocument, how: str) -> str:
 
 
 UNPRICED: Final = (
-    "not known: a model without known prices takes part; no budget in dollars bounds what it spends, "
-    "steps and minutes do"
+    "unknown, because a model in use has no known price; its spending is limited by steps and minutes, "
+    "not by a dollar budget"
 )
 
 
@@ -102,9 +102,9 @@ def estimate(costs: Sequence[float], planning_usd: float) -> str:
     `costs` are those of other executions here within a day. Without any, the cost of planning is the basis.
     """
     if costs:
-        of = "as much as the one execution" if len(costs) == 1 else f"the middle one of {len(costs)} executions"
-        return f"about ${sorted(costs)[len(costs) // 2]:.2f} ({of} here within a day)"
-    known = f"perhaps ${planning_usd:.2f}, as much as planning it (nothing was carried out here within a day)"
+        basis = "the only execution" if len(costs) == 1 else f"the median of {len(costs)} executions"
+        return f"about ${sorted(costs)[len(costs) // 2]:.2f} ({basis} here in the last day)"
+    known = f"perhaps ${planning_usd:.2f} (the cost of planning it; nothing was executed here in the last day)"
     return known if planning_usd else ""
 
 
@@ -166,43 +166,44 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
     room = _BEYOND_ROOM - sum(map(len, rows))
     if room < 0:
         raise Refused(
-            f"the work changed {len(rows)} files of tier high that the plan does not name, more than a comment holds",
-            fix="ask for less at a time",
+            f"the work changed {len(rows)} files of tier high that the plan does not name, too many for a comment",
+            fix="ask for a smaller change",
         )
     listed = "\n".join([*rows, *_within(room, [f"- {code(path)}" for path in others], "- ")])
     return (
-        f"{plan.markdown}\n\n## Amendment\n\nThe work is done. It also changed what the plan did not name:\n\n{listed}"
+        f"{plan.markdown}\n\n## Amendment\n\n"
+        f"The work is done, but it also changed files that the plan doesn't name:\n\n{listed}"
     )
 
 
 def configuration_error(why: str) -> str:
     """Render why nothing can continue here."""
-    return f"I cannot work here: {why}. Mend it and ask again."
+    return f"I can't start here: {why}. Fix that, then ask again."
 
 
 def unreadable(ref: str) -> str:
     """Render that a thread cannot continue because its stored state cannot be read."""
     return (
-        f"I cannot read what I kept of this thread in `{ref}`: PLANGATE_STATE_KEY, or the key that it is derived from, "
-        "has changed, or somebody changed that ref. No plan here can be approved any more. Ask in a new issue; or have "
-        "an operator give the old key back, or delete that ref, and ask here again."
+        f"I can't read my stored state of this thread (`{ref}`). Either PLANGATE_STATE_KEY, or the key that it is "
+        "derived from, has changed, or somebody changed that ref. No plan here can be approved anymore. Ask in a new "
+        "issue. Or have an operator restore the old key or delete that ref, then ask here again."
     )
 
 
-VOID: Final = "A further request came after this plan, and no other plan came of it: ask again for a new one."
+VOID: Final = "A later request came after this plan, but no new plan was made. Ask again for a new one."
 
 
 def void_plan(plan: PlanDocument) -> str:
     """Render the answer to an approval of a plan that is no longer in force."""
     return (
-        f"Plan {plan.plan} ({plan.short_digest}) can no longer be approved: a further request came after it. "
-        "Ask again for a new plan."
+        f"Plan {plan.plan} ({plan.short_digest}) can't be approved anymore, because a later request came after "
+        "it. Ask again for a new plan."
     )
 
 
 def approval_on_hold(plan: PlanDocument, why: str) -> str:
     """Render the answer to an approval of a plan that waits because nothing can be decided here."""
-    return f"Plan {plan.plan} ({plan.short_digest}) waits: I cannot work here: {why}. Mend it, and the approval counts."
+    return f"Plan {plan.plan} ({plan.short_digest}) is on hold: {why}. Fix that, and the approval counts."
 
 
 def mode_sign(name: str) -> str:
@@ -279,7 +280,7 @@ def superseded_notice(plan: PlanDocument) -> str:
 
 def next_plan_notice(plan: PlanDocument) -> str:
     """Render which plan follows one that was executed."""
-    return f"Carried out; plan {plan.plan} ({plan.short_digest}) is about what was asked for next."
+    return f"This plan was executed. Plan {plan.plan} ({plan.short_digest}) covers the next request."
 
 
 def _row(row: AgentRow) -> str:
@@ -319,24 +320,24 @@ def cell(text: str) -> str:
 def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = "") -> str:
     """Render how a request ended and what can be done next. Without a mention, the text is for the terminal."""
     retry = f"`{mention} retry`" if mention else "the same command"
-    how = f" (of a session or a thread: `{mention} budget N`, said by somebody who may approve)" if mention else ""
+    budget = f" Somebody who may approve can raise a budget here with `{mention} budget N`." if mention else ""
     match stage:
         case Stage.DONE:
             return f"Done: branch {branch}."
         case Stage.ANSWERED:
-            return "Answered; nothing was changed."
+            return "Answered. Nothing was changed."
         case Stage.AWAITING_APPROVAL:
-            return "The plan waits for approval; nothing was changed."
+            return "The plan is waiting for approval. Nothing was changed."
         case Stage.REJECTED:
-            return "The plan was rejected; nothing was changed."
+            return "The plan was rejected. Nothing was changed."
         case Stage.STALE | Stage.EXPIRED:
-            return f"The plan no longer holds: {detail}. Use {retry} for a new one."
+            return f"The plan is no longer valid: {detail}. Use {retry} to get a new one."
         case Stage.LIMIT:
-            return f"Stopped: {detail}. The work so far is kept; raise the limit{how}, then {retry} goes on from there."
+            return f"Stopped: {detail}. The work so far is kept. Raise the limit, then use {retry} to continue.{budget}"
         case Stage.FAILED:
-            return f"Failed: {detail}. The work so far is kept; {retry} goes on from there."
+            return f"Failed: {detail}. The work so far is kept. Use {retry} to continue."
         case _:
-            return f"{stage}. {detail}".strip()
+            return f"{stage.replace('_', ' ').capitalize()}. {detail}".strip()
 
 
 def code(value: str) -> str:

@@ -73,7 +73,7 @@ class OutOfScope(Refused):
 
     def __init__(self, paths: tuple[str, ...], tree: str = "") -> None:
         shown = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
-        super().__init__(f"the work changed what the plan does not name: {shown}", fix="approve the amendment")
+        super().__init__(f"the work changed files that the plan does not name: {shown}", fix="approve the amendment")
         self.paths = paths
         self.tree = tree
 
@@ -86,8 +86,8 @@ class SecretAdded(Refused):
         more = f" and {len(places) - 10} more" if len(places) > 10 else ""
         super().__init__(
             f"the work adds what looks like a secret, so nothing was published: {shown}{more}",
-            fix="use `revise` to have it taken out; what is known to be an example belongs under `secrets.examples` "
-            "in .github/plangate.yml, by a person, and then use `retry`",
+            fix="use `revise` to have it removed; if it is only an example, add it to `secrets.examples` in "
+            ".github/plangate.yml yourself, then use `retry`",
         )
         self.places = places
 
@@ -97,8 +97,8 @@ class CanaryShown(Refused):
 
     def __init__(self) -> None:
         super().__init__(
-            "a value that is kept outside of the sandbox as a trap showed up, so everything here was stopped at once",
-            fix="tell the operator: look how it came in before you go on",
+            "a trap value that exists only outside the sandbox showed up here, so everything was stopped at once",
+            fix="tell the operator to find out how it got in before you continue",
         )
 
 

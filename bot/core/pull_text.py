@@ -87,11 +87,11 @@ def pull_body(
 
 def pull_request_ready(pull: PullRequest) -> str:
     """Render that the pull request exists, whether it is a draft, and which labels and reviewers are missing."""
-    at = "is there, as a draft" if pull.draft else "is ready for review"
+    at = "is open as a draft" if pull.draft else "is ready for review"
     rows = [f"- {code(shorten_line(each, _UNDONE_ROOM))}" for each in pull.undone[:NAMED]]
     if len(pull.undone) > NAMED:
         rows.append(f"- and {len(pull.undone) - NAMED} more")
-    undone = "\n".join(["", "", "It could not be given all that the configuration names:", "", *rows]) if rows else ""
+    undone = "\n".join(["", "", "I couldn't add all that the configuration asks for:", "", *rows]) if rows else ""
     return f"Pull request #{pull.number} {at}.{undone}"
 
 
@@ -103,12 +103,12 @@ def _provenance(plan: PlanDocument, origin: Origin) -> str:
     model = f" Model: {code(shorten_line(origin.model, _MODEL_ROOM))}." if origin.model else ""
     money = "unknown" if origin.cost_usd is None else f"${origin.cost_usd:.2f}"
     at = f"{origin.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"Asked by {asked}{more}. Approved by {approved} on {at}.{model} Cost: {money}."
+    return f"Requested by {asked}{more}. Approved by {approved} on {at}.{model} Cost: {money}."
 
 
 def _agents_table(agents: Sequence[AgentRow]) -> str:
     """Render the sub-agents, with the model's text made inert."""
-    more = f"\n\nAnd {len(agents) - NAMED} more sub-agents." if len(agents) > NAMED else ""
+    more = f"\n\nSub-agents not shown: {len(agents) - NAMED}." if len(agents) > NAMED else ""
     return inert_markdown(crew(agents[:NAMED])) + more
 
 
@@ -146,7 +146,7 @@ def _checks_table(checks: Sequence[Check], no_baseline: str) -> str:
     head = "check | before | after | seconds" if compares else "check | exit code | seconds"
     row = _result_cells if compares else lambda check: f"`{cell(check['command'])}` | {check['exit_code']}"
     rows = [f"{row(check)} | {check['seconds']}" for check in first[:_CHECKS_SHOWN]]
-    more = f"\n\nAnd {len(checks) - _CHECKS_SHOWN} more checks." if len(checks) > _CHECKS_SHOWN else ""
+    more = f"\n\nChecks not shown: {len(checks) - _CHECKS_SHOWN}." if len(checks) > _CHECKS_SHOWN else ""
     missing = f"\n\nNot every check ran before the work: {no_baseline}." if no_baseline else ""
     return table(head, rows) + more + missing
 
@@ -161,14 +161,12 @@ def _ran(commands: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         f"{each['agent']} | `{cell(with_visible_codepoints(each['command']))}` | {_exit_code(each)}" for each in last
     ]
-    more = f"\n\nAnd {len(commands) - len(last)} before them." if len(commands) > len(last) else ""
-    return details(
-        "What the agents ran by themselves", inert_markdown(table("agent | command | exit code", rows)) + more
-    )
+    more = f"\n\nEarlier commands not shown: {len(commands) - len(last)}." if len(commands) > len(last) else ""
+    return details("Commands that the agents ran", inert_markdown(table("agent | command | exit code", rows)) + more)
 
 
 def _exit_code(command: Mapping[str, Any]) -> str:
-    return "ended" if command["exit_code"] is None else str(command["exit_code"])
+    return "stopped" if command["exit_code"] is None else str(command["exit_code"])
 
 
 def _output(check: Check) -> str:

@@ -10,11 +10,11 @@ from bot.core.question import ALL, Asking, AskKind, Grant, IgnoredAnswer, Ignore
 
 _NOT_COUNTED: Final[Mapping[IgnoreReason, str]] = MappingProxyType(
     {
-        IgnoreReason.MAY_NOT: "ticked a box, but may not answer this: whoever may, untick it and tick again",
-        IgnoreReason.CHANGED: "changed more of my question than its boxes, so that edit does not count; "
-        "untick and tick again",
-        IgnoreReason.EDITED: "the answer was edited, so it does not count: say it again in a new comment",
-        IgnoreReason.ONE_ONLY: "more than one box of a question that takes one is ticked: leave one",
+        IgnoreReason.MAY_NOT: "ticked a box, but may not answer this: somebody who may must untick and tick it",
+        IgnoreReason.CHANGED: "changed more of my question than its boxes, so that edit doesn't count: "
+        "untick the boxes and tick them again",
+        IgnoreReason.EDITED: "the answer was edited, so it doesn't count: answer in a new comment",
+        IgnoreReason.ONE_ONLY: "a question that takes one answer has several ticked boxes: leave one",
     }
 )
 WHO_MAY_STEER: Final = "people who may approve"
@@ -22,7 +22,10 @@ WHO_MAY_ASK: Final = "people who may ask me"
 
 
 def question_text(asking: Asking, who: str) -> str:
-    """Render what a session asks. Its boxes are the last ones in the text, in the order of the options."""
+    """Render what a session asks. Its boxes are the last ones in the text, in the order of the options.
+
+    The same question gives the same text in every version: threads in flight compare it with what GitHub shows.
+    """
     if asking.matter is AskKind.PERMISSION:
         about = fenced_block(with_visible_codepoints(asking.subject))
         means = f"\n\nWhat it does, in a model's words: {_inert_label(asking.meaning)}" if asking.meaning else ""
@@ -42,12 +45,12 @@ def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
     said = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
         said.append(f"and {len(findings) - NAMED} more")
-    return f"I still wait for an answer. {'; '.join(said)}."
+    return f"I'm still waiting for an answer. {'; '.join(said)}."
 
 
 def question_expired(days: float, mention: str) -> str:
     """Render that nobody answered in time."""
-    return f"Nobody answered within {days:g} days, so I stopped waiting; `{mention} retry` asks again."
+    return f"Nobody answered within {days:g} days, so I stopped waiting. Use `{mention} retry` to ask again."
 
 
 def reply_text(asking: Asking, reply: Reply) -> str:

@@ -29,10 +29,10 @@ REMEMBERED: Final = 50
 
 _WORDS: Final = {
     Move.REQUESTED: "at work",
-    Move.PROPOSED: "a plan waits for approval",
+    Move.PROPOSED: "a plan is waiting for approval",
     Move.APPROVED: "approved",
     Move.REJECTED: "rejected",
-    Move.DRIFTED: "its plan no longer holds",
+    Move.DRIFTED: "its plan is no longer valid",
     Move.EXPIRED: "its plan expired",
     Move.ANSWERED: "nothing to change, see the answer below",
     Move.FAILED: "failed",

@@ -55,8 +55,10 @@ def tracking_body(view: TrackingView) -> str:
     parts = [_head(view), f"- [ ] {RUN_NOW}", "### Last occurrences", _rows(view.rows)]
     if view.rejected:
         boxes = "\n".join(f"- [ ] {offer_again_label(finding)}" for finding in view.rejected)
-        parts += ["### Rejected", "These are not offered again unless somebody who may ask ticks a box.", boxes]
-    parts.append("_I keep this text up to date. A plan of this task is posted below and waits for approval, as ever._")
+        parts += ["### Rejected", "I won't offer these again unless somebody who may ask ticks a box.", boxes]
+    parts.append(
+        "_I keep this text up to date. I post the plans of this task below, and they wait for approval as usual._"
+    )
     return "\n\n".join(parts)
 
 
@@ -81,10 +83,13 @@ def _head(view: TrackingView) -> str:
     shown = task.prompt if len(task.prompt) <= PROMPT_SHOWN else f"{task.prompt[:PROMPT_SHOWN]}…"
     lines.append(fenced_block(disarm_text(shown), "text"))
     if task.check:
-        lines.append(f"It only asks the model if {code(task.check)} prints something.")
+        lines.append(f"A plan is only made if {code(task.check)} prints something.")
     if task.standing:
         paths = ", ".join(map(code, task.paths))
-        lines.append(f"Plans that stay inside {paths} are approved by the configuration (`approval: standing`).")
+        lines.append(
+            f"Once people have approved its first plan, the configuration approves plans that stay within {paths} "
+            "(`approval: standing`)."
+        )
     return "\n\n".join(lines)
 
 

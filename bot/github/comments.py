@@ -205,7 +205,7 @@ class Comments:
             raise
         there = await self._find_listed(kind, ask, made, digest=digest)
         if there.id < int(made["id"]):
-            await self.supersede(str(made["node_id"]), f"The same stands in {there.url}: that comment counts.")
+            await self.supersede(str(made["node_id"]), f"This repeats {there.url}, which is the comment that counts.")
             return there
         return _with_ticked_box(there, text)
 

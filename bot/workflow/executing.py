@@ -53,7 +53,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         owes = context.outcome_text(Stage.STALE, comment.OVERTAKEN)
         return Drifted(detail=comment.OVERTAKEN, owes=owes)
     if (number := await _existing_pull_request(context, state)) is not None:
-        detail = f"pull request #{number} was made of it before"
+        detail = f"pull request #{number} was already made from it"
         owes = context.outcome_text(Stage.STALE, detail)
         return Drifted(detail=detail, apart=number, owes=owes)
     await context.dialogue.begin(state.plan, state.plan_comment, state.begun[-1])

@@ -75,7 +75,7 @@ def all_heard(context: ThreadContext) -> None:
     """Raise Transient where somebody's words still wait, so that whoever looked looks again."""
     if context.look.unheard:
         names = ", ".join(f"@{login}" for login in context.look.unheard)
-        fix = "this is tried again; where it stays so, see which permissions the token has"
+        fix = "Plangate tries again; if this persists, check the permissions of its token"
         raise Transient(f"the role of {names} cannot be looked up", where="collaborators", fix=fix)
 
 

@@ -130,11 +130,11 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
 async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task) -> str:
     """Return why nothing begins now (MT3), or "" if the occurrence may begin."""
     if await context.dialogue.closed_since(NEVER):
-        return "this issue is closed; reopen it to go on"
+        return "this issue is closed; reopen it to continue"
     if state.stage is Stage.AWAITING_APPROVAL:
-        return "a plan of this task waits for approval"
+        return "a plan of this task is waiting for approval"
     if state.stage in ON_ENTER:
-        return f"the occurrence before it is still at: {state.stage}"
+        return f"the previous occurrence is still at: {state.stage}"
     if Move.REQUESTED not in TRANSITIONS[state.stage]:
         return f"the thread is at: {state.stage}"
     waiting = await _open_pull_requests(context, state)

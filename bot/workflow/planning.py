@@ -74,13 +74,13 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     if hidden := context.redactor.find_secrets("\n".join((*contract.scope, *contract.commands, *contract.hosts))):
         raise Refused(
             f"the plan names a secret ({hidden[0].kind}) among its files, commands or hosts",
-            fix="ask again, for a plan without it",
+            fix="ask again for a plan without it",
         )
     unpushable = [] if context.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
     if unpushable:
         raise Refused(
-            f"the plan changes workflows, which GitHub does not let this bot push ({', '.join(unpushable)})",
-            fix="change them by hand, and ask again for what remains",
+            f"the plan changes workflows, which this bot can't push ({', '.join(unpushable)})",
+            fix="change them by hand, then ask again for the rest",
         )
     expires = context.resources.clock.now() + timedelta(days=context.settings.expires_days)
     made = PlanDocument(

@@ -69,7 +69,7 @@ def test_state(given: dict[str, Any], state: CheckState) -> None:
         (check(0), "passed"),
         (check(3), "failed (exit code 3)"),
         (check(127), "could not run (exit code 127)"),
-        (check(None), "ended before it was done"),
+        (check(None), "stopped before it finished"),
     ),
 )
 def test_result(given: dict[str, Any] | None, said: str) -> None:
@@ -136,7 +136,7 @@ def test_before_and_after() -> None:
     text = body(check(0, 1))
     assert text.startswith(
         "Done.\n\n| check | before | after | seconds |\n| ---|---|---|--- |\n"
-        "| `make test` | failed (exit code 1) | passed | 1.5 |\n\nAsked by"
+        "| `make test` | failed (exit code 1) | passed | 1.5 |\n\nRequested by"
     )
 
 

@@ -4,9 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-import pytest
-
-from bot.core.maintenance import Task, TaskFinding
+from bot.core.maintenance import Task
 from bot.core.tracking_text import (
     PROMPT_SHOWN,
     ROWS,
@@ -21,71 +19,11 @@ TASK = Task("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
 DUE = datetime(2026, 11, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 
 
-@pytest.mark.req("MT2")
-def test_a_new_task() -> None:
-    """The whole text before the first occurrence."""
+def test_a_long_prompt() -> None:
+    """As much of the prompt as fits is shown."""
+    body = tracking_body(TrackingView(replace(TASK, prompt="x" * 3_000), "daily", DUE))
+    assert f"\n{'x' * PROMPT_SHOWN}…\n" in body
     assert tracking_title("deps") == "Scheduled task: deps"
-    assert (
-        tracking_body(TrackingView(TASK, "on Mondays at 00:00", DUE))
-        == """\
-**deps** runs on Mondays at 00:00, Europe/Berlin. Next due: 2026-11-30 00:00 Europe/Berlin.
-
-```text
-Update the pins.
-One by one.
-```
-
-- [ ] Run now
-
-### Last occurrences
-
-None yet.
-
-_I keep this text up to date. A plan of this task is posted below and waits for approval, as ever._"""
-    )
-
-
-@pytest.mark.req("MT2")
-def test_a_task_with_a_past() -> None:
-    """The whole text with a recipe, a check, standing approval, occurrences, and rejected findings."""
-    task = replace(TASK, recipe="dependencies", check="pip list", standing=True, paths=("*.txt",), prompt="x" * 3_000)
-    rows = [
-        OccurrenceRow(datetime(2026, 11, 23, tzinfo=UTC), "pull request #12", 0.314),
-        OccurrenceRow(datetime(2026, 11, 16, tzinfo=UTC), "skipped: a plan | waits"),
-    ]
-    rejected = [TaskFinding("requests", "Update @requests to <3>")]
-    assert (
-        tracking_body(TrackingView(task, "on Mondays at 00:00", None, rows, rejected))
-        == f"""\
-**deps** runs on Mondays at 00:00, Europe/Berlin. It is no longer scheduled.
-
-Recipe: `dependencies`
-
-```text
-{"x" * PROMPT_SHOWN}…
-```
-
-It only asks the model if `pip list` prints something.
-
-Plans that stay inside `*.txt` are approved by the configuration (`approval: standing`).
-
-- [ ] Run now
-
-### Last occurrences
-
-| due (UTC) | outcome | cost |
-| ---|---|--- |
-| 2026-11-23 00:00 | pull request #12 | $0.31 |
-| 2026-11-16 00:00 | skipped: a plan \\| waits |  |
-
-### Rejected
-
-These are not offered again unless somebody who may ask ticks a box.
-
-- [ ] Offer again: `Update @requests to <3>` (`requests`)
-
-_I keep this text up to date. A plan of this task is posted below and waits for approval, as ever._"""
-    )
 
 
 def test_only_the_newest_rows_are_shown() -> None:

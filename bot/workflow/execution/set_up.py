@@ -84,14 +84,14 @@ async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tr
         made.append(facts := await run_command(context, host, command, below=tree.shown_as))
         if facts["exit_code"] != 0:
             said = " ".join(facts["output"].split())[-SHOWN:]
-            raise Misconfigured(f"the set-up command {command!r} failed: {said}", where=KEY, fix="mend it, then retry")
+            raise Misconfigured(f"the set-up command {command!r} failed: {said}", where=KEY, fix="fix it, then retry")
     if state.setup is None:  # no work was done yet: whatever differs is theirs
         found = _LINE.findall(await _command_output(host, tree, _LEFT))
         left = {path: was for was, path in found}
         if len(left) > MOST:
             some = ", ".join([*left][:3])
             what = f"the set-up commands left {len(left)} files that git does not ignore ({some} ...)"
-            raise Misconfigured(what, where=KEY, fix="name them in .gitignore, then retry")
+            raise Misconfigured(what, where=KEY, fix="add them to .gitignore, then retry")
         await note(context, state, Prepared(commands=tuple(made), left=left))
 
 

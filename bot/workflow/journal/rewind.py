@@ -59,9 +59,9 @@ async def _wait_for_decision(
     decision = None if context.settings.refusal else next(found, None)
     if decision is None:
         raise Unreadable(
-            "the journal ends before what was said on the thread: it was set back, or deleted",
+            "the journal is older than the comments on the thread: its ref was reset or deleted",
             where=thread_ref(context.location.thread),
-            fix="somebody who may approve has to say `retry` there",
+            fix="somebody who may approve has to comment `retry` there",
         )
     await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
     context.dialogue.forget(number)

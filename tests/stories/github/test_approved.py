@@ -58,7 +58,7 @@ async def test_a_code_owner_is_enough_for_high_risk(story: Story, model: Model) 
     story.person("maya").unreact(story.plan, "+1")
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
-    assert "Approved by `ada` (a code owner of all that may change" in story.pulls()[0].text.body
+    assert "Approved by `ada` (a code owner of everything that may change" in story.pulls()[0].text.body
 
 
 @pytest.mark.req("PR1", "PR2")
@@ -80,7 +80,7 @@ async def test_approved(story: Story, way: str) -> None:
     address, will = f"{story.bot}+plangate[bot]@users.noreply.127.0.0.1", story.world.user("will")
     assert people.split("\n")[0] == f"{address} {address}"
     assert f"Co-authored-by: will <{will.id}+will@users.noreply.127.0.0.1>" in people
-    assert "Asked by `will`. Approved by `maya` as plan 1 (" in pull.text.body
+    assert "Requested by `will`. Approved by `maya` as plan 1 (" in pull.text.body
     assert " UTC. Model: `claude-opus-5-5`. Cost: $" in pull.text.body
     assert pull.text.body.rstrip().endswith("Closes #1")
     assert story.said("tell") == [f"Pull request #{pull.number} is ready for review."]

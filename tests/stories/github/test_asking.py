@@ -158,9 +158,9 @@ async def test_question(story: Story, model: Model) -> None:
 
 
 ANSWERS = {
-    "@plangate status": "This thread is at: awaiting_approval.",
+    "@plangate status": "This thread is at: awaiting approval.",
     "/plangate help": "- `status`, `help`",
-    "@plangate aprove": "I do not know the command `@plangate aprove`. Did you mean `approve`?",
+    "@plangate aprove": "I don't know the command `@plangate aprove`. Did you mean `approve`?",
     "@plangate retry": "There is nothing to retry: nothing was interrupted.",
     "@plangate budget 7": "Only people who may approve can change the budget or the mode.",
     "@plangate mode bypassPermissions": "Only people who may approve can change the budget or the mode.",
@@ -195,7 +195,7 @@ async def test_revised(story: Story) -> None:
     story.reacts("maya", "+1", story.world.comments[old.id])
     story.says("maya", "@plangate approve")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    assert "`@maya`: this request has had several plans: name the digest" in story.said("waits")[0]
+    assert "`@maya`: this request has had several plans: add the digest" in story.said("waits")[0]
     assert story.nothing_done()
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW

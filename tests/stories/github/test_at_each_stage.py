@@ -121,7 +121,7 @@ async def test_further_turn_at_rest(story: Story, model: Model, stage: str) -> N
     assert len(story.pulls()) == (stage in {"in_review", "done"})
     first = story.plans()[0].text.body
     carried_out = stage in {"in_review", "done"}
-    assert first.startswith("**Outdated.** Carried out; plan 2") == carried_out
+    assert first.startswith("**Outdated.** This plan was executed. Plan 2") == carried_out
     assert ("What changed since plan 1" in story.plan.text.body) == (len(states) == 2 and not carried_out)
 
 

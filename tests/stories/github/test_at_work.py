@@ -52,10 +52,10 @@ async def test_stopped(story: Story, model: Model, step: str) -> None:
     await stopped(story, model, step)
     after = await story.rests()
     assert after.stage is Stage.STOPPED
-    said = "Stopped by will. The work so far is kept; `@plangate retry` goes on from there."
+    said = "Stopped by will. The work so far is kept. Use `@plangate retry` to continue."
     if step == "w3":
-        done = f"- ☑ Ask `@maya`\n- ▶ Note it\n\nChanged so far, and not published: `{FIXED}`."
-        said += f"\n\n{done}\n\nIt has cost ${after.cost_usd or 0:.2f}."
+        done = f"- ☑ Ask `@maya`\n- ▶ Note it\n\nChanged so far, but not published: `{FIXED}`."
+        said += f"\n\n{done}\n\nCost so far: ${after.cost_usd or 0:.2f}."
         assert "- ☑ Ask `@maya`\n- ▶ At it\n" in story.said("progress")[0]
     assert story.said("tell") == [said]
     assert (after.session_costs.get(after.work_session, 0.0) > 0) == (step == "w3")
@@ -180,7 +180,7 @@ async def test_rejected_at_work(story: Story, model: Model) -> None:
         story.reacts("ada", "-1")
     assert (await story.rests()).stage is Stage.REJECTED
     assert story.nothing_done()
-    assert story.said("tell") == ["The plan was rejected; nothing was changed."]
+    assert story.said("tell") == ["The plan was rejected. Nothing was changed."]
 
 
 async def test_a_no_stops(story: Story, model: Model) -> None:
@@ -193,7 +193,7 @@ async def test_a_no_stops(story: Story, model: Model) -> None:
         await asyncio.wait_for(looking, PATIENCE)
     assert (await story.rests()).stage is Stage.STOPPED
     assert [text.split("\n")[0] for text in story.said("tell")] == [
-        "Stopped by ada. The work so far is kept; `@plangate retry` goes on from there."
+        "Stopped by ada. The work so far is kept. Use `@plangate retry` to continue."
     ]
     assert story.nothing_done()
 

@@ -26,18 +26,18 @@ class Answer:
     plans: int = 1
 
 
-LOW: Final = "the role on this repository is too low to approve"
+LOW: Final = "their role in this repository is too low to approve"
 APPROVERS: Final = "Only people who may approve can change the budget or the mode."
 COMMANDS: Final = ("status", "help", "retry", "budget 7", "mode acceptEdits", "approve", "reject No.", "revise", "stop")
 SAID: Final = {"revise": "revise Shorter, please."}
 ADMIN: Final = {
-    "status": Answer("eyes", "This thread is at: awaiting_approval. ⏸ plan mode on."),
+    "status": Answer("eyes", "This thread is at: awaiting approval. ⏸ plan mode on."),
     "help": Answer("eyes", "`@plangate COMMAND`, or `/plangate COMMAND`"),
     "retry": Answer("eyes", "There is nothing to retry"),
     "budget 7": Answer("eyes", "The budget of this thread is now $7."),
     "mode acceptEdits": Answer("eyes", "Approved work will run in mode acceptEdits."),
     "approve": Answer("eyes", "is ready for review", Stage.IN_REVIEW),
-    "reject No.": Answer("eyes", "The plan was rejected; nothing was changed.", Stage.REJECTED),
+    "reject No.": Answer("eyes", "The plan was rejected. Nothing was changed.", Stage.REJECTED),
     "revise": Answer("eyes", "", WAITS, plans=2),
     "stop": Answer("eyes", "The work so far is kept; `@plangate retry` goes on", Stage.STOPPED),
 }
@@ -153,7 +153,7 @@ async def test_misspelt(story: Story) -> None:
     assert [f"Did you mean {nearest}?" in text for nearest, text in zip(MISSPELT.values(), told, strict=False)] == [
         True
     ] * len(MISSPELT), told
-    unknown = "I do not know the command `@plangate xyzzy`. Say `help` to see what I know."
+    unknown = "I don't know the command `@plangate xyzzy`. The command `help` lists them all."
     assert told[len(MISSPELT) :] == [unknown, plan_mode_stays(["default", "acceptEdits"])]
     assert (len(story.model.heard), len(story.plans())) == (asked_before, 1)
 
@@ -186,7 +186,7 @@ async def test_triage_may_ask(story: Story) -> None:
     await story.planned()
     story.says("tess", "@plangate stop")
     assert (await story.rests(1)).stage is WAITS
-    assert story.said("tell") == ["Only whoever asked for the work, and people who can write, can stop or retry it."]
+    assert story.said("tell") == ["Only people who asked for the work, and people with write access, can stop or retry it."]
     story.opens("tess")
     await story.rests(2)
     story.says("tess", "@plangate stop", 2)
@@ -265,6 +265,6 @@ async def test_nothing_to_stop(story: Story, stage: str) -> None:
     story.says("will", "@plangate stop")
     story.says("will", "@plangate retry")
     assert (await story.rests(1)).stage is Stage(stage)
-    nothing = ["There is nothing to stop: nothing is under way here.", "There is nothing to retry: nothing was"]
+    nothing = ["There is nothing to stop: nothing is running here.", "There is nothing to retry: nothing was"]
     assert [text[:38] for text in story.said("tell")[-2:]] == [text[:38] for text in nothing]
     assert len(story.model.heard) == asked_before

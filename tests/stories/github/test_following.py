@@ -48,7 +48,7 @@ async def test_on_the_pull_request(story: Story, way: str) -> None:
     notes = story.world.review_comments_of(story.issue(2))
     replies = [(note.in_reply_to, marker.without(note.text.body)) for note in notes if note.author == story.bot]
     head = story.branches()[branch]
-    assert replies == ([] if way == "comment" else [(notes[0].id, f"Dealt with in {head}.")])
+    assert replies == ([] if way == "comment" else [(notes[0].id, f"Addressed in {head}.")])
 
 
 @pytest.mark.req("M2")

@@ -56,7 +56,7 @@ def once(hub: Hub, number: int, branch: str, base: str) -> None:
     assert "ship free" in hub.file(branch, "CHANGELOG.md")
     assert [READY in text for text in hub.said("tell", number)] == [True], hub.said("tell", number)
     replies = [note for note in hub.world.review_comments_of(hub.issue(number)) if note.author == hub.bot]
-    assert [marker.without(note.text.body) for note in replies] == [f"Dealt with in {commit}."]
+    assert [marker.without(note.text.body) for note in replies] == [f"Addressed in {commit}."]
     assert len(hub.plans(number)) == 1
 
 

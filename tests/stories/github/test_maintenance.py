@@ -55,7 +55,7 @@ async def test_from_the_schedule_to_the_pull_request(story: Story) -> None:
     assert requested.body["title"] == "Scheduled task: shipping"  # whoever writes can edit the issue's
     assert status.began
     assert len(story.plans()) == 1
-    assert "a plan waits for approval" in body(story)
+    assert "a plan is waiting for approval" in body(story)
     assert "Let orders of 50 ship free." in "".join(story.model.heard[0].texts())
     await run_pass(story)
     assert len(story.plans()) == 1
@@ -111,7 +111,7 @@ async def test_an_occurrence_is_skipped_with_its_reason(story: Story) -> None:
     for _ in range(2):
         story.clock.advance(DAY)
         await run_pass(story)
-    assert "skipped: a plan of this task waits for approval" in body(story)
+    assert "skipped: a plan of this task is waiting for approval" in body(story)
     assert len(story.plans()) == 1
     story.reacts("maya", "+1")
     await story.rests(1)
@@ -123,7 +123,7 @@ async def test_an_occurrence_is_skipped_with_its_reason(story: Story) -> None:
     story.person("ada").close(HOME, 1)
     story.clock.advance(DAY)
     await run_pass(story)
-    assert "skipped: this issue is closed; reopen it to go on" in body(story)
+    assert "skipped: this issue is closed; reopen it to continue" in body(story)
     assert len(story.plans()) == 1
 
 
@@ -268,4 +268,4 @@ async def test_standing_approval(story: Story) -> None:
     story.clock.advance(DAY)
     await run_pass(story)
     assert len(story.pulls()) == 2
-    assert "a plan waits for approval" in body(story)
+    assert "a plan is waiting for approval" in body(story)

@@ -80,34 +80,34 @@ TRIES: dict[str, dict[str, tuple[Try, str]]] = {
         "command of another bot": (command_of_a_bot, "`@helper`: only people can approve"),
         "reaction of a reader": (
             lambda story: story.reacts("rita", "+1"),
-            "`@rita`: the role on this repository is too low",
+            "`@rita`: their role in this repository is too low",
         ),
         "reaction of a writer": (
             lambda story: story.reacts("will", "rocket"),
-            "`@will`: the role on this repository is too low",
+            "`@will`: their role in this repository is too low",
         ),
         "the same second": (in_the_same_second, "`@maya`: the reaction is older than the plan"),
         "another plan's digest": (
             lambda story: story.says("ada", f"@plangate approve {'0' * 12}"),
-            "`@ada`: the digest is that of another plan",
+            "`@ada`: the digest belongs to another plan",
         ),
     },
     "edited plan": {"edited plan": (edited_by_another, "was edited and no longer shows the stored plan")},
     "edited and back": {"edited and back": (edited_and_back, "`@maya`: the reaction is older than the plan")},
     "words": {
-        "edited command": (edited_command, "`@maya`: the comment was edited, so it does not count"),
+        "edited command": (edited_command, "`@maya`: the comment was edited, so it doesn't count"),
         "command of a writer": (
             lambda story: story.says("will", "/plangate approve"),
-            "`@will`: the role on this repository is too low",
+            "`@will`: their role in this repository is too low",
         ),
         "quoted command": (lambda story: story.says("ada", "> /plangate approve\n\nHm."), ""),
         "heart": (lambda story: story.reacts("ada", "heart"), ""),
     },
     "words of others": {
-        "command put into a mouth": (command_put_into_a_mouth, "`@maya`: the comment was edited, so it does not count"),
+        "command put into a mouth": (command_put_into_a_mouth, "`@maya`: the comment was edited, so it doesn't count"),
         "tick of a writer": (
             lambda story: story.person("will").tick(story.plan.id),
-            "`@will`: the role on this repository is too low",
+            "`@will`: their role in this repository is too low",
         ),
     },
     "before the plan": {"before the plan": (before_the_plan, "`@maya`: the reaction is older than the plan")},
@@ -176,7 +176,7 @@ async def test_rejected(story: Story, way: str) -> None:
     story.reacts("ada", "+1")
     assert (await story.rests()).stage is Stage.REJECTED
     assert story.nothing_done()
-    assert story.said("tell") == ["The plan was rejected; nothing was changed."]
+    assert story.said("tell") == ["The plan was rejected. Nothing was changed."]
 
 
 @pytest.mark.long
@@ -238,6 +238,6 @@ async def test_a_record_that_cannot_be_read(story: Story, tmp_path: Path, way: s
                 await host.look(story.address())
         assert await host.open_threads() == (() if way == "another key" else (story.address(2),))
     (told,) = story.said("tell")
-    assert "I cannot read what I kept of this thread in `refs/plangate/threads/1`" in told
+    assert "I can't read my stored state of this thread (`refs/plangate/threads/1`)" in told
     assert story.signs(said) == ["eyes"]
     assert story.nothing_done()

@@ -59,7 +59,7 @@ async def test_a_draft(story: Story) -> None:
     (said,) = story.said("tell")
     pull = story.pulls()[0].pull
     assert pull is not None
-    assert (said.endswith("is there, as a draft."), pull.draft) == (True, True)
+    assert (said.endswith("is open as a draft."), pull.draft) == (True, True)
 
 
 @pytest.mark.req("PR6", "PR4")

@@ -18,7 +18,7 @@ PATH = ".github/plangate.yml"
 TRIES = 2
 """A push whose answer is lost is sent once more, by git itself."""
 TWICE = "ask:\n  per_day: 2\n"
-REFUSAL = "will has asked 2 times today, which is as often as one person may here (ask.per_day), so I leave this."
+REFUSAL = "will has asked 2 times today, the most that one person may here (`ask.per_day`), so I won't start on this request."
 
 
 def to_midnight(story: Story) -> None:

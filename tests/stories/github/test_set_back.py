@@ -43,7 +43,7 @@ async def refused(story: Story) -> None:
     """Look twice; nothing is done."""
     worked, pulls, at = story.model.worked, len(story.pulls()), head(story) if REF in refs(story) else ""
     for _ in range(2):
-        with pytest.raises(Unreadable, match="set back, or deleted"):
+        with pytest.raises(Unreadable, match="reset or deleted"):
             await story.rests(1)
     assert (story.model.worked, len(story.pulls())) == (worked, pulls)
     assert (head(story) if REF in refs(story) else "") == at
@@ -66,7 +66,7 @@ async def test_to_a_plan_that_waits(story: Story) -> None:
     set_back(story, waiting)
     await refused(story)
     (said,) = story.said("ahead")
-    assert f"What I keep of this thread in `{REF}` is older than what I have said here" in said
+    assert f"My stored state of this thread (`{REF}`) is older than my comments here" in said
     with pytest.raises(Unreadable):
         await decided(story, "will")
     assert (await decided(story, "maya")).stage is Stage.AWAITING_APPROVAL
@@ -112,7 +112,7 @@ async def test_to_work_that_was_approved(story: Story) -> None:
     worked = story.model.worked
     assert (await story.rests(1)).stage is Stage.STALE
     assert (story.model.worked, len(story.pulls()), story.branches()) == (worked, 1, {})
-    assert f"pull request #{story.pulls()[0].number} was made of it before" in story.said("tell")[0]
+    assert f"pull request #{story.pulls()[0].number} was already made from it" in story.said("tell")[0]
 
 
 @pytest.mark.long

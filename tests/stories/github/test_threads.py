@@ -13,7 +13,7 @@ from bot.testing.github.code_changes import LineNote
 from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
 
 WAITS: Final = Stage.AWAITING_APPROVAL
-LOW: Final = "the role on this repository is too low to approve"
+LOW: Final = "their role in this repository is too low to approve"
 
 
 @pytest.mark.long
@@ -83,10 +83,10 @@ def rewritten_by_another(story: Story) -> None:
 
 
 UNDONE: Final[dict[str, tuple[Callable[[Story], object], str]]] = {
-    "edited and back": (edited_and_back, "`@maya`: the reaction is older than the plan as it is shown now"),
+    "edited and back": (edited_and_back, "`@maya`: the reaction is older than the plan shown now"),
     "hidden": (lambda story: story.person("will").minimize(story.plan.id), "the plan comment was deleted or hidden"),
     "deleted": (lambda story: story.person("will").delete_comment(story.plan.id), "was deleted or hidden"),
-    "command rewritten": (rewritten_by_another, "`@maya`: the comment was edited, so it does not count"),
+    "command rewritten": (rewritten_by_another, "`@maya`: the comment was edited, so it doesn't count"),
 }
 
 
@@ -125,8 +125,8 @@ async def test_closed_while_working(story: Story, model: Model, step: str) -> No
         await asyncio.wait_for(looking, PATIENCE)
     model.pauses.clear()
     assert (await story.rests(1)).stage is Stage.STOPPED
-    kept = "The work so far is kept; `@plangate retry` goes on from there."
-    assert [text.split("\n")[0] for text in story.said("tell")] == [f"Stopped, because the thread was closed. {kept}"]
+    kept = "The work so far is kept. Use `@plangate retry` to continue."
+    assert [text.split("\n")[0] for text in story.said("tell")] == [f"Stopped because the thread was closed. {kept}"]
     assert story.nothing_done()
     story.person("will").reopen(HOME, 1)
     story.says("will", "@plangate retry")
@@ -144,7 +144,7 @@ async def test_asked_on_a_closed_thread(story: Story) -> None:
     assert (await story.rests(1)).stage is WAITS
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is WAITS
-    assert "the thread is closed: open it again" in story.said("waits")[0]
+    assert "the thread is closed: reopen it" in story.said("waits")[0]
     story.person("will").reopen(HOME, 1)
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
@@ -258,7 +258,7 @@ async def test_a_mention_that_is_edited(story: Story) -> None:
     assert (len(story.plans()), story.signs(first), story.signs(talk)) == (1, ["eyes"], [])
     story.person("maya").edit_comment(talk.id, "@plangate stop")
     assert (await story.rests(1)).stage is WAITS
-    assert "That comment was edited, so I do not take it as a command" in story.said("tell")[0]
+    assert "That comment was edited, so I don't accept it as a command" in story.said("tell")[0]
     story.person("maya").edit_comment(talk.id, "@plangate throw everything away")
     await story.rests(1)
     assert len(story.plans()) == 1
