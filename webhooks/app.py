@@ -109,7 +109,7 @@ class _Bodies:
         if size > self._bounds.size:
             raise _Unreadable(413, "too large")
         if self._held > self._bounds.held:
-            raise _Unreadable(503, "too many large deliveries at a time")
+            raise _Unreadable(503, "too many large deliveries at once")
 
 
 def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
@@ -201,7 +201,9 @@ def serve(
     """
     github = settings.github
     if not github.webhook_secret:
-        raise Misconfigured("no webhook secret", where="PLANGATE_WEBHOOK_SECRET", fix="set it as at GitHub")
+        raise Misconfigured(
+            "no webhook secret", where="PLANGATE_WEBHOOK_SECRET", fix="set it to the webhook secret on GitHub"
+        )
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
     cut = cutter(SHUTDOWN_SECONDS)

@@ -86,7 +86,7 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
     except PlangateError as error:
         runner.error(str(error))
         if given is not None:
-            runner.summary(f"### Plangate could not go on\n\n{code(str(error))}", given.summary)
+            runner.summary(f"### Plangate could not continue\n\n{code(str(error))}", given.summary)
         return error.exit_code
 
 
@@ -193,7 +193,7 @@ async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[Th
             if await _nobodys(job, address, state):
                 yield address, await job.host.look(address)
         except Conflict:
-            job.runner.say(f"plangate: another job is at #{address.number}")
+            job.runner.say(f"plangate: another job is working on #{address.number}")
         except PlangateError as error:
             job.runner.warning(f"#{address.number}: {error}")
 
@@ -203,7 +203,7 @@ async def _unheard(job: Job) -> Sequence[ThreadAddress]:
     try:
         return await job.unheard() if job.unheard else ()
     except PlangateError as error:
-        job.runner.warning(f"what no event told cannot be read: {error}")
+        job.runner.warning(f"threads that no event reported cannot be read: {error}")
         return ()
 
 

@@ -74,9 +74,7 @@ def _data_dir(given: Settings) -> Finding:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        return Finding(
-            False, f"data directory: {where}: {error.strerror}", "set PLANGATE_DATA_DIR to a folder of yours"
-        )
+        return Finding(False, f"data directory: {where}: {error.strerror}", "set PLANGATE_DATA_DIR to your own folder")
     if not os.access(where, os.W_OK):
         return Finding(False, f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
     free = shutil.disk_usage(where).free
@@ -126,8 +124,8 @@ def _project(folder: Path) -> Iterator[Finding]:
         yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
         return
     if missing is not None:
-        what = f"workflow: {WORKFLOW}" + (f" lacks, or has otherwise: {', '.join(missing)}" if missing else "")
-        yield Finding(not missing, what, "move it away, let plangate init write it anew, and compare the two")
+        what = f"workflow: {WORKFLOW}" + (f" has missing or different keys: {', '.join(missing)}" if missing else "")
+        yield Finding(not missing, what, "move it away, run plangate init again, and compare the two")
 
 
 def _install(out: TextIO) -> None:

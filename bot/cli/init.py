@@ -68,7 +68,7 @@ def write(project: Path, *, repository_secret: bool = False) -> Iterator[str]:
     if repository_secret:
         workflows = {name: with_repository_secret(text) for name, text in workflows.items()}
     for name, text in (*workflows.items(), (PATH, _SETTINGS)):
-        yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it is there already"
+        yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it already exists"
 
 
 def workflow_text(mention: str = "@plangate", name: str = WORKFLOW) -> str:
@@ -139,7 +139,7 @@ def _inside(project: Path, name: str) -> Path:
 def _read(project: Path, name: str) -> str:
     path = _inside(project, name)
     if path.exists() and not path.is_file():  # opening a pipe would wait forever
-        raise Misconfigured("there is something else in its place", where=name, fix="remove it")
+        raise Misconfigured("something else is in its place", where=name, fix="remove it")
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -158,7 +158,7 @@ def _write_new_file(project: Path, name: str, text: str) -> bool:
     except FileExistsError:
         if path.is_file():
             return False
-        raise Misconfigured("there is something else in its place", where=name, fix="remove it") from None
+        raise Misconfigured("something else is in its place", where=name, fix="remove it") from None
     except OSError as error:
         raise Misconfigured(
             f"cannot be written: {error.strerror}", where=name, fix="let this user write there"

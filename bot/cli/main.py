@@ -48,7 +48,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         # https://docs.python.org/3/library/signal.html#note-on-sigpipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print("plangate: nobody reads the output any more; the same command goes on from here", file=sys.stderr)
+        print("plangate: nobody reads the output anymore; run the same command again to continue", file=sys.stderr)
         return INTERRUPTED
     except (PlangateError, OSError) as error:
         told = error if isinstance(error, PlangateError) else _describe_os_error(error)
@@ -61,7 +61,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
         traceback.print_exc()
         return Broken.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
-        print("\nplangate: interrupted; the same command goes on from here", file=sys.stderr)
+        print("\nplangate: interrupted; run the same command again to continue", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -69,7 +69,7 @@ def _describe_os_error(error: OSError) -> Misconfigured:
     """Return an error that names what this machine lacks: disk space, a writable folder, or a program."""
     where = str(error.filename or "")
     missing = isinstance(error, FileNotFoundError) and where and "/" not in where
-    folder = "let this user write there, or set PLANGATE_DATA_DIR to a folder of yours"
+    folder = "let this user write there, or set PLANGATE_DATA_DIR to your own folder"
     cure = "install it" if missing else _CURES.get(error.errno or 0, folder if where else "")
     return Misconfigured(error.strerror or str(error) or type(error).__name__, where=where, fix=cure)
 
@@ -100,16 +100,18 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="the webhook service, with a worker inside")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     serve.add_argument("--port", type=_port, default=8000, help="its port (8000)")
-    serve.add_argument("--no-worker", action="store_true", help="only take deliveries in")
+    serve.add_argument("--no-worker", action="store_true", help="only accept deliveries, and run no worker")
     sweep = commands.add_parser(
         "sweep", help="look at every waiting thread once, and run the scheduled tasks that are due"
     )
     sweep.add_argument("--repo", metavar="OWNER/REPO", help="only at those of this repository")
     _maintenance_flags(commands.add_parser("maintenance", help="list scheduled tasks, or run one now"))
-    _demo_flags(commands.add_parser("demo", help="the whole way on a sample repository, without a key"))
+    _demo_flags(commands.add_parser("demo", help="run everything on a sample repository, without an API key"))
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
-    replay.add_argument("file", type=Path, metavar="FILE", help="as a run names it at its end; of a journal its folder")
-    doctor = commands.add_parser("doctor", help="check what is needed here, each finding with its cure")
+    replay.add_argument(
+        "file", type=Path, metavar="FILE", help="the file that a run prints at its end, or the folder of a journal"
+    )
+    doctor = commands.add_parser("doctor", help="check what Plangate needs here, and show how to fix what is missing")
     doctor.add_argument(
         "--fix",
         action="store_true",
@@ -135,14 +137,14 @@ def _init_flags(init: argparse.ArgumentParser) -> None:
 
 
 def _maintenance_flags(maintenance: argparse.ArgumentParser) -> None:
-    maintenance.add_argument("action", choices=("list", "run"), help="list them with their due times; run one")
+    maintenance.add_argument("action", choices=("list", "run"), help="list tasks with their due times, or run one")
     maintenance.add_argument("name", nargs="?", metavar="NAME", help="the task to run")
     maintenance.add_argument("--repo", required=True, metavar="OWNER/REPO", help="the repository")
-    maintenance.add_argument("--dry-run", action="store_true", help="only say what the task would do now")
+    maintenance.add_argument("--dry-run", action="store_true", help="only show what the task would do now")
 
 
 def _demo_flags(demo: argparse.ArgumentParser) -> None:
-    demo.add_argument("--headless", action="store_true", help="play the story by itself")
+    demo.add_argument("--headless", action="store_true", help="play the story without waiting for you")
     demo.add_argument(
         "--face", choices=("service", "action", "local"), default="service", help="which way the bot runs"
     )

@@ -67,7 +67,7 @@ def show(path: Path, out: TextIO) -> int:
         found = journal(path, settings())
         tree = list(_entries(*found) if found else render_tree(_clean(path), Tally(), partial(_beside, path)))
     except (KeyError, TypeError, AttributeError) as error:
-        raise Misconfigured("this is no transcript", where=str(path), fix=f"a part is missing: {error}") from error
+        raise Misconfigured("this is not a transcript", where=str(path), fix=f"a part is missing: {error}") from error
     for kind, text in tree:
         print(tint(kind, readable(text)), file=out)
     return 0

@@ -97,9 +97,9 @@ def _installation(one: reach.Installation) -> Checked:
     if one.suspended:
         return Checked(f"GitHub: on {one.account} the App is suspended", f"unsuspend it: {one.url}")
     if missing := lacking(one.permissions):
-        cure = f"give the App these permissions, then accept them: {one.url}"
+        cure = f"grant the App these permissions, then accept them: {one.url}"
         return Checked(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)
-    return Checked(f"GitHub: on {one.account} the App may do what it needs; {UNASSIGNABLE}")
+    return Checked(f"GitHub: on {one.account} the App has the permissions it needs; {UNASSIGNABLE}")
 
 
 async def _account(client: GitHubClient) -> list[Checked]:
@@ -122,7 +122,7 @@ async def _account(client: GitHubClient) -> list[Checked]:
         return [
             name,
             *scopes,
-            Checked(f"GitHub: {bot.login} can push nowhere", "give it the role write in a repository"),
+            Checked(f"GitHub: {bot.login} can push nowhere", "give it the write role in a repository"),
         ]
     what = f"GitHub: {bot.login} can push to {len(pushable)} repositories, and be assigned to their issues"
     return [name, *scopes, Checked(what)]
@@ -136,7 +136,7 @@ def _scopes(scopes: frozenset[str] | None) -> list[Checked]:
         return [Checked(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
     missing = {scope: without for scope, without in USEFUL_SCOPES.items() if scope not in scopes}
     told = "; ".join(f"without the scope {scope} {without}" for scope, without in missing.items())
-    return [Checked(f"GitHub: {told}", "give the token that scope where this is needed", optional=True)] if told else []
+    return [Checked(f"GitHub: {told}", "add that scope to the token if you need this", optional=True)] if told else []
 
 
 async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
@@ -183,7 +183,7 @@ def _signatures(settings: Settings, at: repository.Address) -> Checked:
 
     https://docs.github.com/en/authentication/managing-commit-signature-verification/about-commit-signature-verification
     """
-    what = f"GitHub: {at.owner}/{at.name} wants signed commits"
+    what = f"GitHub: {at.owner}/{at.name} requires signed commits"
     if settings.github.as_app:
         return Checked(f"{what}, and an App has no signing key", _BYPASS)
     if settings.signing_key is None:
@@ -194,5 +194,5 @@ def _signatures(settings: Settings, at: repository.Address) -> Checked:
 def _webhook_secret(github: GitHubSettings) -> Checked:
     if github.webhook_secret:
         return Checked("webhook secret: set")
-    cure = "set PLANGATE_WEBHOOK_SECRET as at GitHub: without it plangate serve does not start"
+    cure = "set PLANGATE_WEBHOOK_SECRET to the webhook secret on GitHub: plangate serve does not start without it"
     return Checked("webhook secret: not set", cure)

@@ -33,7 +33,7 @@ def image_block(content: bytes) -> Json:
     """Return the image block of a picture, judged by its first bytes. Raises Refused if the model cannot take it."""
     kind = media_type(content[:16])
     if kind is None:
-        raise Refused("it is no PNG, JPEG, GIF, or WebP")
+        raise Refused("it is not a PNG, JPEG, GIF, or WebP image")
     try:
         return block(content, kind, "it")
     except Failure as failure:

@@ -121,7 +121,7 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
 def _overrides(given: Mapping[str, str]) -> Overrides:
     cost = _amount(given, "max_cost_usd")
     if cost == 0:
-        raise Misconfigured("nothing can be done for 0 dollars", where="max_cost_usd", fix="write an amount above 0")
+        raise Misconfigured("0 dollars do not pay for anything", where="max_cost_usd", fix="write an amount above 0")
     return Overrides(
         mention=given["mention"] or None,
         model=given["model"] or None,
@@ -142,7 +142,9 @@ def _identity(given: Mapping[str, str], env: Mapping[str, str]) -> Identity | No
         raise Misconfigured("workload identity is incomplete", where=", ".join(missing), fix="set all three")
     url, token = (env.get(f"ACTIONS_ID_TOKEN_REQUEST_{part}", "") for part in ("URL", "TOKEN"))
     if not (url and token):
-        raise Misconfigured("the job may not ask for an identity", where="permissions", fix="add id-token: write")
+        raise Misconfigured(
+            "the job may not request an identity token", where="permissions", fix="grant it id-token: write"
+        )
     rule, organization, account = (given[name] for name in names)
     return Identity(rule, organization, account, url, Secret(token), workspace_id=given["anthropic_workspace_id"])
 

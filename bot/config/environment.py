@@ -151,7 +151,7 @@ def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") 
     env = environment(environ)
     form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", level).strip()
     if form not in {"text", "json"}:
-        raise Misconfigured(f"no form of logs: {form!r}", where="PLANGATE_LOG", fix="set it to text or json")
+        raise Misconfigured(f"not a log format: {form!r}", where="PLANGATE_LOG", fix="set it to text or json")
     if level.lower() not in {*_LEVELS, "warn"}:
         raise Misconfigured(f"no level: {level!r}", where="PLANGATE_LOG_LEVEL", fix=f"set it to {' or '.join(_LEVELS)}")
     return form, level.upper()
@@ -222,9 +222,9 @@ def _private_key(env: Mapping[str, str]) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a text"
+        why = error.strerror if isinstance(error, OSError) else "not text"
         raise Misconfigured(
-            f"the private key cannot be read: {why}", where="PLANGATE_PRIVATE_KEY_PATH", fix="name its PEM file"
+            f"the private key cannot be read: {why}", where="PLANGATE_PRIVATE_KEY_PATH", fix="set it to its PEM file"
         ) from None
 
 

@@ -19,8 +19,8 @@ _SAID: Final = {
     "model_type": "must hold keys, each on a line of its own",
     "dict_type": "must hold keys, each on a line of its own",
     "list_type": "must be a list, such as [a, b]",
-    "string_type": "must be a text; put it in quotes",
-    "string_pattern_mismatch": "is not written as such a name has to be",
+    "string_type": "must be text; put it in quotes",
+    "string_pattern_mismatch": "has characters that such a name cannot have",
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "missing": "is missing",
@@ -278,7 +278,7 @@ def _check_bounds(text: str, where: str) -> None:
         for event in YAML(typ="rt").parse(text):
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST or isinstance(event, AliasEvent):
-                raise Misconfigured("nested too deeply or with aliases", where=where, fix="write it out plainly")
+                raise Misconfigured("nested too deeply or with aliases", where=where, fix="write each value out")
     except YAMLError:
         return  # the loader reports it better
 
@@ -290,7 +290,7 @@ def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
 
     if isinstance(error, ReaderError):
         before = text[: error.position].split("\n")
-        said = f"not YAML: the character U+{ord(text[error.position]):04X} may not stand in it"
+        said = f"not YAML: the character U+{ord(text[error.position]):04X} is not allowed in it"
         place = f"{where}:{len(before)}:{len(before[-1]) + 1}"
         return Misconfigured(said, where=place, fix="remove the character, or write it as an escape in double quotes")
     mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None

@@ -47,8 +47,8 @@ RENDERED: Final = "application/vnd.github.full+json"
 USER_AGENT: Final = "plangate"
 
 _CURES: Final = {
-    401: "give a token or an App key that is valid",
-    403: "give the App or token the permissions that `plangate doctor` lists",
+    401: "use a valid token or App key",
+    403: "grant the App or token the permissions that `plangate doctor` lists",
     410: "switch it on in the repository's settings",
     451: "ask GitHub why it is blocked",
 }
@@ -197,7 +197,7 @@ class GitHubClient:
             renewed = isinstance(error, BadToken) and self.credentials.replace_refused(token)
             surely_not_done = renewed or isinstance(error, Limited)
             if isinstance(error, Transient) and not (surely_not_done or request.repeatable or request.reads):
-                raise Unknown(error.what, where=error.where, fix="look whether it was done")
+                raise Unknown(error.what, where=error.where, fix="check whether it was done")
             if attempt == TRIES or not (renewed or isinstance(error, Transient)):
                 raise error
             if not surely_not_done:
@@ -286,7 +286,7 @@ def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | 
         case 403:
             return Forbidden(f"GitHub refused: {said}", where=where, fix=_CURES[403])
         case 404:
-            return Missing("GitHub has no such thing, or this token may not see it", where=where)
+            return Missing("GitHub has no such resource, or this token may not see it", where=where)
         case 409 | 422:
             return Unprocessable(said, where=where)
         case status if 0 < status < 500:

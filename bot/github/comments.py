@@ -248,7 +248,7 @@ def is_ticked(text: str) -> bool:
 
 def _with_ticked_box(posted: Posted, text: str) -> Posted:
     if not same(posted.body, text):
-        raise Transient("GitHub shows another text than was posted", where=posted.url, fix="look at the comment")
+        raise Transient("GitHub shows a different text than was posted", where=posted.url, fix="check the comment")
     return posted
 
 

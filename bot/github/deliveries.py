@@ -87,10 +87,10 @@ def verify(secret: str, body: bytes, headers: Headers) -> None:
     given = _values(headers, "x-hub-signature-256")
     found = _SIGNATURE.fullmatch(given[0]) if len(given) == 1 else None
     if not secret or found is None:
-        raise BadSignature("the delivery is not signed", fix="set one webhook secret here and at GitHub")
+        raise BadSignature("the delivery is not signed", fix="set the same webhook secret here and on GitHub")
     wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(wanted, found.group(1)):
-        raise BadSignature("the delivery's signature is wrong", fix="set the same webhook secret here and at GitHub")
+        raise BadSignature("the delivery's signature is wrong", fix="set the same webhook secret here and on GitHub")
 
 
 def envelope(headers: Headers) -> Envelope:
@@ -123,7 +123,7 @@ def parse(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
     try:
         payload = Payload.model_validate_json(text)
     except ValidationError as error:
-        raise Malformed(f"the {event} delivery has another form: {error.errors()[0]['msg']}") from None
+        raise Malformed(f"the {event} delivery has an unexpected form: {error.errors()[0]['msg']}") from None
     return _wake(event, payload)
 
 

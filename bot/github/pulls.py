@@ -95,7 +95,7 @@ class GitHubPulls:
         made = await self.client.post(f"{self.address.path}/pulls", wanted)
         back = await self._back(f"{self.address.path}/pulls/{made['number']}")
         if back["head"]["ref"] != order.branch or _plain(back["body"]) != _plain(body):
-            raise Transient("GitHub shows another pull request than was made", where=str(back["html_url"]))
+            raise Transient("GitHub shows a different pull request than was created", where=str(back["html_url"]))
         return back
 
     async def _back(self, path: str) -> Json:

@@ -235,7 +235,7 @@ class Threads:
                 return await self.client.graphql(query, {**variables, "page": self._page}, divisible=divisible)
             except TooMuch as error:
                 if not divisible:
-                    fix = "go on in a new issue or pull request"
+                    fix = "continue in a new issue or pull request"
                     raise Refused(
                         f"GitHub cannot show this thread: {error.what}", where=self.address.path, fix=fix
                     ) from None

@@ -58,7 +58,7 @@ class AppJwt:
         try:
             return await asyncio.to_thread(sign)
         except (ValueError, TypeError, AttributeError, jwt.PyJWTError):  # AttributeError: a public key
-            fix = "set PLANGATE_PRIVATE_KEY to the PEM file that GitHub gave"
+            fix = "set PLANGATE_PRIVATE_KEY to the PEM file from GitHub"
             raise Misconfigured("the App's private key cannot be read", fix=fix) from None
 
     def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's

@@ -72,7 +72,7 @@ class TrackingIssues:
             if same(str((await self.client.get(path)).get("body") or ""), text):
                 return
             await self.client.clock.sleep(pause)
-        raise Transient("GitHub shows another text than was set", where=path, fix="look at the issue")
+        raise Transient("GitHub shows a different text than was set", where=path, fix="check the issue")
 
     async def ticks(self, number: ThreadNumber) -> Sequence[Tick]:
         """Return the boxes that people ticked and that are still ticked, oldest first, each with who did it.

@@ -20,7 +20,7 @@ from bot.ports import Entry
 
 RESERVED = frozenset({"n", "at", "kind", "prev", "mac"})
 _FIRST = "0" * 64
-_MEND = "give the PLANGATE_STATE_KEY that wrote it, or restore the ref"
+_MEND = "set PLANGATE_STATE_KEY to the key that wrote it, or restore the ref"
 _MAC_BYTES = len(f',"mac":"{_FIRST}"}}')
 
 
@@ -85,7 +85,7 @@ def parse_unverified(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
             prev = hashlib.sha256(line).hexdigest()
             entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value, prev))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Unreadable("this is no journal line", where=f"{where}, line {n}", fix=_MEND) from error
+            raise Unreadable("this is not a journal line", where=f"{where}, line {n}", fix=_MEND) from error
         if not follows:
             raise Unreadable("the journal's lines do not follow each other", where=f"{where}, line {n}", fix=_MEND)
     return tuple(entries)

@@ -142,7 +142,7 @@ def read_archive(folder: Path, key: StateKey) -> tuple[Entry, ...]:
     *_, repository, thread, _ = ("", "", *folder.absolute().parts)
     files = sorted(folder.iterdir())
     if not (repository.isdecimal() and thread.isdecimal() and files):
-        raise Misconfigured("no folder of a journal", where=str(folder), fix="name REPOSITORY-ID/THREAD/journal")
+        raise Misconfigured("not the folder of a journal", where=str(folder), fix="name REPOSITORY-ID/THREAD/journal")
     number, issue = RepositoryId(int(repository)), ThreadNumber(int(thread))
     lines: list[bytes] = []
     for file in files:

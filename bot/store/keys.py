@@ -114,7 +114,7 @@ def _read(path: Path) -> StateKey:
     """Return the key in a file. Raises Misconfigured if others can read the file or it holds something else."""
     with path.open() as file:
         if os.fstat(file.fileno()).st_mode & _OPEN_TO_OTHERS:
-            raise Misconfigured("others can read the key file", where=str(path), fix="chmod 600 it")
+            raise Misconfigured("others can read the key file", where=str(path), fix="run chmod 600 on it")
         text = file.read(4 * KEY_BYTES).strip()
     if not _HEX.fullmatch(text):
         raise Misconfigured("the key file does not hold a key", where=str(path), fix="restore it, or remove it")

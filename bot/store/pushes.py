@@ -75,7 +75,7 @@ class Pushes:
         through = [f"--receive-pack={self.receive_pack}"] if self.receive_pack else []
         moves = [f"{order.after}:{order.ref}" for order in orders]
         for order in orders:  # so that nobody waits forever if an error ends this push
-            order.outcome = Transient("a push was broken off: it may have arrived", where=order.ref, fix="look again")
+            order.outcome = Transient("a push was interrupted: it may have arrived", where=order.ref, fix="look again")
         try:
             ran = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)
         except PlangateError as error:
@@ -98,5 +98,5 @@ class Pushes:
 def _unknown_outcome(ref: str, reason: str) -> Transient:
     """Return the error for a push whose outcome the remote did not report."""
     if reason.endswith("error: 403"):
-        return Transient("the server lets this token write nothing", where=ref, fix="give it contents: write")
+        return Transient("the server does not let this token write", where=ref, fix="grant it contents: write")
     return Transient("no answer to a push: it may have arrived", where=ref, fix=reason)

@@ -42,5 +42,5 @@ def unseal(sealed: bytes, key: bytes, where: str) -> bytes:
         raise Unreadable(
             "a stored file does not open: another key wrote it, or somebody changed or moved it",
             where=where,
-            fix="give the PLANGATE_STATE_KEY that it was written with",
+            fix="set PLANGATE_STATE_KEY to the key that wrote it",
         ) from error

@@ -62,7 +62,7 @@ class Remote:
         if self.location.startswith("-"):
             raise Refused("a remote may not start with '-'", where=self.location, fix="give a URL or a path")
         if "://" in self.location and not self.location.startswith(("https://", "http://")):
-            raise Refused("this remote is no http(s) URL", where=self.location, fix="give such a URL, or a path")
+            raise Refused("this remote is not an http(s) URL", where=self.location, fix="use an http(s) URL or a path")
         return self.location if "://" in self.location else str(Path(self.location).absolute())
 
 
@@ -274,7 +274,7 @@ class ThreadRefs:
 def _ref(thread: ThreadNumber) -> str:
     """Return the name of a thread's ref. Raises Refused if the number is not a thread number."""
     if not 0 <= thread < _THREAD_LIMIT:
-        raise Refused("not a thread number", where=str(thread), fix="give the number of an issue or pull request")
+        raise Refused("not a thread number", where=str(thread), fix="use the number of an issue or pull request")
     return thread_ref(ThreadNumber(int(thread)))
 
 
@@ -317,7 +317,7 @@ def _batch(out: bytes) -> list[bytes]:
         end = out.index(b"\n", at)
         head = out[at:end].split(b" ")
         if head[1] != b"blob":
-            raise Transient("a stored file is not at hand", where=out[at:end].decode(), fix="try again")
+            raise Transient("a stored file is missing", where=out[at:end].decode(), fix="try again")
         start, at = end + 1, end + 2 + int(head[2])
         blobs.append(out[start : at - 1])
     return blobs

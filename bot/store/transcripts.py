@@ -207,7 +207,7 @@ class SpooledTranscripts:
 
     def _refuse_if_open(self, session: SessionId) -> None:
         if session in self._ends:
-            raise Conflict("another process went on with this session", where=f"session {session}")
+            raise Conflict("another process continued this session", where=f"session {session}")
 
     def _place(self, session: SessionId, ordinal: int) -> str:
         return place(self._repository, self._thread, f"{FOLDER}/{session}/{ordinal}")
@@ -222,7 +222,9 @@ def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
     thread = directory.partition(".")[0]
     records = parse(file.read_bytes(), str(file))
     if not (repository.isdecimal() and thread.isdecimal()):
-        raise Refused("this is no transcript of a data directory", where=str(file), fix="name one under transcripts/")
+        raise Refused(
+            "this is not a transcript in a data directory", where=str(file), fix="name one under transcripts/"
+        )
     where = place(RepositoryId(int(repository)), ThreadNumber(int(thread)), f"{FOLDER}/{session}")
     texts = (unseal(sealed, key.encryption, f"{where}/{ordinal}") for ordinal, sealed in sorted(records.items()))
     lines = [line for text in texts for line in text.decode("utf-8", "surrogatepass").split("\n")]

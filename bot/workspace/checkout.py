@@ -130,7 +130,7 @@ class Checkouts:
         """Return the folder of a checkout; raises Broken for a path that this program did not make."""
         place = Path(checkout.path).parent
         if place.parent != self.folder or _SAFE_NAME.fullmatch(place.name) is None:
-            raise Broken("this is no checkout of this workspace", where=checkout.path)
+            raise Broken("this is not a checkout of this workspace", where=checkout.path)
         return place
 
     async def scratch(self, checkout: Checkout) -> Path:
@@ -154,7 +154,7 @@ class Checkouts:
         """Return the tree that a fork started from; raises Refused for a checkout that is not a fork."""
         origin = self.place(fork) / "origin"
         if not origin.is_dir():
-            raise Refused("this checkout is no fork", where=fork.path, fix="merge forks only")
+            raise Refused("this checkout is not a fork", where=fork.path, fix="merge forks only")
         return origin
 
     def _take(self, name: str) -> Path:

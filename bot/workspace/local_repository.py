@@ -237,7 +237,7 @@ async def _ask(
             answer = await asking
     except TimeoutError as error:
         what = f"git {arguments[0]} took longer than {LOOK_SECONDS:.0f} s"
-        raise Misconfigured(what, where=str(place.top), fix="run it by hand and mend what holds it up") from error
+        raise Misconfigured(what, where=str(place.top), fix="run it by hand and fix what slows it down") from error
     finally:
         asking.cancel()
         await asyncio.wait([asking])
@@ -285,4 +285,4 @@ def _unreadable(place: RepositoryLocation, said: str) -> PlangateError:
         return Misconfigured(
             f"the repository cannot be read: {short}", where=str(place.top), fix="run as the user who owns it"
         )
-    return Misconfigured(f"git does not read the repository: {short}", where=str(place.top), fix="mend what it says")
+    return Misconfigured(f"git cannot read the repository: {short}", where=str(place.top), fix="fix what git reports")

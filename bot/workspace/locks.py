@@ -23,7 +23,9 @@ class Lock:
         try:
             self._descriptor = self._open_locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Conflict("another process works here", where=self._path.stem, fix="wait for it to end") from error
+            raise Conflict(
+                "another process is working here", where=self._path.stem, fix="wait for it to end"
+            ) from error
 
     def release(self) -> None:
         """Release the lock if it is held."""

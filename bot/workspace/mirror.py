@@ -72,7 +72,7 @@ class Mirror:
     async def ensure(self, commit: CommitId) -> None:
         """Fetch a commit with all its history unless it is present; raises Refused if it is dangerous to fetch."""
         if not is_commit(commit):
-            raise Refused("this is no commit id", where=commit[:80], fix="name the full commit id")
+            raise Refused("this is not a commit id", where=commit[:80], fix="name the full commit id")
         if await self._has(commit):
             return
         async with self._alone():
@@ -83,7 +83,7 @@ class Mirror:
         """Fetch a branch with its history and return its head; raises Misconfigured if the branch does not exist."""
         asked = f"refs/heads/{branch}"
         if "\0" in branch or (await run.git(Path("/"), "check-ref-format", asked, check=False)).code != 0:
-            raise Refused("this is no branch name", where=branch[:80], fix="name a branch")
+            raise Refused("this is not a branch name", where=branch[:80], fix="name a branch")
         async with self._alone():
             return await self._take_in(asked)
 

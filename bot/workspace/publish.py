@@ -212,11 +212,13 @@ def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
             "the checkout was made from another commit than the plan", where=checkout.base, fix="start the work again"
         )
     if order.expected not in {None, checkout.base}:
-        raise Refused("the work was not begun on the branch's head", where=order.branch, fix="start the work again")
+        raise Refused("the work did not start from the branch's head", where=order.branch, fix="start the work again")
     if not _BRANCH.fullmatch(order.branch):
-        raise Refused("this is no safe branch name", where=printable(order.branch[:80]), fix="use letters and digits")
+        raise Refused(
+            "this is not a safe branch name", where=printable(order.branch[:80]), fix="use letters and digits"
+        )
     if order.requester and not _PERSON.fullmatch(order.requester):
-        raise Refused("this is no co-author", where=printable(order.requester[:80]), fix="use `Name <address>`")
+        raise Refused("this is not a co-author", where=printable(order.requester[:80]), fix="use `Name <address>`")
     if not order.message.strip() or "\0" in order.message:
         raise Refused("the commit message is empty or binary", fix="give a message")
 

@@ -32,10 +32,10 @@ _REFUSALS = (
     ("error: 302", "the repository has moved", "use its new address"),
     ("error: 307", "the repository has moved", "use its new address"),
     ("error: 308", "the repository has moved", "use its new address"),
-    ("error: 403", "the token may not do this", "give it contents: write on this repository"),
+    ("error: 403", "the token may not do this", "grant it contents: write on this repository"),
     ("not found", "the server shows no such repository", "check its name and what the token may read"),
     ("refusing to allow", "the token may not do this", "push these files by hand, or leave them as they were"),
-    ("verified signatures", "the repository's rules want signed commits", "sign them, as docs/settings.md says"),
+    ("verified signatures", "the repository's rules require signed commits", "sign them, as docs/settings.md says"),
     ("hook declined", "the repository's rules refuse this branch", "allow branches of this name"),
     ("push declined", "the repository's rules refuse this branch", "allow branches of this name"),
 )
@@ -127,10 +127,10 @@ def refusal(location: str, said: str) -> PlangateError | None:
     short = " ".join(said.split())[-600:]
     if "could not read Username" in said or "Authentication failed" in said:
         # Transient: a new token is not yet known on all servers.
-        return Transient("the server does not take the token", where=location, fix="check that it is valid")
+        return Transient("the server rejects the token", where=location, fix="check that it is valid")
     if words := transport.rule_violation(said):
         if transport.is_secret_found(words):
-            fix = "use `revise` to have it taken out, or allow it where GitHub says so, and then use `retry`"
+            fix = "use `revise` to have it removed, or allow it at the address that GitHub names, then use `retry`"
             return Refused(f"GitHub's push protection found a secret: {words}", where=location, fix=fix)
         return Misconfigured(f"the repository's rules refuse this push: {words}", where=location, fix=_RULES)
     for sign, what, fix in _REFUSALS:

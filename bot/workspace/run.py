@@ -94,7 +94,7 @@ async def git(
 def git_error(what: str, where: Path | str, answer: ProcessResult) -> Transient:
     """Return the error for a failed git command, with git's own message, shortened."""
     said = " ".join(answer.error.split())[-600:] or f"exit code {answer.code}"
-    return Transient(f"git {what} failed: {said}", where=str(where), fix="mend what the message names, then try again")
+    return Transient(f"git {what} failed: {said}", where=str(where), fix="fix what the message names, then try again")
 
 
 async def run_sandboxed(profile: Profile, command: Sequence[str], *, unsafe: bool = False) -> ProcessResult:

@@ -173,7 +173,7 @@ def cure(said: str) -> str:
             "let this user make user namespaces: sysctl kernel.unprivileged_userns_clone=1 and "
             "user.max_user_namespaces=10000; in a container allow the system calls unshare and mount"
         )
-    return "run `bwrap --unshare-all --ro-bind / / true` by hand and mend what it says"
+    return "run `bwrap --unshare-all --ro-bind / / true` by hand and fix what it reports"
 
 
 @lru_cache(maxsize=1)

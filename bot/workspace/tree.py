@@ -182,7 +182,7 @@ def _file(name: str, folder: int, path: str) -> Content:
     try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
-            raise Refused("this is no regular file", where=path, fix="remove it or add it to .gitignore")
+            raise Refused("this is not a regular file", where=path, fix="remove it or add it to .gitignore")
         kind = EntryKind.PROGRAM if about.st_mode & stat.S_IXUSR else EntryKind.FILE
         if about.st_size > FILE_LIMIT:
             return Content(kind, about.st_size)

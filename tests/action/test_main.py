@@ -215,9 +215,9 @@ async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: in
         assert await play(job, at(number) if number else None) == 0
         looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
         assert looked == ([3, 4] if number else threads)
-    assert ("::warning title=Plangate::what no event told cannot be read: GitHub is down" in log.getvalue()) != bool(
-        number
-    )
+    assert (
+        "::warning title=Plangate::threads that no event reported cannot be read: GitHub is down" in log.getvalue()
+    ) != bool(number)
 
 
 async def test_other_repositories_are_left_alone(ran: Run) -> None:

@@ -81,7 +81,7 @@ MISTAKES = [
     (GOOD.replace("  tool_calls", "  tool_call"), 8, "limits.tool_call"),
     (GOOD.replace("Grep", "Task"), 4, "no tool 'Task'"),
     (GOOD.replace("Grep", "exit_plan_mode"), 4, "no tool"),
-    (GOOD.replace("Grep", "Bash"), 4, "Bash cannot be kept to paths"),
+    (GOOD.replace("Grep", "Bash"), 4, "Bash cannot be limited to paths"),
     (GOOD.replace("name: reviewer", "name: explore"), 1, "already"),
     (GOOD.replace("name: reviewer", "name: Re Viewer"), 2, "name"),
     (GOOD.replace("7", "7000"), 8, "limits.tool_calls"),

@@ -33,7 +33,7 @@ def test_the_files_are_written_once(project: Path, capsys: pytest.CaptureFixture
     assert f"wrote {WORKFLOW}\nwrote {SWEEP}\nwrote {PATH}\nNext: " in capsys.readouterr().out
     assert main(["init", str(project)]) == 0
     assert (project / WORKFLOW).read_text() == "name: mine"
-    assert f"kept {WORKFLOW}: it is there already" in capsys.readouterr().out
+    assert f"kept {WORKFLOW}: it already exists" in capsys.readouterr().out
 
 
 def test_each_suggested_setting_is_one(project: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
     )
     assert lacking(project) == missing
     assert [finding.what.partition(": ")[2] for finding in _project(project)] == [
-        f"{WORKFLOW} lacks, or has otherwise: {', '.join(missing)}"
+        f"{WORKFLOW} has missing or different keys: {', '.join(missing)}"
     ]
     sweep.unlink()
     found = lacking(project)
@@ -111,7 +111,7 @@ def test_a_project_without_a_workflow_is_not_spoken_of(project: Path) -> None:
     (
         (WORKFLOW, "a: [", f"{WORKFLOW}: not YAML"),
         (PATH, "menton: x", f"{PATH}:1:1: unknown key 'menton'"),
-        (WORKFLOW, "- 1", f"workflow: {WORKFLOW} lacks, or has otherwise: name, on, permissions, jobs"),
+        (WORKFLOW, "- 1", f"workflow: {WORKFLOW} has missing or different keys: name, on, permissions, jobs"),
         (SWEEP, "a: [", f"{SWEEP}: not YAML"),
     ),
     ids=["no YAML", "unknown key", "a list", "no YAML in the sweep"],
@@ -137,7 +137,7 @@ def test_what_cannot_be_written_is_refused(project: Path, tmp_path: Path) -> Non
     assert list((tmp_path / "elsewhere").iterdir()) == []
     (project / ".github").unlink()
     (project / WORKFLOW).mkdir(parents=True)
-    with pytest.raises(Misconfigured, match="something else in its place"):
+    with pytest.raises(Misconfigured, match="something else is in its place"):
         list(write(project))
 
 
@@ -148,6 +148,6 @@ def test_a_pipe_is_not_waited_for(project: Path, name: str) -> None:
     list(write(project))
     (project / name).unlink()
     os.mkfifo(project / name)
-    with pytest.raises(Misconfigured, match="something else in its place") as caught:
+    with pytest.raises(Misconfigured, match="something else is in its place") as caught:
         lacking(project)
     assert caught.value.where == name

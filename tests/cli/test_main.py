@@ -122,7 +122,7 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         ("run o/r#1 --prompt x", {}, "on a thread, people ask and approve (--prompt): use it with --repo alone"),
         ("sweep", {"PLANGATE_LOG_LEVEL": "loud"}, "(PLANGATE_LOG_LEVEL): set it to debug or info or"),
         ("sweep", {"PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_DATA_DIR": "/etc/passwd"}, "Not a directory (/etc/passwd/"),
-        ("sweep", {"PLANGATE_APP_ID": "1", "PLANGATE_PRIVATE_KEY_PATH": sys.executable}, "not a text (PLANGATE_"),
+        ("sweep", {"PLANGATE_APP_ID": "1", "PLANGATE_PRIVATE_KEY_PATH": sys.executable}, "not text (PLANGATE_"),
         ("demo --dir /etc/passwd", {}, "File exists (/etc/passwd): let this user write there, or"),
     ),
 )
@@ -187,4 +187,4 @@ def test_an_output_that_nobody_reads_any_more_ends_quietly() -> None:
     line = f"{PROGRAM} schema | true; {PROGRAM} doctor | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.stdout == "130\n"
-    assert done.stderr == "plangate: nobody reads the output any more; the same command goes on from here\n"
+    assert done.stderr == "plangate: nobody reads the output anymore; run the same command again to continue\n"

@@ -51,7 +51,7 @@ async def test_an_app_that_has_all_it_needs(github: SimulatedGitHub) -> None:
     assert bad(found) == []
     assert [each.what for each in found] == [
         "GitHub: the App plangate",
-        f"GitHub: on acme the App may do what it needs; {UNASSIGNABLE}",
+        f"GitHub: on acme the App has the permissions it needs; {UNASSIGNABLE}",
         "GitHub: no label plangate in acme/pocket",
         "webhook secret: set",
     ]
@@ -181,7 +181,7 @@ async def test_rules_that_want_signed_commits(github: SimulatedGitHub, tmp_path:
     github.world.set_role(HOME, "acme-bot", "write")
     token = credentials.personal_token(github.world, "acme-bot").value
     (told,) = (each for each in await check_github(signing(github, token=token)) if "signed commits" in each.what)
-    assert told.what == "GitHub: acme/pocket wants signed commits"
+    assert told.what == "GitHub: acme/pocket requires signed commits"
     assert "PLANGATE_SIGNING_KEY_PATH" in told.cure
     found = await check_github(signing(github, tmp_path / "key", token=token))
     assert [each.what for each in found if "signed commits" in each.what] == [f"{told.what}: they are signed"]
@@ -195,7 +195,7 @@ async def test_an_app_cannot_sign(github: SimulatedGitHub, tmp_path: Path) -> No
     (told,) = (
         each for each in await check_github(signing(github, tmp_path / "key", **app)) if "signed commits" in each.what
     )
-    assert told.what == "GitHub: acme/pocket wants signed commits, and an App has no signing key"
+    assert told.what == "GitHub: acme/pocket requires signed commits, and an App has no signing key"
     assert "let the App bypass its ruleset" in told.cure
 
 

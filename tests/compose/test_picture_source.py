@@ -24,10 +24,10 @@ def test_a_picture(content: bytes, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     (
-        (b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", "no PNG, JPEG, GIF, or WebP"),
-        (b"<html>", "no PNG, JPEG, GIF, or WebP"),
-        (b"%PDF-1.7", "no PNG, JPEG, GIF, or WebP"),
-        (b"", "no PNG, JPEG, GIF, or WebP"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", "not a PNG, JPEG, GIF, or WebP image"),
+        (b"<html>", "not a PNG, JPEG, GIF, or WebP image"),
+        (b"%PDF-1.7", "not a PNG, JPEG, GIF, or WebP image"),
+        (b"", "not a PNG, JPEG, GIF, or WebP image"),
         (png()[:40], "broken or incomplete"),
         (png(0, 5), "broken or incomplete"),
         (png(2, 2, b"not packed"), "broken or incomplete"),

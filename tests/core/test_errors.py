@@ -84,7 +84,7 @@ def test_one_line(error: PlangateError, line: str) -> None:
 def test_out_of_scope() -> None:
     """Work beyond its plan names the paths, at most ten of them, and keeps them all."""
     paths = tuple(f"p{n}" for n in range(12))
-    assert str(OutOfScope(paths[:1])) == "the work changed what the plan does not name: p0: approve the amendment"
+    assert str(OutOfScope(paths[:1])) == "the work changed files that the plan does not name: p0: approve the amendment"
     assert "p9: approve" in str(OutOfScope(paths[:10]))
     assert "p9 and 1 more: approve" in str(OutOfScope(paths[:11]))
     assert "p9 and 2 more: approve" in str(OutOfScope(paths))

@@ -133,7 +133,7 @@ async def test_thirty_pictures(ground: Ground, gallery: Gallery) -> None:
     def answer(url: str) -> bytes:
         number = int(url.partition("/2-")[2][:8])
         if number % 2:
-            raise Refused("it is no PNG, JPEG, GIF, or WebP") if number % 3 else Transient("it did not arrive")
+            raise Refused("it is not a PNG, JPEG, GIF, or WebP image") if number % 3 else Transient("it did not arrive")
         return b"picture"
 
     gallery.shelf.answer = answer

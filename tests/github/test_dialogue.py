@@ -206,7 +206,7 @@ async def test_what_was_posted_is_read_back(ground: Ground) -> None:
     comments = ground.dialogue(ground.issue()).comments
     await comments.put("waits", 1, "Before.")
     ground.github.faults.stale("GET */issues/comments/*", times=3)
-    with pytest.raises(Transient, match="another text"):
+    with pytest.raises(Transient, match="a different text"):
         await comments.put("waits", 1, "After.")
     assert (await comments.put("waits", 1, "After.")).body.startswith("After.")
 

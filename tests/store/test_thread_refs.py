@@ -117,7 +117,7 @@ def test_remote_that_is_an_option(tmp_path: Path, clock: Clock) -> None:
 @pytest.mark.req("G1")
 def test_remote_that_is_a_program(tmp_path: Path, clock: Clock) -> None:
     """A location that names a program to run (git-remote-ext) is not followed."""
-    with pytest.raises(Refused, match="no http"):
+    with pytest.raises(Refused, match="not an http"):
         ThreadRefs(Remote(f"ext::touch {tmp_path}/ran://"), tmp_path / "scratch.git", clock)
     with pytest.raises(Transient):
         ThreadRefs(Remote(f"ext::touch {tmp_path}/ran"), tmp_path / "scratch.git", clock).look(ONE)

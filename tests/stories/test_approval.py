@@ -151,7 +151,7 @@ def test_of_two_at_once_one_works_and_the_other_says_so(meet: Meet) -> None:
     go.set()
     first.communicate(timeout=PATIENCE)
     assert (first.returncode, second.code) == (0, 5)
-    assert "another process works here" in second.err
+    assert "another process is working here" in second.err
     assert len(second.err.strip().splitlines()) == 1
     assert len(person.branches()) == 1
 

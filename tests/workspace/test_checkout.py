@@ -167,7 +167,7 @@ async def test_what_nobody_may_read_is_merged(workspace: GitWorkspace, repositor
 async def test_merge_of_no_fork(workspace: GitWorkspace, repository: Repository) -> None:
     """Only a fork has something to be merged from."""
     one, two = [await workspace.checkout(name, repository.head) for name in ("one", "two")]
-    with pytest.raises(Refused, match="no fork"):
+    with pytest.raises(Refused, match="not a fork"):
         await workspace.merge(one, two)
 
 

@@ -88,5 +88,5 @@ def test_a_push_that_lacks_a_signature() -> None:
     """What GitHub says is told with its cure."""
     said = "remote: - Commits must have verified signatures. ! [remote rejected] (push declined due to rule violations)"
     error = refusal("https://github.com/o/r", said)
-    assert "want signed commits" in str(error)
+    assert "require signed commits" in str(error)
     assert "docs/settings.md" in str(error)

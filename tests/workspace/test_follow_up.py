@@ -44,5 +44,5 @@ async def test_follow_up_from_elsewhere(workspace: GitWorkspace, repository: Rep
     """Work that was not begun on the branch's head is refused: pushing it would throw away what is there."""
     first = await publish(workspace, repository, write(new="x"))
     checkout = await workspace.checkout("main", repository.head)
-    with pytest.raises(Refused, match="not begun on the branch's head"):
+    with pytest.raises(Refused, match="did not start from the branch's head"):
         await workspace.publish(approved(checkout.base), checkout, replace(order(), expected=first.commit))

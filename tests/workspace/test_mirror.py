@@ -80,7 +80,7 @@ async def test_unknown_commit(mirror: Mirror) -> None:
 @pytest.mark.parametrize("name", ("HEAD", "--upload-pack=touch x", "main", "-x", "A" * 40, ""))
 async def test_no_commit_id(name: str, mirror: Mirror) -> None:
     """Nothing but a full commit id is handed to git."""
-    with pytest.raises(Refused, match="no commit id"):
+    with pytest.raises(Refused, match="not a commit id"):
         await mirror.ensure(CommitId(name))
 
 

@@ -18,7 +18,7 @@ RAMP_LIMIT = "ramp_limit_exceeded"
 names, in the library's class RampLimitExceededError.
 """
 _RAMP_CURE = "wait before asking again, work on fewer threads at once, or ask Anthropic for a higher ramp limit"
-_NO_RETRY = "the server says that trying again does not help"
+_NO_RETRY = "the server says not to retry"
 LONGEST = 500
 """Characters of an error that users see: proxies between here and the model answer with whole pages."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})

@@ -63,7 +63,7 @@ def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
     for path, text in sorted(files.items()):
         kind = parse(path, text)
         if kind.name in types:
-            raise Misconfigured(f"there is a type {kind.name!r} already", where=f"{path}:1", fix="name it otherwise")
+            raise Misconfigured(f"there is already a type {kind.name!r}", where=f"{path}:1", fix="choose another name")
         types[kind.name] = kind
     return MappingProxyType(types)
 
@@ -95,7 +95,7 @@ def _type(path: str, value: Any, front: FrontMatter, *, job: str) -> AgentType:
         if name == "Bash" and front.paths:
             if front.tools is None:
                 continue
-            raise _mistake(path, value, ("tools",), said="Bash cannot be kept to paths: leave out one of the two")
+            raise _mistake(path, value, ("tools",), said="Bash cannot be limited to paths: remove one of the two")
     tools = tuple(_TOOLS[name] for name in names if not (name == "Bash" and front.paths))
     writes = not _EDITING.isdisjoint(names)
     background = BACKGROUND if writes and any(tool.name == "Bash" for tool in tools) else ()
@@ -122,11 +122,11 @@ def _mapping(path: str, front: str) -> Any:
         for event in YAML(typ="rt").parse(front):
             if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
                 line = event.start_mark.line + 2
-                raise Misconfigured("an alias or anchor", where=f"{path}:{line}", fix="write it out plainly")
+                raise Misconfigured("an alias or anchor", where=f"{path}:{line}", fix="write each value out")
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST:
                 line = event.start_mark.line + 2
-                raise Misconfigured("nested too deeply", where=f"{path}:{line}", fix="write it out plainly")
+                raise Misconfigured("nested too deeply", where=f"{path}:{line}", fix="write each value out")
         value = YAML(typ="rt").load(front)
     except (YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)

@@ -132,7 +132,7 @@ class _Day:
         spent, budget = self._journaled + self._own, self.context.settings.day_usd
         if spent < budget:
             return ""
-        used = f"this repository has spent ${spent:.2f} of the ${budget:.2f} that it may on one day"
+        used = f"this repository has spent ${spent:.2f} of its ${budget:.2f} for the day"
         return f"{used} (budget.repository_day_usd; the next day begins at midnight UTC)"
 
     @property

@@ -57,8 +57,8 @@ RAMP = "Usage grows too fast (ramp_limit_exceeded)"
 @pytest.mark.parametrize(
     ("status", "text", "headers", "retryable", "fix"),
     (
-        (529, "overloaded", {"x-should-retry": "false"}, False, "trying again does not help"),
-        (500, "odd", {"x-should-retry": "false"}, False, "trying again does not help"),
+        (529, "overloaded", {"x-should-retry": "false"}, False, "says not to retry"),
+        (500, "odd", {"x-should-retry": "false"}, False, "says not to retry"),
         (401, "no key", {"x-should-retry": "false"}, False, "check ANTHROPIC_API_KEY"),
         (400, "odd", {"x-should-retry": "true"}, True, ""),
         (429, "slow down", {"x-should-retry": "true"}, True, ""),

@@ -186,7 +186,9 @@ async def test_triage_may_ask(story: Story) -> None:
     await story.planned()
     story.says("tess", "@plangate stop")
     assert (await story.rests(1)).stage is WAITS
-    assert story.said("tell") == ["Only people who asked for the work, and people with write access, can stop or retry it."]
+    assert story.said("tell") == [
+        "Only people who asked for the work, and people with write access, can stop or retry it."
+    ]
     story.opens("tess")
     await story.rests(2)
     story.says("tess", "@plangate stop", 2)

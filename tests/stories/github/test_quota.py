@@ -18,7 +18,7 @@ PATH = ".github/plangate.yml"
 TRIES = 2
 """A push whose answer is lost is sent once more, by git itself."""
 TWICE = "ask:\n  per_day: 2\n"
-REFUSAL = "will has asked 2 times today, the most that one person may here (`ask.per_day`), so I won't start on this request."
+REFUSAL = "will has asked 2 times today, the most that one person may here (`ask.per_day`)"
 
 
 def to_midnight(story: Story) -> None:
@@ -123,9 +123,7 @@ async def test_budget_of_a_day(story: Story) -> None:
     first, second = await asks(story, "will", "maya")
     assert [story.records[number].stage for number in (first, second)] == [Stage.AWAITING_APPROVAL, Stage.LIMIT]
     (said,) = story.said("tell", second)
-    assert (
-        "of the $0.00 that it may on one day (budget.repository_day_usd; the next day begins at midnight UTC)" in said
-    )
+    assert "of its $0.00 for the day (budget.repository_day_usd; the next day begins at midnight UTC)" in said
     to_midnight(story)
     story.says("maya", "@plangate retry", second)
     await story.rests(second)
