@@ -263,7 +263,7 @@ def test_docstrings_begin_with_what_is_returned_or_done() -> None:
     riddles = re.compile(r"(Give|Tell|Say)s?\b")
     found = [
         f"{path.relative_to(ROOT)}: {node.name}"
-        for path in SOURCES
+        for path in [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))]
         for node in functions(path)
         if riddles.match(ast.get_docstring(node) or "")
     ]

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.req("D1")
 
 
 def programs(folder: Path, *, blocked: bool) -> str:
-    """Give a PATH with what is needed but bubblewrap, or with one that the machine blocks."""
+    """Return a PATH with what is needed but bubblewrap, or with one that the machine blocks."""
     for name in ("git", "rg", "env", "sh"):
         found = shutil.which(name)
         assert found is not None

@@ -88,7 +88,7 @@ class Stage:
         }
 
     def _release(self) -> Path:
-        """Give the action as a release holds it: without the developer's environment, which act would carry along."""
+        """Return the action as a release holds it: without the developer's environment, which act would carry along."""
         release = self.folder / "release"
         if not release.exists():
             release.mkdir()

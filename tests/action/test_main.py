@@ -40,12 +40,12 @@ def at(number: int, owner: str = "o") -> ThreadAddress:
 
 
 def standing(stage: Stage, **facts: Any) -> ThreadState:
-    """Give a thread that stands at a stage."""
+    """Return a thread that stands at a stage."""
     return ThreadState(Thread(stage=stage), 1, **facts)
 
 
 def owed(event: JournalEvent, when: datetime) -> tuple[Debt, ...]:
-    """Give what people are owed since that time."""
+    """Return the debts to people since that time."""
     return (Debt(1, when, event),)
 
 
@@ -140,7 +140,7 @@ Run = Callable[..., Awaitable[Ran]]
 
 @pytest.fixture
 def ran(tmp_path: Path) -> Run:
-    """Give what runs the Action on a written host."""
+    """Return a function that runs the Action on a written host."""
 
     async def doing(host: Host, number: int = 0, **variables: str) -> Ran:
         log, clock = io.StringIO(), Time()

@@ -101,14 +101,14 @@ class Asked:
 
 
 def asked(case: str) -> Asked:
-    """Give a case as the gate sees it: its kind comes from the tool itself."""
+    """Return a case as the gate sees it: its kind comes from the tool itself."""
     name, given_ = CASES[case]
     tool = TOOLS[name]
     return Asked(name, tool.kind(tool.input_model.model_validate(given_)), given_)
 
 
 def decide(case: str, mode: Mode, gate: PermissionGate) -> Decision:
-    """Give what a gate decides about a case."""
+    """Return what a gate decides about a case."""
     call = asked(case)
     return gate.decide(mode, call.kind, call.name, call.input).decision
 

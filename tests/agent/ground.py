@@ -99,7 +99,7 @@ class DeskHost:
             self.running -= 1
 
     async def wait(self) -> None:
-        """Give way once, as anything that does something does."""
+        """Yield to the event loop once, as anything that does something does."""
         await asyncio.sleep(0)
 
     async def close(self) -> None:

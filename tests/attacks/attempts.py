@@ -62,7 +62,7 @@ def bash(port: int = 9) -> list[Attempt]:
 
 
 def obedient(attempts: list[Attempt], *, size: int = 12) -> list[Reply]:
-    """Give the replies that try everything, some at a time, after the file that edits need was read."""
+    """Return the replies that try everything, some at a time, after the file that edits need was read."""
     looks = (Call("Read", {"file_path": "README.md"}), Call("Read", {"file_path": "parcel/shipping.py"}))
     chunks = (attempts[start : start + size] for start in range(0, len(attempts), size))
     return [Reply(looks), *(Reply(tuple(Call(name, given) for name, given in chunk)) for chunk in chunks)]

@@ -45,7 +45,7 @@ class Planner:
 
 @asynccontextmanager
 async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner]:
-    """Give a planning session with that gate, on a real sandbox with read access; sub-agents have their own."""
+    """Yield a planning session with that gate, on a real sandbox with read access; sub-agents have their own."""
     clock, ledger = SystemClock(), Ledger()
     model = AnthropicModel(clock, "test", base_url=person.base_url)
     source = await LocalRepository.open(person.repository)

@@ -12,7 +12,7 @@ from tests.core.test_comment import PLAN
 
 
 def shown(markdown: str) -> str:
-    """Give the text that a page shows, all but its code."""
+    """Return the text that a page shows, all but its code."""
     words = [
         part.content if part.type == "text" else "\n" if part.type.endswith("break") else ""
         for token in MarkdownIt("commonmark", {"html": True}).parse(markdown)

@@ -71,7 +71,7 @@ def path(repository: Path) -> Remote:
 
 @pytest.fixture
 def refs_of(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Callable[[str, str], ThreadRefs]:
-    """Gives the threads as one machine sees them: ("path" or "http", the machine's name)."""
+    """Return the threads as one machine sees them: ("path" or "http", the machine's name)."""
 
     def refs(way: str, machine: str) -> ThreadRefs:
         return ThreadRefs(request.getfixturevalue(way), tmp_path / machine / "scratch.git", clock)

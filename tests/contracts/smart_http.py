@@ -33,7 +33,7 @@ class Site:
     """Command lines of the machine that held the token while its request was served."""
 
     def url(self, name: str) -> str:
-        """Give the address of a repository."""
+        """Return the address of a repository."""
         return f"http://127.0.0.1:{self.port}/{name}"
 
 
@@ -65,7 +65,7 @@ class SmartHttp(BaseHTTPRequestHandler):
         self._serve(self.rfile.read(int(self.headers.get("Content-Length", 0))) or self._chunks())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _chunks(self) -> bytes:
         parts = []

@@ -194,7 +194,7 @@ def _word(text: str, plan: PlanDocument) -> Candidate:
 
 
 def told(verdict: Verdict) -> tuple[str, str, str]:
-    """Give a verdict in the words of the table: outcome, by whom, why."""
+    """Return a verdict in the words of the table: outcome, by whom, why."""
     why = (
         f"{finding.actor.login if finding.actor else ''} {str(finding.reason).replace('_', ' ')}".strip()
         for finding in verdict.findings

@@ -89,7 +89,7 @@ def attempt(gate: Gate, thread: Any, event: Any) -> Try:
 
 
 def _events(gate: Gate, thread: Any, without: str) -> Iterator[Any]:
-    """Give every move with the open ask, a late one, an early one and none, and with each kind of digest."""
+    """Yield every move with the open ask, a late one, an early one and none, and with each kind of digest."""
     for move in set(gate.Move) - {without}:
         for ask in (thread.ask, thread.ask - 1, thread.ask + 1, None):
             for digest in {None, thread.digest, OTHER}:

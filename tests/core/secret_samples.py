@@ -18,7 +18,7 @@ _MORE: Final = 24
 
 
 def sample(pattern: str, dice: random.Random) -> str:
-    """Give a text that a pattern matches; what may be anything is a letter or digit."""
+    """Return a text that a pattern matches; what may be anything is a letter or digit."""
     return _sequence(reader.parse(pattern), dice)
 
 

@@ -64,7 +64,7 @@ def test_table_is_complete() -> None:
 
 
 def yes(who: Actor = ANA, at: int = 60, **more: Any) -> Candidate:
-    """Give what a maintainer said by a reaction, unless told otherwise."""
+    """Return what a maintainer said by a reaction, unless told otherwise."""
     given: dict[str, Any] = {"way": Way.REACTION, "opinion": Opinion.APPROVE, "role": Role.MAINTAIN} | more
     return Candidate(who, at=NOON + timedelta(seconds=at), **given)
 
@@ -96,7 +96,7 @@ NOW = NOON + timedelta(hours=1)
 
 
 def is_eligible(word: Candidate, look: Snapshot, policy: Policy) -> bool:
-    """Say once more, in one sentence, when a word counts (product.md, Approval)."""
+    """Return whether a word counts, told a second time in one sentence (product.md, Approval)."""
     person = word.actor.kind is ActorKind.USER and word.actor.id != policy.bot
     may = word.role is not None and (word.listed is True or word.role >= policy.role)
     alone = policy.four_eyes and word.actor.id in look.requesters and word.opinion is Opinion.APPROVE

@@ -55,7 +55,7 @@ SOURCES = sorted({*ROOT.glob("bot/**/*.py"), *ROOT.glob("webhooks/**/*.py")} - {
 
 
 def forgeries(source: str) -> list[int]:
-    """Give the lines of a source that use ApprovedPlan otherwise than as a type, or reach for the key."""
+    """Return the lines of a source that use ApprovedPlan otherwise than as a type, or reach for the key."""
     if "ApprovedPlan" not in source and not re.search(r"\bapproval\b", source):
         return []
     tree = ast.parse(source)

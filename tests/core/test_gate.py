@@ -64,7 +64,7 @@ def test_folding_is_sound() -> None:
 
 
 def _enlarged(tried: Try) -> tuple[Thread, Event]:
-    """Give the same try on a thread that has come a long way, with every digest written otherwise."""
+    """Return the same try on a thread that has come a long way, with every digest written otherwise."""
     old, event = tried.before, tried.event
     renamed = {digest: digest and Digest(f"{digest}-long") for digest in (None, old.digest, old.approved, event.digest)}
     ask = None if event.ask is None else event.ask + 40

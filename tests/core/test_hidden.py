@@ -32,7 +32,7 @@ INVISIBLE: Final = sorted({*IGNORED, *ALSO, *(at for at in FORMATS if unicodedat
 
 
 def told(text: str) -> str:
-    """Give what the plan for a request says."""
+    """Return what the plan for a request says."""
     return plan_text(replace(PLAN, hidden=Hidden.of(visible_text(text).removed)), "Decide.")
 
 

@@ -49,13 +49,13 @@ FORMS: Final = {
 
 
 def oracle(module: str, name: str) -> list[str]:
-    """Give the patterns of one detector of Yelp's detect-secrets (PyPI, Apache-2.0); they stay in its package."""
+    """Return the patterns of one detector of Yelp's detect-secrets (PyPI, Apache-2.0); they stay in its package."""
     plugin: Any = getattr(import_module(f"detect_secrets.plugins.{module}"), name)
     return [pattern.pattern for pattern in plugin.denylist]
 
 
 def recall(pattern: str, seed: str) -> float:
-    """Give the share of a pattern's samples that are found, each in the middle of a line."""
+    """Return the share of a pattern's samples that are found, each in the middle of a line."""
     dice = random.Random(seed)
     samples = [sample(pattern, dice) for _ in range(SAMPLES)]
     return sum(any(spans(f"see {each} here")) for each in samples) / SAMPLES

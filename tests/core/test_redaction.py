@@ -73,7 +73,7 @@ WAYS: Final[dict[str, Way]] = {
 
 
 def left(text: str, value: str) -> int:
-    """Give the length of the longest piece of a value that is to be read in a text, whatever its case."""
+    """Return the length of the longest piece of a value that is to be read in a text, whatever its case."""
     text, value = text.lower(), value.lower()
     return max(
         size

@@ -47,7 +47,7 @@ FAILED = Failed(detail="No.", owes="No.")
 
 
 def after(*events: MoveEvent | Note) -> ThreadState:
-    """Give the state after these entries, a minute apart; each answer names the ask that is open."""
+    """Return the state after these entries, a minute apart; each answer names the ask that is open."""
     state = ThreadState()
     for n, event in enumerate(events):
         answers = isinstance(event, Unknown) or event.kind in ANSWERS
@@ -57,7 +57,7 @@ def after(*events: MoveEvent | Note) -> ThreadState:
 
 
 def heard(key: str = "t9", who: int = 7, **facts: object) -> Heard:
-    """Give a command that somebody gave."""
+    """Return a command that somebody gave."""
     return replace(Heard(said=replace(TURN, key=key, actor=Actor(who, f"u{who}"))), **facts)  # type: ignore[arg-type]
 
 
@@ -95,7 +95,7 @@ _STORIES: dict[str, MoveEvent] = {
 
 
 def story(words: str) -> list[MoveEvent]:
-    """Give the entries of a story in words."""
+    """Return the entries of a story in words."""
     events: list[MoveEvent] = []
     for word in words.split():
         who, _, does = word.partition(":")

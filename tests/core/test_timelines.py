@@ -56,7 +56,7 @@ def breaches(thread: Thread, dice: random.Random) -> str:
 
 
 def failure(events: Timeline) -> str:
-    """Say what is wrong with a timeline; "" for nothing."""
+    """Return what is wrong with a timeline; "" for nothing."""
     try:
         played(events)
     except AssertionError as error:

@@ -13,7 +13,7 @@ ORDER = ("none", "write", "maintain", "admin")
 
 
 class Oracle:
-    """Says after each event where the thread stands, by the text of the specification."""
+    """Computes where the thread stands after each event, by the text of the specification."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.rules = timeline

@@ -80,7 +80,7 @@ class Comment:
             self.versions.append((at, who, body))
 
     def node(self) -> dict[str, Any]:
-        """Give it as GraphQL does: newest edit first, the posting among them once there is an edit."""
+        """Return it as GraphQL does: newest edit first, the posting among them once there is an edit."""
         edits = [
             {"editedAt": _stamp(at), "deletedAt": None, "diff": text, "editor": _node(who)}
             for at, who, text in reversed(self.versions)

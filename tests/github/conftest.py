@@ -87,7 +87,7 @@ class Ground:
         return CommitId(world.bare(world.repository(HOME)).refs()["refs/heads/main"])
 
     def person(self, login: str) -> Any:
-        """Give a person, a second after whatever happened last."""
+        """Return a person, a second after whatever happened last."""
         self.clock.advance(1)
         return self.github.world.person(login)
 

@@ -307,7 +307,7 @@ async def a_token(ground: Ground, size: int) -> Case:
 
 
 async def a_revocation(ground: Ground, size: int) -> Case:
-    """Give a token back as at the end of a process: what GitHub does not know any more is gone."""
+    """Revoke a token as at the end of a process: what GitHub does not know any more is gone."""
     tokens = _tokens(ground)
     token = await tokens.token()
 
@@ -388,7 +388,7 @@ def sites() -> Iterator[str]:
 
 
 def _verb(node: ast.AST) -> str:
-    """Give the verb of a call that writes: a client's, or git's."""
+    """Return the verb of a call that writes: a client's, or git's."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return ""
     if node.func.attr in {"git", "run", "ask"}:

@@ -15,12 +15,12 @@ SCOPE = ("src/a.py",)
 
 
 def everybody(ground: Ground) -> dict[str, Actor]:
-    """Give some people who said yes."""
+    """Return some people who said yes."""
     return {login: Actor(ground.github.world.user(login).id, login) for login in ("ada", "mia", "will")}
 
 
 async def found(ground: Ground, client: GitHubClient, *scope: str) -> list[str]:
-    """Give the logins of those who own a scope."""
+    """Return the logins of those who own a scope."""
     people = everybody(ground)
     ids = await owning(Roles(client, ground.address), "main", scope or SCOPE, people.values())
     return [login for login, actor in people.items() if actor.id in ids]

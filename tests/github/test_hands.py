@@ -10,13 +10,13 @@ pytestmark = pytest.mark.req("A1", "A4a")
 
 
 async def heard(ground: Ground, thread: ThreadNumber) -> Turn:
-    """Give the one turn of a thread."""
+    """Return the one turn of a thread."""
     (turn,) = await turns_of(ground.dialogue(thread), ())
     return turn
 
 
 def named(ground: Ground, turn: Turn) -> list[str]:
-    """Give the logins of those whose words a turn may be, beside its author."""
+    """Return the logins of those whose words a turn may be, beside its author."""
     return sorted(ground.github.world.users[who].login for who in turn.hands)
 
 

@@ -131,7 +131,7 @@ SEVERAL = {"path", "ref", "basehead"}  # what may hold a slash
 
 
 def problems(description: dict[str, Any], logged: Any) -> list[str]:
-    """Say what GitHub does not document about a request: its path, a parameter, a field of its body."""
+    """List what GitHub does not document about a request: its path, a parameter, a field of its body."""
     operations = [
         paths[logged.method.lower()]
         for template, paths in description["paths"].items()

@@ -53,7 +53,7 @@ class Ground:
         return [number for number, _ in self.taken]
 
     def person(self, login: str) -> Person:
-        """Give a person, a second later."""
+        """Return a person, a second later."""
         self.clock.advance(1)
         return self.github.world.person(login)
 

@@ -45,7 +45,7 @@ class Repository:
         hook.chmod(0o755)
 
     def files(self, thread: int = 1) -> dict[str, bytes]:
-        """Give the files that a thread's ref holds."""
+        """Return the files that a thread's ref holds."""
         ref = f"refs/plangate/threads/{thread}"
         names = self.git("ls-tree", "-r", "--name-only", ref).splitlines()
         return {
@@ -85,5 +85,5 @@ def made(path: Path) -> Repository:
 
 @pytest.fixture
 def refs_on(tmp_path: Path, repository: Repository, clock: Clock) -> Callable[[str], ThreadRefs]:
-    """Gives the threads as the named machine sees them."""
+    """Return the threads as the named machine sees them."""
     return lambda machine: ThreadRefs(Remote(str(repository.path)), tmp_path / machine / "scratch.git", clock)

@@ -47,7 +47,7 @@ def test_takes_too_long(repository: Repository, tmp_path: Path) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs; one that has ended and that nobody has waited for does not."""
+    """Return whether a process runs; one that has ended and that nobody has waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:

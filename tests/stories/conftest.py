@@ -27,7 +27,7 @@ def meet(tmp_path: Path) -> Iterator[Meet]:
 
 
 def described(value: Any) -> str:
-    """Give a value's JSON type, as interfaces.md names it."""
+    """Return a value's JSON type, as interfaces.md names it."""
     return {bool: "bool", int: "number", float: "number", str: "text", type(None): "null"}.get(
         type(value), type(value).__name__
     )

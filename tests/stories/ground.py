@@ -119,7 +119,7 @@ class Person:
         return self.git("for-each-ref", "--format=%(refname:short)", "refs/heads/plangate/").split()
 
     def diff(self, branch: str) -> str:
-        """Give what a branch changes, without context."""
+        """Return what a branch changes, without context."""
         return self.git("diff", "--unified=0", "--no-color", "HEAD", branch)
 
     def journals(self) -> list[tuple[Entry, ...]]:
@@ -136,7 +136,7 @@ class Person:
 
 
 def bare(home: Path) -> dict[str, str]:
-    """Give the environment that every program has, of somebody who lives there and has set nothing up."""
+    """Return the environment that every program has, of somebody who lives there and has set nothing up."""
     return {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
@@ -147,13 +147,13 @@ def bare(home: Path) -> dict[str, str]:
 
 
 def person(home: Path, base_url: str, **variables: str) -> Person:
-    """Give a new person with the sample repository and nothing else."""
+    """Return a new person with the sample repository and nothing else."""
     home.mkdir(parents=True, exist_ok=True)
     return Person(home, base_url, make(home / "shop"), variables)
 
 
 def state(repository: Path) -> dict[str, str]:
-    """Give every file of a repository with its content: work tree, index, HEAD, configuration, refs that are not ours.
+    """Return every file of a repository and its content: work tree, index, HEAD, settings, refs that are not ours.
 
     Objects are left out: they are what branches are made of.
     """
@@ -172,7 +172,7 @@ def _ours(name: str) -> bool:
 
 
 def trees(data: Path) -> dict[str, str]:
-    """Give every file of all checkouts with its content; what open sandboxes have as /tmp is none of them."""
+    """Return every file of all checkouts with its content; what open sandboxes have as /tmp is none of them."""
     found = state(data / "checkouts") if (data / "checkouts").exists() else {}
     return {name: content for name, content in found.items() if not re.match(r"[^/]+/tmp-", name)}
 
@@ -210,7 +210,7 @@ def _roots(mountinfo: str) -> Iterator[str]:
 
 
 def approved(request: ModelRequest) -> bool:
-    """Tell whether the conversation holds an approval."""
+    """Return whether the conversation holds an approval."""
     return any(result.name == "exit_plan_mode" and "plan is approved" in result.text for result in request.all_results)
 
 
@@ -259,13 +259,13 @@ FIX_DIFF: Final = (
 
 
 def only_the_fix(diff: str) -> bool:
-    """Tell whether a diff is exactly the fix."""
+    """Return whether a diff is exactly the fix."""
     lines = [line for line in diff.splitlines() if line[:1] in "+-" and not line.startswith(("+++", "---"))]
     return tuple(lines) == FIX_DIFF and diff.count("diff --git") == 1
 
 
 def newest(model: ScriptedModel) -> ModelRequest:
-    """Give the newest request of an agent: not one of a small question, which has no tools."""
+    """Return the newest request of an agent: not one of a small question, which has no tools."""
     return next(request for request in reversed(model.requests) if request.tools)
 
 

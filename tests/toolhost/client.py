@@ -85,7 +85,7 @@ class Client:
         return self.call("Bash", command=command, **arguments)
 
     def peak_mb(self) -> int:
-        """Give the most memory that the toolhost itself ever had, in MiB."""
+        """Return the most memory that the toolhost itself ever had, in MiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 

@@ -111,7 +111,7 @@ async def check(host: SandboxedToolhost, command: str, said: str) -> None:
 
 
 def held_mb(host: SandboxedToolhost) -> int:
-    """Give the memory that a sandbox's processes hold: its own, since others use the machine at the same time."""
+    """Return the memory that a sandbox's processes hold: its own, since others use the machine at the same time."""
     kib = 0
     for pid in _family(host._process.pid):
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -152,7 +152,7 @@ async def test_who_watches_comes_first(host: SandboxedToolhost) -> None:
 
 
 def counted_mb(host: SandboxedToolhost) -> int | None:
-    """Give the memory that the kernel counts for a sandbox, its own for it included and the cache of files not."""
+    """Return the memory that the kernel counts for a sandbox, its own for it included and the cache of files not."""
     for group in host._groups:
         with suppress(OSError):
             rows = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())

@@ -15,7 +15,7 @@ whole_program = pytest.mark.parametrize("whole", (True,), ids=["whole"])
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs."""
+    """Return whether a process runs."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -20,7 +20,7 @@ RETRY = Turn("t3", Actor(9, "cem"), "@plangate retry", NOW + timedelta(hours=1))
 
 
 def after(first: Turn, *more: Turn) -> ThreadState:
-    """Give the state after a request and what was added to it."""
+    """Return the state after a request and what was added to it."""
     request = Requested(said=JournaledTurn.of(first), base=CommitId("a" * 40))
     state = apply(ThreadState(), request, NOW)
     for turn in more:

@@ -19,7 +19,7 @@ FIRST, SECOND = histories(2, 40)
 
 
 def stored(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Give entries as a journal stores and reads them: chained."""
+    """Return entries as a journal stores and reads them: chained."""
     chain = Chain(HOME, ONE, bytes(32))
     lines: tuple[bytes, ...] = ()
     for entry in entries:
@@ -28,7 +28,7 @@ def stored(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def illegible(entries: Sequence[Entry]) -> list[Entry]:
-    """Give the same places in the same chain, with contents that nobody can fold."""
+    """Return the same places in the same chain, with contents that nobody can fold."""
     return [replace(entry, kind="approved", body={}) for entry in entries]
 
 

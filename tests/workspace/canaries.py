@@ -121,7 +121,7 @@ async def broker(repository: Path, data: Path, access: str) -> None:
 
 
 def _tell(listening: socket.socket, secret: bytes) -> None:
-    """Give the secret to whoever comes."""
+    """Send the secret to whoever connects."""
     while True:
         listening.accept()[0].sendall(secret)
 

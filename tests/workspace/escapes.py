@@ -265,7 +265,7 @@ PROBES: dict[str, str] = dict(
 
 
 def filled(values: dict[str, str], names: list[str]) -> str:
-    """Give the probes of these names with the values of this machine, for the driver."""
+    """Return the probes of these names with the values of this machine, for the driver."""
     text = json.dumps({name: PROBES[name] for name in names})
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)

@@ -84,7 +84,7 @@ def order(branch: str = "plangate/run-x-00000001", message: str = "Do it", reque
 
 
 async def begin(workspace: GitWorkspace, repository: Repository, work: Work) -> Checkout:
-    """Give a checkout with some work done in it."""
+    """Return a checkout with some work done in it."""
     checkout = await workspace.checkout("main", repository.head)
     work(Path(checkout.path))
     return checkout

@@ -11,7 +11,7 @@ CANARY = "canary-5f1d2c"
 
 @contextmanager
 def attackers_machine(folder: Path) -> Iterator[dict[str, str]]:
-    """Give what there is to reach, by the names that probes use; the folder is outside of all mounts."""
+    """Yield what there is to reach, by the names that probes use; the folder is outside of all mounts."""
     secret, shared = folder / "secret", Path("/dev/shm") / f"plangate-{os.getpid()}-{folder.name}"
     secret.write_text(CANARY)
     shared.write_text(CANARY)

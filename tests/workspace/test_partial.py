@@ -62,7 +62,7 @@ def git(mirror: Mirror, *arguments: str) -> int:
 
 
 def holds(mirror: Mirror, revision: str) -> bool:
-    """Tell whether a mirror has an object, without fetching it."""
+    """Return whether a mirror has an object, without fetching it."""
     return git(mirror, "cat-file", "-e", revision) == 0
 
 

@@ -21,13 +21,13 @@ class QuickClock:
 
     @classmethod
     def at(cls, start: datetime, began: float, turned: float) -> "QuickClock":
-        """Give the clock of another process of this machine that gave its `state`."""
+        """Return the clock of another process of this machine that gave its `state`."""
         made = cls()
         made._start, made._began, made._turned = start, began, turned
         return made
 
     def state(self) -> tuple[datetime, float, float]:
-        """Give what makes the same clock in another process."""
+        """Return what makes the same clock in another process."""
         return self._start, self._began, self._turned
 
     def now(self) -> datetime:

@@ -86,7 +86,7 @@ class Death:
 
 
 def boundaries(requests: Iterable[Logged]) -> Iterator[Boundary]:
-    """Give every boundary of a story that was recorded; of the edits, whose number is the clock's, the first."""
+    """Yield every boundary of a story that was recorded; of the edits, whose number is the clock's, the first."""
     seen: Counter[tuple[str, str]] = Counter()
     for logged in requests:
         if name := named(logged):
@@ -97,7 +97,7 @@ def boundaries(requests: Iterable[Logged]) -> Iterator[Boundary]:
 
 
 def _words(logged: Logged) -> str:
-    """Give what tells one comment from another: the kind in its marker."""
+    """Return what tells one comment from another: the kind in its marker."""
     body = json.loads(logged.body or b"{}")
     found = marker.parse(body.get("body", "")) if isinstance(body, dict) else None
     return f"<!-- plangate:1 {found.kind} " if found and "comments" in logged.path else ""
@@ -119,7 +119,7 @@ class Mortal(Hub):
         return self.world.add_user(ACTIONS_BOT, "Bot").id if self.action else self.github.app.bot
 
     def settings(self, disk: str) -> Settings:
-        """Give the settings of a look that has that disk."""
+        """Return the settings of a look that has that disk."""
         made = settings(self.github, self.base_url, self.home / disk)
         if not self.action:
             return made
@@ -128,13 +128,13 @@ class Mortal(Hub):
         return replace(made, github=GitHubSettings(*urls, token=Secret(token), write_pause=0.0, progress_seconds=NEVER))
 
     def address(self, number: int) -> ThreadAddress:
-        """Say where a thread is."""
+        """Return where a thread is."""
         repository = self.world.repository(HOME)
         installation = None if self.action else self.installation.id
         return ThreadAddress(installation, repository.id, repository.owner_login, repository.name, number)
 
     def host(self, disk: str, *, run: str) -> GitHubHost:
-        """Give what looks at threads in this process, on a disk, as the job of a run."""
+        """Return a host that looks at threads in this process, on a disk, as the job of a run."""
         return GitHubHost(self.settings(disk), clock=self.clock, run=run)
 
     def start(self, number: int, *, beside: bool = False) -> BaseProcess:
@@ -273,7 +273,7 @@ def recorded(hub: Mortal) -> list[Boundary]:
 
 
 def disturbed(death: Death, every: Sequence[Boundary], chance: random.Random) -> list[Death | Plan]:
-    """Give the death, and by chance another one after it, and a mishap before or after them."""
+    """Return the death, and by chance another one after it, and a mishap before or after them."""
     strikes: list[Death | Plan] = [death]
     if chance.random() < 0.3:
         strikes.append(Death(chance.choice(every[every.index(death.at) + 1 :] or every), chance.random() < 0.5))

@@ -157,7 +157,7 @@ class Model:
 
 
 def is_work(request: ModelRequest) -> bool:
-    """Tell whether a request belongs to approved work."""
+    """Return whether a request belongs to approved work."""
     return any("The plan is approved. Plan mode is off" in text for text in request.texts())
 
 
@@ -181,7 +181,7 @@ class Hub:
         return self.github.app.bot
 
     def person(self, login: str) -> Person:
-        """Give a person, a second after whatever happened last."""
+        """Return a person, a second after whatever happened last."""
         self.advance(1.1)
         return self.world.person(login)
 
@@ -198,7 +198,7 @@ class Hub:
         self.person(login).react(comment or self.plan, content)
 
     def issue(self, number: int = 0) -> Issue:
-        """Give a thread as it is now."""
+        """Return a thread as it is now."""
         return self.world.issue(HOME, number or self.about)
 
     async def journal(self, settings: Settings, number: int = 0) -> tuple[Entry, ...]:
@@ -237,7 +237,7 @@ class Hub:
         return [reaction.content for reaction in every if reaction.user == self.bot]
 
     def branches(self) -> dict[str, str]:
-        """Give the bot's branches and their heads."""
+        """Return the bot's branches and their heads."""
         refs = self.world.bare(self.world.repository(HOME)).refs()
         return {name.removeprefix("refs/heads/"): at for name, at in refs.items() if "heads/plangate/" in name}
 
@@ -246,7 +246,7 @@ class Hub:
         return [issue for issue in self.world.issues.values() if issue.pull]
 
     def file(self, branch: str, path: str = FIXED) -> str:
-        """Give a file of a branch."""
+        """Return a file of a branch."""
         bare = self.world.bare(self.world.repository(HOME))
         return bare.run("show", f"refs/heads/{branch}:{path}").decode()
 
@@ -255,7 +255,7 @@ class Hub:
         return [logged for logged in self.github.requests if logged.name.startswith(starts)]
 
     def nothing_done(self) -> bool:
-        """Tell whether there is neither branch nor pull request of the bot's."""
+        """Return whether there is neither branch nor pull request of the bot's."""
         return not self.branches() and not self.pulls()
 
 
@@ -270,7 +270,7 @@ class Story(Hub):
     records: dict[int, ThreadState] = field(default_factory=dict)
 
     def address(self, number: int = 1) -> ThreadAddress:
-        """Give a thread's address, as a delivery would."""
+        """Return a thread's address, as a delivery would."""
         repository = self.world.repository(HOME)
         return ThreadAddress(self.installation.id, repository.id, repository.owner_login, repository.name, number)
 
@@ -340,20 +340,20 @@ async def first(waiting: Coroutine[None, None, None], looking: "asyncio.Future[T
 
 
 def kind_of(comment: Comment) -> str:
-    """Give the kind that a comment's marker names; "" without one."""
+    """Return the kind that a comment's marker names; "" without one."""
     found = marker.parse(comment.text.body)
     return found.kind if found else ""
 
 
 def digest_of(comment: Comment) -> str:
-    """Give the digest that a comment's marker names."""
+    """Return the digest that a comment's marker names."""
     found = marker.parse(comment.text.body)
     assert found is not None
     return found.digest
 
 
 def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
-    """Give an operator's settings for a simulated world."""
+    """Return an operator's settings for a simulated world."""
     app = github.app
     reached = GitHubSettings(
         github.api_url,
@@ -378,7 +378,7 @@ def settle(world: GitHubState, app: SimulatedGitHub) -> Installation:
 
 
 def at(world: GitHubState, comment: Comment, login: str, content: str, when: datetime) -> None:
-    """Give a reaction that was made at a certain second."""
+    """Set the second at which a reaction was made."""
     made = world.person(login).react(comment, content)
     world.reactions[made.id] = replace(made, created_at=when)
 

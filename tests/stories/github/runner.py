@@ -114,7 +114,7 @@ class Runs(Hub):
             yield
 
     def next(self) -> Event:
-        """Give the next event; where nothing happened, it is the schedule's."""
+        """Return the next event; where nothing happened, it is the schedule's."""
         self.github.webhooks.drain()
         try:
             return self.events.get_nowait()
@@ -151,7 +151,7 @@ class Runs(Hub):
         return journal_of(self, Settings(api_key=Secret(KEY), data_dir=self.home / "reading"), number)
 
     def record(self, number: int = 1) -> ThreadState:
-        """Give the state that the thread's journal leads to."""
+        """Return the state that the thread's journal leads to."""
         return fold_entries(self.entries(number))
 
     def end(self) -> None:

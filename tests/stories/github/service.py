@@ -55,7 +55,7 @@ class Served(Hub):
         until(lambda: (self.state() or {}).get("busy") == 0, "the service rests")
 
     def state(self) -> "dict[str, object] | None":
-        """Give what /readyz says; None while nobody answers."""
+        """Return what /readyz says; None while nobody answers."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5) as answer:
                 found: dict[str, object] = json.load(answer)
@@ -67,7 +67,7 @@ class Served(Hub):
             return None
 
     def environment(self) -> dict[str, str]:
-        """Give the variables that an operator sets, and no others."""
+        """Return the variables that an operator sets, and no others."""
         github, app = self.github, self.github.app
         return {
             **bare(self.home),

@@ -70,7 +70,7 @@ def configured(story: Story, text: str) -> None:
 
 
 async def said_meanwhile(story: Story, stage: str, text: str, folder: Path) -> None:
-    """Say something while the bot is at that stage; another process hears it, and then the bot comes to rest."""
+    """Comment while the bot is at that stage; another process hears it, and then the bot comes to rest."""
     if stage in {"executing", "publishing"}:
         await story.planned()
         story.reacts("maya", "+1")
@@ -97,7 +97,7 @@ CI: Final = frozenset({"in_review", "rejected", "proposing"})
 
 
 def stages(names: str) -> list[object]:
-    """Give stages; but for a few they are left to the campaigns."""
+    """Return stages; but for a few they are left to the campaigns."""
     return [name if name in CI else soak(name) for name in names.split()]
 
 

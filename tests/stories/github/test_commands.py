@@ -76,7 +76,7 @@ async def asked(story: Story) -> None:
 
 
 def speaks(story: Story, who: str, command: str) -> Comment:
-    """Give a command, as that account; whoever is gone is gone right after."""
+    """Post a command as that account; whoever is gone is gone right after."""
     said = conversation.comment(story.person(who), story.issue(), f"@plangate {SAID.get(command, command)}")
     if who == "gone":
         story.world.remove_user(who)
@@ -84,7 +84,7 @@ def speaks(story: Story, who: str, command: str) -> Comment:
 
 
 async def answered(story: Story, who: str, command: str) -> Answer:
-    """Give a command and the answer to it; why a word does not count is said by the one notice of the plan."""
+    """Post a command and return its answer; why a word does not count is said by the one notice of the plan."""
     before = len(story.said("tell"))
     said = speaks(story, who, command)
     now = await story.rests(story.about)
@@ -96,7 +96,7 @@ CI: Final = ("maya, maintain", "will, write, who asked")
 
 
 def people(every_day: str) -> list[object]:
-    """Give everybody: one of every day, some in CI, the others in the campaigns."""
+    """Return everybody: one of every day, some in CI, the others in the campaigns."""
     rest = {who: pytest.param(who, marks=pytest.mark.long) if who in CI else soak(who) for who in EVERYBODY}
     return [*(rest | {every_day: every_day}).values()]
 
@@ -211,7 +211,7 @@ async def test_approver_who_may_not_ask(story: Story) -> None:
 
 
 def robot(story: Story, login: str) -> tuple[Actor, Issue]:
-    """Give another App's account, and an issue that it opened with a mention."""
+    """Return another App's account, and an issue that it opened with a mention."""
     other = Actor(story.world, story.world.add_user(login, "Bot").id)
     story.advance(1.1)
     home = story.world.repository(HOME)

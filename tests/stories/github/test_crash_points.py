@@ -20,7 +20,7 @@ PARTS = 8
 
 
 def deaths(every: Sequence[Boundary]) -> Iterator[Death]:
-    """Give every moment to die at, in order."""
+    """Yield every moment to die at, in order."""
     return (Death(at, done) for at, done in product(every, (False, True)))
 
 

@@ -28,13 +28,13 @@ def reviewed(hub: Hub, number: int, path: str) -> None:
 
 
 def somebodys(hub: Hub) -> tuple[int, str]:
-    """Give somebody's pull request of a branch of the repository, and the branch."""
+    """Return somebody's pull request of a branch of the repository, and the branch."""
     hub.person("will").push(HOME, {"NEW.md": "New.\n"}, branch="feature")
     return hub.person("will").open_pull(HOME, "Ships free", head="feature").number, "feature"
 
 
 def of_the_bot(hub: Mortal) -> tuple[int, str]:
-    """Give the bot's own pull request, and its branch."""
+    """Return the bot's own pull request, and its branch."""
     Life(hub, random.Random(0)).lived()
     (branch,) = hub.branches()
     return hub.pulls()[0].number, branch

@@ -48,7 +48,7 @@ def _nobody_waits() -> Iterator[None]:
 
 
 def other_disk(story: Story, folder: Path) -> GitHubHost:
-    """Give the bot as another machine has it, that knows what is on GitHub and nothing else."""
+    """Return the bot as another machine has it, that knows what is on GitHub and nothing else."""
     return GitHubHost(settings(story.github, story.api.base_url, folder), clock=story.clock)
 
 

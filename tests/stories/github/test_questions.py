@@ -30,12 +30,12 @@ CONFIGURATION = 'tools:\n  ask: ["Bash(touch:*)"]\n'
 
 
 def question(story: Story | Served) -> Comment:
-    """Give the newest question of the bot's."""
+    """Return the newest question of the bot's."""
     return [each for each in story.comments() if "plangate:1 question" in each.text.body][-1]
 
 
 def prefixes(requests: list[ModelRequest]) -> bool:
-    """Tell whether each request of a session begins with the bytes of the one before, cache marks aside."""
+    """Return whether each request of a session begins with the bytes of the one before, cache marks aside."""
     sent = [[json.dumps(_unmarked(message)) for message in request.messages] for request in requests]
     return all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent))
 
@@ -56,7 +56,7 @@ async def asked(story: Story, model: Model) -> Story:
 
 
 def answer(story: Story) -> str:
-    """Give what the model was told as the result of its call."""
+    """Return what the model was told as the result of its call."""
     found = [result.text for result in story.model.heard[-1].all_results if result.name in {"AskUserQuestion", "Bash"}]
     return found[-1]
 

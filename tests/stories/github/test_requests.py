@@ -105,7 +105,7 @@ def _text(name: str) -> str:
 
 
 def ill_formed(description: dict[str, Any], logged: Logged) -> list[str]:
-    """Say what GitHub's description has against the values of a request's body."""
+    """List what GitHub's description has against the values of a request's body."""
     if not logged.body:
         return []
     found = []
@@ -119,7 +119,7 @@ def ill_formed(description: dict[str, Any], logged: Logged) -> list[str]:
 
 
 def not_asked_well(schema: Any, body: dict[str, Any]) -> list[str]:
-    """Say what GitHub's schema has against a query or its variables."""
+    """List what GitHub's schema has against a query or its variables."""
     from graphql import OperationDefinitionNode, get_variable_values, parse, validate
 
     document = parse(body["query"])

@@ -63,7 +63,7 @@ class Ground:
         return self.ask("POST", "/graphql", {"query": text, "variables": variables}, token=token).json
 
     def pat(self, login: str, *scopes: str) -> str:
-        """Give a personal token."""
+        """Return a personal token."""
         return personal_token(self.github.world, login, scopes=scopes or ("repo", "workflow")).value
 
     def jwt(self, *, lasts: int = 300, issued: int = -60) -> str:

@@ -36,7 +36,7 @@ def openapi() -> dict[str, Any]:
 
 @cache
 def validator(name: str) -> Any:
-    """Give the validator of a schema of the document by the text of its own schema."""
+    """Return the validator of a schema of the document by the text of its own schema."""
     import jsonschema_rs
 
     schema = json.loads(name)
@@ -80,7 +80,7 @@ def operation(method: str, path: str) -> dict[str, Any] | None:
 
 
 def answer_errors(method: str, path: str, status: int, body: Any) -> list[str]:
-    """Give what GitHub's schema has against an answer."""
+    """List what GitHub's schema has against an answer."""
     known = operation(method, path)
     if known is None:
         return [f"GitHub has no {method} {path}"]

@@ -10,35 +10,35 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 
 def user(*content: Json | str) -> Json:
-    """Give a message of a person: texts, or blocks as they are."""
+    """Return a message of a person: texts, or blocks as they are."""
     return {"role": "user", "content": [text(c) if isinstance(c, str) else c for c in content]}
 
 
 def assistant(*content: Json | str) -> Json:
-    """Give a message of the model."""
+    """Return a message of the model."""
     return {"role": "assistant", "content": [text(c) if isinstance(c, str) else c for c in content]}
 
 
 def system(content: Any, **fields: Any) -> Json:
-    """Give a system message within the conversation."""
+    """Return a system message within the conversation."""
     return {"role": "system", "content": content, **fields}
 
 
 def text(words: str, **fields: Any) -> Json:
-    """Give a block of text."""
+    """Return a block of text."""
     return {"type": "text", "text": words, **fields}
 
 
 def use(call_id: str = "a", **fields: Any) -> Json:
-    """Give a call of a tool."""
+    """Return a call of a tool."""
     return {"type": "tool_use", "id": call_id, "name": "Read", "input": {}, **fields}
 
 
 def result(call_id: str = "a", **fields: Any) -> Json:
-    """Give what a tool answered."""
+    """Return what a tool answered."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": "x", **fields}
 
 
 def body(*messages: Any, model: str = OPUS, **fields: Any) -> Json:
-    """Give a smallest request with these messages."""
+    """Return a smallest request with these messages."""
     return {"model": model, "max_tokens": 100, "messages": list(messages), **fields}

@@ -218,7 +218,7 @@ async def test_slow_and_many(net: Internet) -> None:
 
 
 async def spoken(proxy: Proxy, said: bytes) -> bytes:
-    """Say something to the proxy and hear it out."""
+    """Send something to the proxy and return all that it answers."""
     try:
         reader, writer = await asyncio.open_unix_connection(proxy.path)
         try:

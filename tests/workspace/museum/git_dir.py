@@ -15,12 +15,12 @@ SERVER_HOOKS = "pre-receive update post-receive post-update push-to-checkout"
 
 
 def config(*pairs: tuple[str, str]) -> str:
-    """Give the lines that plant settings."""
+    """Return the lines that plant settings."""
     return "\n".join(f"git config --add '{key}' '{value}'" for key, value in pairs)
 
 
 def hooks(folder: str, names: str, trap: Trap) -> str:
-    """Give the lines that plant hooks in a folder."""
+    """Return the lines that plant hooks in a folder."""
     return f"""mkdir -p {folder}
 for hook in {names}; do
   printf '#!/bin/sh\\nexec {trap.program}\\n' > {folder}/$hook; chmod +x {folder}/$hook
@@ -28,7 +28,7 @@ done"""
 
 
 def driven(*pairs: tuple[str, str]) -> str:
-    """Give the lines that plant drivers, in attributes that nobody sees."""
+    """Return the lines that plant drivers, in attributes that nobody sees."""
     return config(*pairs) + "\nmkdir -p .git/info; echo '* filter=evil diff=evil merge=evil' > .git/info/attributes"
 
 

@@ -11,12 +11,12 @@ _DANGEROUS = "the history holds a dangerous object"
 
 
 def commit(*lines: str) -> str:
-    """Give the lines that commit the work tree after these."""
+    """Return the lines that commit the work tree after these."""
     return "\n".join((*lines, "git add -A; git commit -qm evil"))
 
 
 def entry(mode: str, kind: str, name: str, content: str = "x") -> str:
-    """Give the lines that add an entry to the top tree of HEAD, whatever git thinks of it."""
+    """Return the lines that add an entry to the top tree of HEAD, whatever git thinks of it."""
     oid = f"$(printf '{content}' | git hash-object -w --stdin)" if kind == "blob" else content
     added = f"printf '{mode} {kind} %s\\t%b\\0' {oid} '{name}'"
     return f"""tree=$( (git ls-tree -z HEAD; {added}) | git mktree -z --missing)

@@ -10,7 +10,7 @@ POINTERS = Room()
 
 
 def evil_copy(place: str, trap: Trap) -> str:
-    """Give the lines that copy the git directory, with a trap in the copy's configuration."""
+    """Return the lines that copy the git directory, with a trap in the copy's configuration."""
     return f"cp -a .git {place}; git --git-dir={place} config core.fsmonitor {trap.program}"
 
 
