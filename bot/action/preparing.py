@@ -60,8 +60,8 @@ class Preparation:
             await self.switch.turn(on=on)
         except PlangateError as error:
             if on:
-                mend = f"add {SWEEP} (`plangate init` writes it), and grant this job `actions: write`"
-                told = f"The sweep cannot be switched on: {error.what}. {_COSTS} To mend it, {mend}."
+                fix = f"add {SWEEP} (`plangate init` writes it), and grant this job `actions: write`"
+                told = f"The sweep cannot be switched on: {error.what}. {_COSTS} To fix it, {fix}."
                 self.runner.warning(told)
                 self.runner.summary(f"> {told}", self.given.summary)
 

@@ -114,7 +114,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_input_is_named(name: str) -> None:
-    """The error names the input as the workflow writes it, and how to mend it."""
+    """The error names the input as the workflow writes it, and how to fix it."""
     environ, where = WRONG[name]
     with pytest.raises(Misconfigured) as raised:
         action(environ)

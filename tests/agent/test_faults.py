@@ -152,7 +152,7 @@ class Struck:
     row: Row
     place: str
     lasting: bool
-    mended: bool = False
+    fixed: bool = False
     asked: int = 0
 
     def policy(self) -> Callable[[ModelRequest], Reply | Fault]:
@@ -160,7 +160,7 @@ class Struck:
         return lambda request: self._struck(request) or main(request)
 
     def _struck(self, request: ModelRequest) -> Reply | Fault | None:
-        if self.mended or bool(brief(request)) != (self.place == "sub-agent"):
+        if self.fixed or bool(brief(request)) != (self.place == "sub-agent"):
             return None
         self.asked += 1
         begins = 1 if self.place == "first" else 2
@@ -222,7 +222,7 @@ async def test_a_fault_ends_well_or_says_why(room: Open, row: Row, lasting: bool
             assert ("Done." in told) if wanted is DONE else (row.says in told), told
         booked = r.resumed(session.id, tools=(*ALL, TASK)).resources.ledger.of(session.agent)
         assert booked == r.world.ledger.of(session.agent), place
-        struck.mended = True
+        struck.fixed = True
         lines = r.world.transcripts.load(session.id)
         began = [line.body for line in lines if line.kind is LineKind.NOTE and line.body["note"] == BEGAN]
         for ident in (session.id, *(SessionId(body["session"]) for body in began)):

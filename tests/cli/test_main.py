@@ -127,7 +127,7 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
     ),
 )
 def test_wrong_usage_is_one_line_with_its_cure(arguments: str, variables: dict[str, str], said: str) -> None:
-    """What, where and how to mend it, with exit code 2; also where the machine denies what is needed."""
+    """What, where and how to fix it, with exit code 2; also where the machine denies what is needed."""
     ended = program(*arguments.split(), **variables)
     assert ended.returncode == 2
     assert ended.stderr.startswith("plangate: ")

@@ -45,7 +45,7 @@ def bad(found: list[Checked]) -> list[str]:
 
 
 async def test_an_app_that_has_all_it_needs(github: SimulatedGitHub) -> None:
-    """Its name, each installation, and the secret; nothing to mend."""
+    """Its name, each installation, and the secret; nothing to fix."""
     credentials.install(github.world, github.app, "acme")
     found = await as_app(github)
     assert bad(found) == []
@@ -69,7 +69,7 @@ async def test_permissions_that_were_not_granted(github: SimulatedGitHub) -> Non
 
 
 async def test_a_suspended_installation_and_none(github: SimulatedGitHub) -> None:
-    """Both say where to mend it."""
+    """Both say where to fix it."""
     assert bad(await as_app(github)) == ["GitHub: the App is installed nowhere"]
     credentials.suspend(github.world, credentials.install(github.world, github.app, "acme"))
     assert bad(await as_app(github)) == ["GitHub: on acme the App is suspended"]
@@ -116,7 +116,7 @@ async def test_the_scopes_of_a_classic_token(github: SimulatedGitHub, scopes: tu
 
 @pytest.mark.parametrize("app", (True, False))
 async def test_the_label(github: SimulatedGitHub, *, app: bool) -> None:
-    """Where there is none that is said, with how to make it; doctor makes it when it is to mend things, once."""
+    """Where there is none that is said, with how to make it; `doctor --fix` makes it, once."""
     github.world.set_role(HOME, "acme-bot", "write")
     credentials.install(github.world, github.app, "acme")
     token = credentials.personal_token(github.world, "acme-bot").value

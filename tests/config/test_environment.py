@@ -75,7 +75,7 @@ def test_a_relative_data_directory_is_made_absolute() -> None:
     ),
 )
 def test_a_bad_variable_is_named(name: str, value: str) -> None:
-    """The error says which variable is wrong, and how to mend it."""
+    """The error says which variable is wrong, and how to fix it."""
     with pytest.raises(Misconfigured) as raised:
         settings({name: value})
     assert (raised.value.where, bool(raised.value.fix), raised.value.exit_code) == (name, True, 2)

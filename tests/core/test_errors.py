@@ -1,4 +1,4 @@
-"""Errors: the tree in the docstring is the tree of classes, and each says what, where and how to mend it."""
+"""Errors: the tree in the docstring is the tree of classes, and each says what, where and how to fix it."""
 
 import inspect
 import re
@@ -77,7 +77,7 @@ def test_drawn_exit_codes() -> None:
     ),
 )
 def test_one_line(error: PlangateError, line: str) -> None:
-    """An error says what happened, where, and how to mend it, in one line."""
+    """An error says what happened, where, and how to fix it, in one line."""
     assert str(error) == line
 
 

@@ -21,7 +21,7 @@ def named(ground: Ground, turn: Turn) -> list[str]:
 
 
 async def test_words_that_nobody_else_touched(ground: Ground) -> None:
-    """They are their author's, and nothing more is asked; a title may be mended by whoever wrote it."""
+    """They are their author's, and nothing more is asked; a title may be fixed by whoever wrote it."""
     thread = ground.issue()
     assert (await heard(ground, thread)).hands == ()
     assert not ground.asked("GET /repos/acme/pocket/issues")

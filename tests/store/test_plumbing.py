@@ -22,7 +22,7 @@ def test_failure_names_the_reason(repository: Repository) -> None:
 @pytest.mark.parametrize(
     ("err", "reason"),
     (
-        (b"remote: hello\nfatal: it broke\nhint: mend it\n", "fatal: it broke"),
+        (b"remote: hello\nfatal: it broke\nhint: fix it\n", "fatal: it broke"),
         (b"warning: something\nlast words\n\n", "last words"),
         (b"fatal: \x1b[31mred\x07\xff", "fatal: [31mred\ufffd"),
         (b"fatal: " + b"x" * 1000, "fatal: " + "x" * 293),

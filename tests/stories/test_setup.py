@@ -76,7 +76,7 @@ def test_nothing_is_set_up_before_a_plan_is_approved(meet: Meet) -> None:
     ),
 )
 def test_failing(meet: Meet, command: str, words: tuple[str, ...]) -> None:
-    """What failed is said in one line with the place to mend it; no work begins, and mended it goes on."""
+    """What failed is said in one line with the place to fix it; no work begins, and fixed, it goes on."""
     person, model = meet(Script())
     configured(person, command)
     ended = person.run("--yes")

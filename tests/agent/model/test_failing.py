@@ -227,7 +227,7 @@ FINAL += [Fault.status(529, should_retry=False), Fault.status(429, error_code="r
 @pytest.mark.req("M9")
 @pytest.mark.parametrize("fault", FINAL, ids=lambda fault: fault.code)
 async def test_what_no_retry_helps_is_final(room: Open, fault: Fault) -> None:
-    """One request, one error that says what and how to mend it; no wait."""
+    """One request, one error that says what and how to fix it; no wait."""
     r = room(lambda _: fault)
     with pytest.raises(Refused, match=f"HTTP {fault.code}"):
         await stream(r.model, ONE)

@@ -161,7 +161,7 @@ async def test_writers_may_approve(story: Story) -> None:
 )
 @pytest.mark.req("PR3")
 async def test_mistaken(story: Story, text: str, words: tuple[str, ...]) -> None:
-    """A broken configuration ends in one comment that says where the mistake is; mended, the bot works again."""
+    """A broken configuration ends in one comment that says where the mistake is; fixed, the bot works again."""
     configured(story, text)
     issue = story.opens("will")
     await story.rests()
