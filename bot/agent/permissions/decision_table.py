@@ -31,7 +31,7 @@ _HEAD: Final = """# What a call may do
 
 Generated from `bot/agent/permissions/tool_gate.py`; a test keeps it true. Layer 2 of four: whatever stands here, the
 sandbox shows a planner its checkout read-only, and nobody has a network but for the hosts that an approved plan opens
-(README, Why the gate holds).
+(README, Why it is safe).
 
 Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
