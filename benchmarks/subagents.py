@@ -35,12 +35,12 @@ from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
 from bot.core.names import SessionId
 from bot.ports import Access
-from bot.store.memory import MemoryTranscripts
 from bot.testing import sample
 from bot.testing.model.reply import call, say, several
 from bot.testing.model.server import ScriptedModel
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
+from tests.memory_store import MemoryTranscripts
 
 ROUNDS = 3
 """Successive answers of one sub-agent."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from bot.agent.history.escaping import as_data
 from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
 from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Limits
@@ -18,7 +19,6 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.prompts.environment_text import allowance
-from bot.agent.prompts.pictures import picture_blocks
 from bot.agent.repository_reads import repository_reads
 from bot.agent.resources import SessionResources
 from bot.agent.scope import ScopeWatch
@@ -26,9 +26,8 @@ from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.presets import LIMITS
 from bot.agent.subagents.session_factory import ParentContext
-from bot.agent.subagents.types import AgentType
+from bot.agent.subagents.types import LIMITS, AgentType
 from bot.agent.tools.registry import ALL, by_name, repository_tools, schemas, web_tools
 from bot.agent.tools.submit_review import REVIEW
 from bot.agent.tools.task import task_tool
@@ -36,7 +35,7 @@ from bot.agent.tools.tool import ToolContext
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.picture import Picture
-from bot.core.transcript import Line
+from bot.core.transcript import Json, Line
 from bot.core.work import Checkout
 from bot.ports import Toolhost, Workspace
 
@@ -164,3 +163,14 @@ def _planning_reminder(commands: frozenset[str]) -> str:
     listed = "".join(f"\n- {command}" for command in sorted(commands))
     may = f"\nThese commands may run, exactly so, on a copy that is thrown away afterwards:{listed}" if commands else ""
     return prompt_text("plan_mode") + may
+
+
+def picture_blocks(pictures: Sequence[Picture]) -> list[Json]:
+    """Return a line for each picture, and the picture itself or why it is not shown."""
+    blocks: list[Json] = []
+    for number, picture in enumerate(pictures, start=1):
+        alt = f", alternative text: {picture.alt}" if picture.alt else ""
+        shown = ":" if picture.image else f" (picture, not shown: {picture.why})"
+        blocks.append({"type": "text", "text": as_data(f"Picture {number}, {picture.label}{alt}{shown}")})
+        blocks += [picture.image] if picture.image else []
+    return blocks

@@ -1,19 +1,20 @@
 """Makes one model request of a session: waits for the budget, relays the answer, and books it (L3, L4, L5)."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Set
 from dataclasses import replace
+from itertools import count
 from typing import Final, assert_never
 
 from bot.agent.booking import stream_and_book
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_on_budget
 from bot.agent.forwarding import Item, forward, forward_within
-from bot.agent.history.call_ids import unique_call_ids
 from bot.agent.limits import Ticket
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, Info, RequestStarted, Streamed
 from bot.core.errors import PlangateError, TooLong
+from bot.core.transcript import Json, tool_calls
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelRequest, Notice
 
 UNPRICED: Final = "{} has no known prices: no budget in dollars bounds what it spends, steps and minutes do"
@@ -118,3 +119,21 @@ def _book_event(
             return event
         case _:
             assert_never(event)
+
+
+def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
+    """Return an answer whose call ids are not in `taken`. Returns the same object if none was taken."""
+    own = [str(call["id"]) for call in tool_calls(answer)]
+    if taken.isdisjoint(own):
+        return answer
+    used = {*taken, *own}
+    new: dict[str, str] = {}
+    for ident in own:
+        if ident in taken:
+            new[ident] = next(made for n in count(2) if (made := f"{ident}_{n}") not in used)
+            used.add(new[ident])
+    content = [
+        {**block, "id": new[block["id"]]} if block.get("type") == "tool_use" and block["id"] in new else block
+        for block in answer["content"]
+    ]
+    return {**answer, "content": content}

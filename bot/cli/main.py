@@ -312,8 +312,7 @@ def _prompt(text: str | None) -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from bot.demo.options import Demo
-    from bot.demo.play import play
+    from bot.demo.play import Demo, play
 
     _need_sandbox()
     return play(

@@ -15,7 +15,7 @@ from bot.compose.local import run_check
 from bot.config.settings import Settings
 from bot.core.names import CommitId
 from bot.demo.faces import FACES
-from bot.demo.options import Demo
+from bot.demo.play import Demo
 from bot.testing.github.credentials import install
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.page.page_routes import page_routes

@@ -8,17 +8,28 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from bot.config.environment import settings
 from bot.config.settings import Secret, Settings
 from bot.core.errors import Misconfigured
-from bot.demo.options import Demo
 
 LATENCY: Final = 0.15
 """Seconds that the simulated model thinks, so that parallel work is visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """Options of the demo, as given on the command line."""
+
+    face: str = "service"
+    """service, action, or local: `plangate run` without GitHub."""
+    headless: bool = False
+    folder: Path | None = None
+    port: int = 8484
+    real_model: bool = False
 
 
 def play(demo: Demo) -> int:

@@ -1,4 +1,4 @@
-"""Read: a slice of a file as numbered lines, or an image.
+"""Read: a slice of a file as numbered lines, or an image; and which of the files that were read have changed since.
 
 Rules: memory holds no more than a slice, whatever the size of the file or of a line; no more lines are counted than
 needed.
@@ -24,6 +24,7 @@ RESULT_BYTES = 100_000
 _PROBE = 8192
 _PIECE = 1 << 18
 _LINE_BYTES = LINE_CHARACTERS * 4 + 4
+_MOST_STAMPS = 500
 
 
 class Slice(NamedTuple):
@@ -177,3 +178,26 @@ def _picture(place: ResolvedPath, kind: str, content: bytes | None, stamp: dict[
         raise Failure(f"{place.name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
     text = f"{place.name}: {kind}, {len(content):,} bytes"
     return OperationResult(text, blocks=(block(content, kind, place.name),), stamps=stamp)
+
+
+def changed_files(host: Host, call: Call, arguments: Arguments) -> OperationResult:
+    """Return the files of ``stamps`` whose stamp has changed, with the new stamp; "" for a file that is gone."""
+    found: dict[str, str] = {}
+    for path, stamp in list(arguments["stamps"].items())[:_MOST_STAMPS]:
+        if call.cancelled.is_set():
+            break
+        if (now := _stamp(host, path)) != stamp:
+            found[path] = now
+    return OperationResult(f"{len(found)} changed", details={"changed": found})
+
+
+def _stamp(host: Host, path: str) -> str:
+    """Return a file's current stamp, or "" if it cannot be read."""
+    try:
+        descriptor = open_file(host.root, host.root.place(path))
+    except (OSError, Failure):
+        return ""
+    try:
+        return stamps.of_file(descriptor)
+    finally:
+        os.close(descriptor)

@@ -10,9 +10,8 @@ import threading
 from typing import Any
 
 from bot.toolhost.background import bash_output, kill_shell, start_shell
-from bot.toolhost.changed import changed_files
 from bot.toolhost.edits import edit, multi_edit, write
-from bot.toolhost.files import read
+from bot.toolhost.files import changed_files, read
 from bot.toolhost.kernel import harden
 from bot.toolhost.landlock import confine
 from bot.toolhost.listing import glob, ls

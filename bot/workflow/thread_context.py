@@ -8,7 +8,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import AgentEvent
-from bot.agent.subagents.presets import LIMITS
+from bot.agent.subagents.types import LIMITS
 from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy

@@ -11,10 +11,10 @@ from bot.agent.model.anthropic_model import AnthropicModel, Patience
 from bot.agent.model.configured import ConfiguredModel
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
-from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Policy
 from bot.testing.model.server import ScriptedModel
 from tests.agent.ground import HandClock, Room
+from tests.memory_store import MemoryTranscripts
 
 Open: TypeAlias = Callable[..., Room]
 

@@ -13,8 +13,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent
 from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.presets import LIMITS
-from bot.agent.subagents.types import TYPES, AgentType
+from bot.agent.subagents.types import LIMITS, TYPES, AgentType
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
 from bot.core.bounds import UNBOUND, Bounds

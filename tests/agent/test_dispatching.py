@@ -29,10 +29,10 @@ from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
-from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Call, Reply, call, malformed_call, say, sequence, several
 from tests.agent.conftest import Open
 from tests.agent.ground import DeskHost, HandClock, Room, Silent, drive, ended, of, results
+from tests.memory_store import MemoryTranscripts
 
 Content = list[Json]
 

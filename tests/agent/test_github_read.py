@@ -9,7 +9,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
 from bot.agent.repository_reads import BYTES, CALLS, RepositoryReads
 from bot.agent.session import Session
-from bot.agent.subagents.presets import RESTRICTED, STANDARD
+from bot.agent.subagents.types import RESTRICTED, STANDARD
 from bot.agent.tools.github_read import GITHUB, LONGEST
 from bot.agent.tools.registry import ALL
 from bot.core.errors import PlangateError, Refused

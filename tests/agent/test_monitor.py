@@ -10,8 +10,7 @@ from bot.agent.model.request import parameters
 from bot.agent.model.specs import resolve
 from bot.agent.monitor import OverLimit
 from bot.agent.session_events import AgentChanged, End, Lifecycle
-from bot.agent.subagents.presets import LIMITS, RESTRICTED, STANDARD, limits_of
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.types import LIMITS, RESTRICTED, STANDARD, TYPES, limits_of
 from bot.core.transcript import Json
 from bot.ports import ModelRequest as Asked
 from bot.ports import ToolOutput

@@ -6,11 +6,10 @@ from collections.abc import Collection
 
 import pytest
 
-from bot.agent.assembly import begin_session
+from bot.agent.assembly import begin_session, picture_blocks
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for, tokens
 from bot.agent.model.specs import merge_listing, resolve
 from bot.agent.prompts import first_message
-from bot.agent.prompts.pictures import picture_blocks
 from bot.agent.repository_reads import RepositoryReads
 from bot.core.picture import Picture
 from bot.core.repository_text import RepositoryQuery, RepositoryText

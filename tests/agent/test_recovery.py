@@ -7,10 +7,9 @@ import pytest
 
 from bot.agent.limits import Limits, Resource
 from bot.agent.session_events import AgentEvent, End, Info, Lifecycle, Outcome, Recovery
-from bot.agent.subagents.presets import STANDARD
 from bot.agent.subagents.recovery import TABLE, Remedy, Trouble, remedy
 from bot.agent.subagents.subagent_run import SMALLER
-from bot.agent.subagents.types import TYPES, AgentType
+from bot.agent.subagents.types import STANDARD, TYPES, AgentType
 from bot.agent.tools.resource_request import NO_MORE
 from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop

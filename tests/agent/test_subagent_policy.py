@@ -4,8 +4,7 @@ import pytest
 
 from bot.agent.permissions.modes import Mode
 from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
-from bot.agent.subagents.presets import LIMITS, RESTRICTED
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.types import LIMITS, RESTRICTED, TYPES
 from bot.agent.tools.tool import ToolContext
 from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access

@@ -23,8 +23,8 @@ from bot.agent.session_events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.subagents.presets import STANDARD
-from bot.agent.subagents.reporting import report
+from bot.agent.subagents.status import report
+from bot.agent.subagents.types import STANDARD
 from bot.core.names import ToolUseId
 from bot.core.network import Network
 from bot.core.transcript import Json

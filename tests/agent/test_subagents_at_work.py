@@ -14,8 +14,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
 from bot.agent.subagents.policy import SubagentCounts
-from bot.agent.subagents.presets import RESTRICTED
-from bot.agent.subagents.types import TYPES
+from bot.agent.subagents.types import RESTRICTED, TYPES
 from bot.core.names import SessionId
 from bot.core.work import Checkout
 from bot.ports import Access

@@ -17,12 +17,12 @@ from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Line, LineKind
 from bot.core.work import Checkout
-from bot.store.memory import MemoryTranscripts
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
 from tests.agent.crew import BASE, DeskWorkspace, Team, brief, children, script, task, team
 from tests.agent.ground import ENVIRONMENT, FOLDER, DeskHost, Room, assert_prefixes, drive, ended, of, results, valid
+from tests.memory_store import MemoryTranscripts
 
 
 @dataclass

@@ -11,7 +11,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
 from bot.agent.session import Session
 from bot.agent.session_events import End
-from bot.agent.subagents.presets import RESTRICTED
+from bot.agent.subagents.types import RESTRICTED
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_fetch import LONGEST, SHORT, SYSTEM, WEB_FETCH, is_offered
 from bot.core.errors import PlangateError, Refused

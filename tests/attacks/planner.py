@@ -21,9 +21,9 @@ from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
 from bot.core.names import SessionId
 from bot.ports import Access, Toolhost
-from bot.store.memory import MemoryTranscripts
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
+from tests.memory_store import MemoryTranscripts
 from tests.stories.ground import PROMPT, Person
 
 

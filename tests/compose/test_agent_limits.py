@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.subagents.presets import LIMITS
+from bot.agent.subagents.types import LIMITS
 from bot.compose.parts import chosen_of, work_settings
 from bot.config.environment import configuration
 from bot.core.exchange import CLEAR_AT

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
+from bot.agent.assembly import picture_blocks
 from bot.agent.history.cutting import tokens
-from bot.agent.prompts.pictures import picture_blocks
 from bot.compose.picture_source import PictureSource
 from bot.workspace.egress.picture_fetcher import LARGEST, PictureFetcher, attachment_hosts
 from tests.github.conftest import Ground, ground

@@ -14,9 +14,9 @@ from bot.core.transcript import Json
 from bot.ports import Clock, Entry, Journal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
-from bot.store.memory import MemoryJournal
 from bot.store.thread_refs import ThreadRefs
 from tests.contracts.conftest import StandingClock
+from tests.memory_store import MemoryJournal
 
 Open: TypeAlias = Callable[[str], Journal]
 

@@ -12,9 +12,9 @@ from bot.core.names import RepositoryId, SessionId, ThreadNumber
 from bot.core.transcript import Line, LineKind
 from bot.ports import Transcripts
 from bot.store.keys import StateKey
-from bot.store.memory import MemoryTranscripts
 from bot.store.thread_refs import ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
+from tests.memory_store import MemoryTranscripts
 
 Open: TypeAlias = Callable[[str], Transcripts]
 

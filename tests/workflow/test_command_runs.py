@@ -12,10 +12,10 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.transcript import Json
 from bot.core.work import ThreadLocation
 from bot.ports import ToolOutput
-from bot.store.memory import MemoryTranscripts
 from bot.workflow.execution.command_runs import run_commands
 from bot.workflow.thread_context import ThreadContext
 from tests.agent.ground import HandClock
+from tests.memory_store import MemoryTranscripts
 
 ABSENT: Final = cast("Any", None)
 """A part that running commands does not use."""

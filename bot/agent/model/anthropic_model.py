@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from bot.agent.forwarding import forward, forward_within
 from bot.agent.model.answer import Malformed, StreamedAnswer, parse_object, reading, refusal, usage_of, whole
-from bot.agent.model.connection import Call, Connection, direct
+from bot.agent.model.connection import Call, Connection, direct, report_silence
 from bot.agent.model.context_fields import COMPACTION
 from bot.agent.model.failures import LONGEST_WAIT, ErrorEvent, Failure, status_failure
 from bot.agent.model.features import Feature, refused_features, without_features
 from bot.agent.model.request import parameters
-from bot.agent.model.silence import report_silence
 from bot.agent.model.specs import ModelSpec, cost_usd, merge_listing, resolve
 from bot.agent.model.workload_identity import WorkloadIdentity, identity_failure
 from bot.core.errors import PlangateError

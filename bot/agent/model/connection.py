@@ -8,7 +8,8 @@ content of a message stays the same. Measured with anthropic 2.12.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock
@@ -17,8 +18,8 @@ from urllib.parse import quote
 
 from bot.agent.forwarding import forward, forward_within
 from bot.agent.model.answer import parse_object
-from bot.agent.model.body import body
 from bot.agent.model.failures import ErrorEvent
+from bot.agent.model.request import body
 from bot.agent.model.workload_identity import WorkloadIdentity
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
@@ -176,3 +177,29 @@ def timeout(silence: float) -> "Timeout":
 
 def _options(betas: tuple[str, ...]) -> "RequestOptions":
     return {"headers": {"anthropic-beta": ",".join(betas)}} if betas else {}
+
+
+@contextmanager
+def report_silence(seconds: float, say: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Call `say` once for every silence of that length; the context yields a function to call at every sound."""
+    loop = asyncio.get_running_loop()
+    heard, said = loop.time(), False
+    timer: asyncio.TimerHandle
+
+    def sound() -> None:
+        nonlocal heard, said
+        heard, said = loop.time(), False
+
+    def look() -> None:
+        nonlocal said, timer
+        left = heard + seconds - loop.time()
+        if left <= 0 and not said:
+            said = True
+            say()
+        timer = loop.call_later(left if left > 0 else seconds, look)
+
+    timer = loop.call_later(seconds, look)
+    try:
+        yield sound
+    finally:
+        timer.cancel()

@@ -1,16 +1,17 @@
-"""Builds the parameters of one call from a ModelRequest: pure functions of the model's spec (M4, M6).
+"""Builds the parameters and the body of one call from a ModelRequest: pure functions of the model's spec (M3, M4, M6).
 
 Nothing that a model refuses is sent to it. Cache marks are set on an outgoing copy; stored messages never change.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any, Final
 
 from bot.agent.model.context_fields import context_fields, readable_messages
 from bot.agent.model.specs import EFFORTS, ModelSpec
 from bot.core.exchange import MOST_TOKENS
-from bot.core.transcript import Json
+from bot.core.transcript import Json, encode_json
 from bot.ports import ModelRequest, Replay
 
 MARK: Final[Json] = {"type": "ephemeral"}
@@ -155,3 +156,16 @@ def _thinking_betas(spec: ModelSpec, thinking: Json | None) -> tuple[str, ...]:
     if thinking["type"] == "enabled" and spec.interleaves:
         return (INTERLEAVED,)
     return (BINDING,) if "block_binding" in thinking else ()
+
+
+def body(fields: Mapping[str, Any], request: ModelRequest) -> bytes:
+    """Return the JSON of a call's fields; a message that is among them as it was stored is not encoded again."""
+    kept, texts = chain(request.messages, repeat(None)), chain(request.stored, repeat(b""))
+    aligned = zip(fields["messages"], kept, texts, strict=False)
+    parts = [text if text and message is stored else encode_json(message) for message, stored, text in aligned]
+    rest = encode_json({name: value for name, value in fields.items() if name != "messages"})
+    if not parts:
+        return b'{"messages":[],' + rest[1:]
+    parts[0] = b'{"messages":[' + parts[0]
+    parts[-1] += b"]," + rest[1:]
+    return b",".join(parts)  # the only copy of the whole body

@@ -21,8 +21,7 @@ from typing import Final
 from bot.agent.limits import Limits
 from bot.agent.permissions.modes import Mode
 from bot.agent.resources import SessionResources
-from bot.agent.subagents.presets import limits_of
-from bot.agent.subagents.types import AgentType
+from bot.agent.subagents.types import AgentType, limits_of
 from bot.agent.tools.registry import READING_GITHUB, READING_WEB, repository_tools, web_tools
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Tool, ToolContext

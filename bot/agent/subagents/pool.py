@@ -18,7 +18,6 @@ from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
 from bot.agent.subagents.policy import SubagentPolicy
-from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.resuming import (
     COUNTS,
     ENDED,
@@ -29,6 +28,7 @@ from bot.agent.subagents.resuming import (
     interrupted_assignments,
     restore_rows,
 )
+from bot.agent.subagents.scheduler import Prefixes
 from bot.agent.subagents.session_factory import ParentContext, SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.subagent_run import SubagentRun

@@ -1,18 +1,23 @@
-"""Merges async generators with a bound on how many run at once (S6).
+"""Runs siblings side by side: merges their events, bounds how many run, and has them share a cached prefix (S6, M4).
 
 Values are yielded as they become ready, and the next source starts when one ends. A failing source does not stop the
 others: its error is raised after all have ended. Closing the merged generator closes all sources.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from bot.agent.history.request_prefix import RequestPrefix
 from bot.core.errors import Broken
 
 Item = TypeVar("Item")
 
 _ENDED: Final = object()
+STAGGER_SECONDS: Final = 5.0
+"""Longest time that a follower waits."""
 
 
 async def merge_generators(
@@ -71,3 +76,39 @@ async def _pump(
         if isinstance(source, AsyncGenerator):
             await source.aclose()
     await queue.put((index, _ENDED))
+
+
+@dataclass(slots=True)
+class Prefixes:
+    """Tracks which prefixes are being written or were written."""
+
+    _begun: dict[tuple[str, ...], asyncio.Event] = field(default_factory=dict)
+
+    @contextmanager
+    def leading(self, shared: RequestPrefix) -> Iterator["PrefixPlace"]:
+        """Yield one sibling's place. When the leader ends, even without a response, nobody waits for it any longer."""
+        name = (shared.agent_type, shared.model, shared.role)
+        leads = name not in self._begun
+        begun = self._begun.setdefault(name, asyncio.Event())
+        try:
+            yield PrefixPlace(begun, leads)
+        finally:
+            begun.set()
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixPlace:
+    """One sibling's place: leader or follower."""
+
+    begun: asyncio.Event
+    leads: bool
+
+    async def wait(self) -> None:
+        """Wait until the prefix can be read, at most STAGGER_SECONDS. The leader does not wait."""
+        if self.leads:
+            return
+        try:
+            async with asyncio.timeout(STAGGER_SECONDS):
+                await self.begun.wait()
+        except TimeoutError:
+            return

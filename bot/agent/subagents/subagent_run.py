@@ -15,8 +15,8 @@ from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
 from bot.agent.subagents.policy import SubagentBounds
-from bot.agent.subagents.prefixes import Prefixes
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
+from bot.agent.subagents.scheduler import Prefixes
 from bot.agent.subagents.session_factory import SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.core.transcript import text_of

@@ -6,20 +6,16 @@ from typing import Any, Final
 
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.tools.ask_user import ASK
-from bot.agent.tools.bash import BASH
-from bot.agent.tools.edit import EDIT, MULTI_EDIT
+from bot.agent.tools.bash import BASH, BASH_OUTPUT, KILL_SHELL
 from bot.agent.tools.exit_plan_mode import PLAN
+from bot.agent.tools.file_edits import EDIT, MULTI_EDIT, WRITE
+from bot.agent.tools.file_reads import GLOB, GREP, LS, READ
 from bot.agent.tools.github_read import GITHUB
-from bot.agent.tools.grep import GREP
-from bot.agent.tools.listing import GLOB, LS
-from bot.agent.tools.notebook import NOTEBOOK_EDIT, NOTEBOOK_READ
-from bot.agent.tools.read import READ
-from bot.agent.tools.shells import BASH_OUTPUT, KILL_SHELL
+from bot.agent.tools.notebooks import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
 from bot.agent.tools.web_fetch import WEB_FETCH, is_offered
 from bot.agent.tools.web_search import WEB_SEARCH, searches
-from bot.agent.tools.write import WRITE
 from bot.core.transcript import Json
 from bot.ports import RepositoryReader, Web
 

@@ -19,7 +19,7 @@ from bot.testing.github.graphql.api import graphql_route
 from bot.testing.github.rate_limits import Limits
 from bot.testing.github.rest.application import routes
 from bot.testing.github.rest.endpoint import ApiError
-from bot.testing.github.signed_logs import log_routes
+from bot.testing.github.rest.workflow_runs import log_routes
 from bot.testing.github.site import Site
 from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.github.webhooks import Webhooks

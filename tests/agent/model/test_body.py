@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.agent.model.answer import Malformed, StreamedAnswer
-from bot.agent.model.body import body
-from bot.agent.model.request import parameters
+from bot.agent.model.request import body, parameters
 from bot.agent.model.specs import resolve
 from bot.agent.prompts import first_message, system_blocks
 from bot.agent.tools.registry import ALL, by_name, schemas

@@ -1,10 +1,26 @@
-"""Grep: ripgrep over the checkout."""
+"""Read, LS, Glob and Grep: look at the files of the checkout."""
 
 from typing import Literal
 
 from pydantic import Field
 
 from bot.agent.tools.tool import ToolInput, looking
+
+
+class ReadInput(ToolInput):
+    """Input of Read; `offset` is the first line, from 1."""
+
+    file_path: str = Field(min_length=1)
+    offset: int | None = Field(default=None, ge=0)
+    limit: int | None = Field(default=None, ge=1)
+
+
+READ = looking(
+    "Read",
+    "Read a file: numbered lines, at most 2000 from `offset`; images are shown. Long results are cut with a note. "
+    "Read several files in one message.",
+    ReadInput,
+)
 
 
 class GrepInput(ToolInput):
@@ -31,4 +47,31 @@ GREP = looking(
     "(with -A, -B, -C lines of context) or count. Filter by `glob` or `type`. `head_limit` "
     "results (250) are shown; `offset` skips the first.",
     GrepInput,
+)
+
+
+class LsInput(ToolInput):
+    """Input of LS; `ignore` lists globs to leave out."""
+
+    path: str = Field(min_length=1)
+    ignore: list[str] | None = None
+
+
+class GlobInput(ToolInput):
+    """Input of Glob; `path` is the folder to search."""
+
+    pattern: str = Field(min_length=1)
+    path: str | None = None
+
+
+LS = looking(
+    "LS",
+    "List one folder.",
+    LsInput,
+)
+
+GLOB = looking(
+    "Glob",
+    'Find files by a pattern such as "src/**/*.py", newest first, at most 100.',
+    GlobInput,
 )

@@ -1,4 +1,4 @@
-"""Journal and transcripts in memory, for dry runs and tests. The other adapters hold what outlives the process.
+"""Journal and transcripts in memory, for tests. The adapters in bot/store hold what outlives the process.
 
 Entries and lines go through the same encoding as in those adapters, so callers never get back the object they stored.
 """
