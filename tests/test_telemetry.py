@@ -30,9 +30,9 @@ from bot.testing.host import serve_routes
 from bot.testing.model.reply import Fault, call, say, sequence, several
 from bot.testing.model.server import ScriptedModel
 from tests.agent.conftest import Open, room  # noqa: F401 - a fixture
-from tests.agent.crew import script, task, team
 from tests.agent.ground import HandClock, Room
 from tests.agent.small import small, steps, summarising
+from tests.agent.teams import script, task, team
 from tests.stories.ground import PATIENCE, person
 from tests.stories.test_interrupted import Held, crew
 

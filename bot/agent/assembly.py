@@ -115,13 +115,13 @@ def assemble_session(
         reached=reached,
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
     )
-    crew = settings.subagents
-    parent = ParentContext(log, context, monitor, place.workspace, place.checkout, place.environment, crew.model)
-    policy = SubagentPolicy(resources, crew.limits, crew.counts, place.network, crew.untrusted)
-    pool = SubagentPool(parent, crew.types, policy)
-    beside = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
+    subagents = settings.subagents
+    parent = ParentContext(log, context, monitor, place.workspace, place.checkout, place.environment, subagents.model)
+    policy = SubagentPolicy(resources, subagents.limits, subagents.counts, place.network, subagents.untrusted)
+    pool = SubagentPool(parent, subagents.types, policy)
+    optional_tools = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
     review = (REVIEW,) if settings.reviews else ()
-    tools = by_name((*ALL, *beside, *review, task_tool(pool)))
+    tools = by_name((*ALL, *optional_tools, *review, task_tool(pool)))
     fresh = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
     prefix = load_request_prefix(lines, settings.model) or fresh
     return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)
@@ -151,7 +151,7 @@ async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *,
     if ran_here:
         ledger.rows = booked
     await asyncio.to_thread(pool.restore, lines)
-    if session.asked is None:
+    if session.unfinished_answer is None:
         session.queued += pool.interrupted_notice(lines)
     if not ran_here:
         spent = sum(ledger.of(agent).cost_usd for agent in (session.agent, *pool.rows))

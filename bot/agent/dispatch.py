@@ -48,7 +48,7 @@ class ReadyCall:
 
     call: Json
     tool: Tool
-    given: ToolInput
+    tool_input: ToolInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepa
     named = relative_input(call["input"], session.context.folder)
     if paths and not within_paths(paths, ready.tool.name, named):
         return RefusedCall(call, f"Not run: you are kept to {', '.join(paths)}. Name a path in there.")
-    kind = ready.tool.kind(ready.given)
+    kind = ready.tool.kind(ready.tool_input)
     ruling = session.resources.gate.decide(session.context.mode, kind, ready.tool.name, named)
     match ruling.decision:
         case Decision.ALLOW:
@@ -130,7 +130,7 @@ def admit(session: Session, prepared: Prepared) -> Prepared:
         session.monitor.tool_calls += 1
         return prepared
     try:
-        session.monitor.admit(prepared.tool.name, prepared.given.arguments())
+        session.monitor.admit(prepared.tool.name, prepared.tool_input.arguments())
     except OverLimit as over:
         return RefusedCall(prepared.call, f"Not run: {over.what}.")
     return prepared
@@ -142,7 +142,7 @@ def repeatable(prepared: Sequence[Prepared]) -> bool:
     True if at least one of them resumes by itself (a sub-agent) and all of them are safe to run concurrently.
     """
     ready = [each for each in prepared if isinstance(each, ReadyCall)]
-    return any(each.tool.goes_on for each in ready) and all(each.tool.concurrent(each.given) for each in ready)
+    return any(each.tool.goes_on for each in ready) and all(each.tool.concurrent(each.tool_input) for each in ready)
 
 
 async def run(
@@ -183,10 +183,10 @@ def _suspension(session: Session, ready: ReadyCall) -> Prepared:
     """
     if session.context.is_subagent:
         return ready
-    if isinstance(ready.given, AskInput):
-        if not session.resources.at_hand.answers:
+    if isinstance(ready.tool_input, AskInput):
+        if not session.resources.availability.answers:
             return RefusedCall(ready.call, NOBODY)
-        return SuspendedCall(ready.call, asking(ToolUseId(ready.call["id"]), ready.given))
+        return SuspendedCall(ready.call, asking(ToolUseId(ready.call["id"]), ready.tool_input))
     try:
         read_plan(ready.call["input"])
     except Refused as error:
@@ -202,7 +202,7 @@ def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:
     if session.context.is_subagent:
         need = "Nobody can be asked from here: put into your report exactly what you need, and why"
         return RefusedCall(call, f"Denied: {why}. {need}.")
-    if not session.resources.at_hand.permits:
+    if not session.resources.availability.permits:
         return RefusedCall(call, f"Denied: {why}, and nobody is at hand to give it. Do it another way.")
     if len(with_visible_codepoints(about)) > SHOWN_WHOLE:
         return RefusedCall(call, f"Denied: {why}, and this is too long to be asked about. Do it in smaller steps.")
@@ -223,7 +223,7 @@ def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
 def is_safe(prepared: Prepared) -> bool:
     """Return whether a call may run concurrently with its neighbors."""
     if isinstance(prepared, ReadyCall):
-        return prepared.tool.concurrent(prepared.given)
+        return prepared.tool.concurrent(prepared.tool_input)
     return isinstance(prepared, RefusedCall)
 
 
@@ -246,7 +246,7 @@ async def run_call(session: Session, prepared: Prepared, results: dict[str, Json
                         yield replace(step, call=ident)
                     case _:
                         yield step
-        if prepared.tool.kind(prepared.given) is CallKind.LIST:
+        if prepared.tool.kind(prepared.tool_input) is CallKind.LIST:
             yield TodosChanged(session.agent, tuple(session.context.todos), session.context.doing)
     output = output or ToolOutput("The tool gave no result.", is_error=True)
     if isinstance(prepared, ReadyCall):
@@ -254,7 +254,7 @@ async def run_call(session: Session, prepared: Prepared, results: dict[str, Json
     output = _cap_output(output)
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)
-    session.monitor.took(call["name"], output)
+    session.monitor.count_result(call["name"], output)
     if output.details.get("strangers") or session.is_untrusted:  # by a sub-agent
         session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
@@ -271,9 +271,9 @@ async def run_call(session: Session, prepared: Prepared, results: dict[str, Json
 
 async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[AgentEvent | ToolProgress | ToolOutput]:
     """Run a tool with its timeout. Timeouts and errors become an error output."""
-    seconds = min(ready.tool.timeout(ready.given), session.monitor.limits.tool_seconds or math.inf)
+    seconds = min(ready.tool.timeout(ready.tool_input), session.monitor.limits.tool_seconds or math.inf)
     try:
-        async with forward(forward_within(ready.tool.call(ready.given, session.context), seconds)) as steps:
+        async with forward(forward_within(ready.tool.call(ready.tool_input, session.context), seconds)) as steps:
             async for step in steps:
                 yield step
     except TimeoutError:
@@ -284,7 +284,7 @@ async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[Agen
 
 async def _with_scope_notice(session: Session, ready: ReadyCall, output: ToolOutput) -> ToolOutput:
     """Add to a result which paths the call touched that the approved plan does not name, once per path (K5)."""
-    watch, kind = session.context.scope, ready.tool.kind(ready.given)
+    watch, kind = session.context.scope, ready.tool.kind(ready.tool_input)
     if watch is None or (output.is_error and kind is CallKind.EDIT):
         return output
     named = relative_input(ready.call["input"], session.context.folder)

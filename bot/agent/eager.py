@@ -113,7 +113,7 @@ class EagerCalls:
         prepared = dispatch.prepare(self.session, call)
         if not isinstance(prepared, dispatch.ReadyCall) or not dispatch.is_safe(prepared):
             return None
-        if prepared.tool.kind(prepared.given) not in READING:
+        if prepared.tool.kind(prepared.tool_input) not in READING:
             return None
         admitted = dispatch.admit(self.session, prepared)
         if isinstance(admitted, dispatch.ReadyCall):

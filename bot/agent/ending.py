@@ -10,7 +10,7 @@ from bot.ports import AnswerCompleted
 
 def end_on_canary(session: Session, error: CanaryShown) -> Ended:
     """Record a canary found in a call's output, and return Ended. The calls of that message are not made again."""
-    session.asked = None
+    session.unfinished_answer = None
     session.note("canary", {"text": str(error)})
     return Ended(session.agent, End.FAILED, str(error))
 

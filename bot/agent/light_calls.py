@@ -55,13 +55,14 @@ class LightCalls:
 
     async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> AnswerCompleted | None:
         """Make one request and book it. Returns None if it failed or if the budget has no room for it."""
-        world = self.log.resources
+        resources = self.log.resources
         if not self.model:
             return None
-        told = ({"type": "text", "text": system},)
-        request = ModelRequest(self.model, told, tools, messages, role="light", user_id=world.user_id)
-        size = tokens([told, tools, messages])
-        async with world.ledger.call(most_expensive_answer(world.model.abilities(self.model), "light", size)) as ticket:
+        system_blocks = ({"type": "text", "text": system},)
+        request = ModelRequest(self.model, system_blocks, tools, messages, role="light", user_id=resources.user_id)
+        size = tokens([system_blocks, tools, messages])
+        dearest = most_expensive_answer(resources.model.abilities(self.model), "light", size)
+        async with resources.ledger.call(dearest) as ticket:
             return await self._send(request, ticket, size) if ticket else None
 
     async def _send(self, request: ModelRequest, ticket: Ticket, size: int) -> AnswerCompleted | None:

@@ -49,8 +49,8 @@ async def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, No
         yield Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
         return
     rests = False
-    if session.asked is not None:
-        async with forward(_tools(session, session.asked, EagerCalls(session))) as again:
+    if session.unfinished_answer is not None:
+        async with forward(_tools(session, session.unfinished_answer, EagerCalls(session))) as again:
             async for told in again:
                 rests = isinstance(told, Ended)
                 yield told
@@ -131,7 +131,7 @@ async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls
     started = eager.take(calls)
     prepared = [each if each.call["id"] in started else dispatch.admit(session, each) for each in prepared]
     if dispatch.repeatable(prepared):
-        session.asks(completed)
+        session.save_unfinished_answer(completed)
     results = eager.results
     try:
         async with forward(dispatch.run(session, prepared, results, started)) as events:
@@ -143,9 +143,9 @@ async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls
         yield end_on_canary(session, error)
         return
     except (asyncio.CancelledError, GeneratorExit):
-        if session.asked is None and results:
+        if session.unfinished_answer is None and results:
             session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results)})
-        elif session.asked is None:
+        elif session.unfinished_answer is None:
             session.drop(completed)
         raise
     session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results) + beside})
@@ -154,8 +154,8 @@ async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls
 async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
     """Return what follows the results of calls: reminders, and what people added in the meantime (T7, L4a)."""
     ready = [each for each in prepared if isinstance(each, dispatch.ReadyCall)]
-    reminders = await due_reminders(session, [each.tool.kind(each.given) for each in ready])
-    reminders += await due_memory(session, [each.given for each in ready])
+    reminders = await due_reminders(session, [each.tool.kind(each.tool_input) for each in ready])
+    reminders += await due_memory(session, [each.tool_input for each in ready])
     texts = [*reminders, *session.queued]
     session.queued.clear()
     return [{"type": "text", "text": text} for text in texts]

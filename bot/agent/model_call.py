@@ -61,14 +61,14 @@ async def _send_request(
     session: Session, ticket: Ticket, eager: EagerCalls
 ) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
     """Make one model request and relay it."""
-    frozen, world = session.prefix, session.resources
+    frozen, resources = session.prefix, session.resources
     request = ModelRequest(
         frozen.model,
         frozen.system,
         frozen.tools,
         session.history,
         role=frozen.role,
-        user_id=world.user_id,
+        user_id=resources.user_id,
         peak=session.peak,
         schema=frozen.schema,
         stored=session.encoded,
@@ -86,7 +86,7 @@ async def _send_request(
                 if isinstance(event, Notice):  # the answer so far is void
                     await eager.discard()
                 yield _book_event(session, event)
-        if not isinstance(event, AnswerCompleted) and world.ledger.used_up:
+        if not isinstance(event, AnswerCompleted) and resources.ledger.used_up:
             yield end_on_budget(session)
     except TooLong as error:
         session.full = True

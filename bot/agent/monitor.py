@@ -29,10 +29,10 @@ class Monitor:
 
     clock: Clock
     limits: Limits = Limits()
-    above: "Monitor | None" = None
+    parent: "Monitor | None" = None
     """Monitor of the parent session. Whatever ends the parent ends this session too."""
     steps: int = 0
-    below: int = 0
+    subagent_steps: int = 0
     """Steps of its sub-agents."""
     tool_calls: int = 0
     context: int = 0
@@ -52,13 +52,13 @@ class Monitor:
         monitor: Monitor | None = self
         while monitor is not None:
             yield monitor
-            monitor = monitor.above
+            monitor = monitor.parent
 
     def step(self) -> None:
         """Count a request, for the parent session too."""
         self.steps += 1
-        if self.above is not None:
-            self.above.below += 1
+        if self.parent is not None:
+            self.parent.subagent_steps += 1
 
     def check(self) -> None:
         """Raise OverLimit if the next request may not go out."""
@@ -90,7 +90,7 @@ class Monitor:
         self.tool_calls += 1
         self.counts.update(USES.get(tool, ()))
 
-    def took(self, tool: str, output: ToolOutput) -> None:
+    def count_result(self, tool: str, output: ToolOutput) -> None:
         """Count the bytes that a web tool received. What other tools report is not counted."""
         if Resource.NETWORK in USES.get(tool, ()):
             self.counts[Resource.NETWORK_BYTES] += int(output.details.get("bytes", 0))
@@ -123,7 +123,7 @@ class Monitor:
     def _used(self) -> dict[Resource, float]:
         counted = {each: self.counts[each] for uses in USES.values() for each in uses}
         return {
-            Resource.STEPS: self.steps + self.below,
+            Resource.STEPS: self.steps + self.subagent_steps,
             Resource.TOOL_CALLS: self.tool_calls,
             Resource.CONTEXT: self.context,
             Resource.SECONDS: self.seconds,

@@ -32,7 +32,7 @@ class SessionResources:
     gate: PermissionGate
     ledger: Ledger
     user_id: str = ""
-    at_hand: HumanAvailability = HumanAvailability()
+    availability: HumanAvailability = HumanAvailability()
     alarm: CanaryAlarm = field(default_factory=CanaryAlarm)
     """Checks the text of every session of the thread for canaries (X3)."""
     web: Web | None = None

@@ -30,7 +30,7 @@ class ScopeWatch:
     """Which paths a plan reaches, and of which others a session was told."""
 
     reaches: Callable[[str], bool]
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
     async def new_paths(self, host: Toolhost, kind: CallKind, tool_input: Json) -> list[str]:
         """Return the paths outside of the plan that a call touched, without those that were returned before.
@@ -48,16 +48,16 @@ class ScopeWatch:
 
     def for_subagent(self) -> "ScopeWatch":
         """Return a watch that starts with what was told here."""
-        return ScopeWatch(self.reaches, set(self.told))
+        return ScopeWatch(self.reaches, set(self.reported))
 
     def recall(self, lines: Iterable[Line]) -> None:
         """Take over from a transcript what its session was told."""
-        self.told.update(path for note in notes_of(lines, NOTE) for path in note["paths"])
+        self.reported.update(path for note in notes_of(lines, NOTE) for path in note["paths"])
 
     def _add(self, touched: Iterable[str]) -> list[str]:
         inside = (path for path in touched if path and not path.startswith(("/", "../")))
-        new = [path for path in dict.fromkeys(inside) if path not in self.told and not self.reaches(path)]
-        self.told.update(new)
+        new = [path for path in dict.fromkeys(inside) if path not in self.reported and not self.reaches(path)]
+        self.reported.update(new)
         return new
 
 

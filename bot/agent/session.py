@@ -72,7 +72,7 @@ class Session:
     """Number of messages that the last compaction left."""
     called: set[str] = field(default_factory=set)
     """Ids of all calls that its answers ever made."""
-    asked: AnswerCompleted | None = None
+    unfinished_answer: AnswerCompleted | None = None
     """Answer whose calls have no results yet, and can be made again after a crash."""
     replay: Replay = Replay.WHOLE
     """How the thinking in its history is sent."""
@@ -130,11 +130,11 @@ class Session:
         """Record an answer that is not part of the conversation. It still counts as a step and costs money."""
         self.note(DROPPED, answer_facts(completed))
 
-    def asks(self, completed: AnswerCompleted) -> None:
+    def save_unfinished_answer(self, completed: AnswerCompleted) -> None:
         """Save an answer before its calls run, so that a crash loses neither it nor the progress of its calls."""
-        if self.asked is None:
+        if self.unfinished_answer is None:
             self.note(ASKED, {**answer_facts(completed), "message": completed.message})
-            self.asked = completed
+            self.unfinished_answer = completed
 
     def add(self, message: Json) -> None:
         """Append one user message."""
@@ -254,8 +254,8 @@ class Session:
             self._noted_untrusted = any(line.body.get("note") == UNTRUSTED for line in lines)
             reads.used.strangers |= self._noted_untrusted
         self.context.todos[:] = todos_of(spoken)
-        if self.asked is not None:
-            self._take_in(answer_facts(self.asked))
+        if self.unfinished_answer is not None:
+            self._take_in(answer_facts(self.unfinished_answer))
 
     def _recall(self, line: Line) -> None:
         body = line.body
@@ -263,19 +263,19 @@ class Session:
             case LineKind.OPENED:
                 self.context.mode = Mode(body["mode"])
             case LineKind.MESSAGE if body["message"]["role"] == "assistant":
-                self.asked = None
+                self.unfinished_answer = None
                 self.stopped = body.get("stop_reason", "")
                 self._take_in(body)
             case LineKind.MESSAGE:
-                self.asked = None
+                self.unfinished_answer = None
                 self._saw(body)
             case LineKind.NOTE if body.get("note") == ASKED:
                 usage = Usage(**body["usage"])
-                self.asked = AnswerCompleted(
+                self.unfinished_answer = AnswerCompleted(
                     body["message"], body["stop_reason"], usage, body["cost_usd"], body["model"]
                 )
             case LineKind.NOTE if body.get("note") == "canary":
-                self.asked = None
+                self.unfinished_answer = None
             case LineKind.COMPACTED:
                 self._saw(body)
                 self.shortened = len(body["history"])
@@ -335,7 +335,7 @@ class Session:
 
     def _save(self, *lines: Line) -> None:
         if any(line.kind is LineKind.MESSAGE for line in lines):
-            self.asked = None
+            self.unfinished_answer = None
         self.log.append(lines)
 
 

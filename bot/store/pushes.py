@@ -20,7 +20,7 @@ _REJECTED: Final = re.compile(r"\[(?:remote )?rejected\] ?(.*)")
 
 
 @dataclass(slots=True, eq=False)
-class _Order:
+class _RefUpdate:
     """One ref to move, and the outcome: "" if it moved, else the reason for the refusal or the error."""
 
     ref: str
@@ -37,7 +37,7 @@ class Pushes:
     location: str
     receive_pack: str | None = None
     """The command that serves a repository given as path; None for git's own."""
-    _waiting: list[_Order] = field(default_factory=list)
+    _waiting: list[_RefUpdate] = field(default_factory=list)
     _one: Lock = field(default_factory=Lock)
     """Held by the thread that pushes."""
 
@@ -52,47 +52,49 @@ class Pushes:
         Returns "" if it moved, else the remote's reason for refusing. Raises Transient if the remote does not report
         the outcome; the ref may have moved then.
         """
-        order = _Order(ref, before, after)
-        self._waiting.append(order)
+        update = _RefUpdate(ref, before, after)
+        self._waiting.append(update)
         with self._one:
-            while order.outcome is None:
+            while update.outcome is None:
                 self._push(self._next())
-        if isinstance(order.outcome, str):
-            return order.outcome
-        raise order.outcome
+        if isinstance(update.outcome, str):
+            return update.outcome
+        raise update.outcome
 
-    def _next(self) -> list[_Order]:
-        """Return the oldest waiting order of each ref, removed from the queue, because one push moves a ref once."""
-        found: dict[str, _Order] = {}
-        for order in tuple(self._waiting):
-            if found.setdefault(order.ref, order) is order:
-                self._waiting.remove(order)
+    def _next(self) -> list[_RefUpdate]:
+        """Return the oldest waiting update of each ref, removed from the queue, because one push moves a ref once."""
+        found: dict[str, _RefUpdate] = {}
+        for update in tuple(self._waiting):
+            if found.setdefault(update.ref, update) is update:
+                self._waiting.remove(update)
         return list(found.values())
 
-    def _push(self, orders: list[_Order]) -> None:
-        """Push the orders together, and record the outcome of each."""
-        leases = [f"--force-with-lease={order.ref}:{order.before}" for order in orders]
+    def _push(self, updates: list[_RefUpdate]) -> None:
+        """Push the updates together, and record the outcome of each."""
+        leases = [f"--force-with-lease={update.ref}:{update.before}" for update in updates]
         through = [f"--receive-pack={self.receive_pack}"] if self.receive_pack else []
-        moves = [f"{order.after}:{order.ref}" for order in orders]
-        for order in orders:  # so that nobody waits forever if an error ends this push
-            order.outcome = Transient("a push was interrupted: it may have arrived", where=order.ref, fix="look again")
+        moves = [f"{update.after}:{update.ref}" for update in updates]
+        for update in updates:  # so that nobody waits forever if an error ends this push
+            update.outcome = Transient(
+                "a push was interrupted: it may have arrived", where=update.ref, fix="look again"
+            )
         try:
             ran = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)
         except PlangateError as error:
-            for order in orders:
-                order.outcome = error
+            for update in updates:
+                update.outcome = error
             return
         said = {ref: (sign, words) for sign, ref, words in _STATUS.findall(ran.out.decode("utf-8", "replace"))}
         violation = transport.rule_violation(ran.err.decode("utf-8", "replace"))
-        for order in orders:
-            sign, words = said.get(order.ref, ("!", ""))
+        for update in updates:
+            sign, words = said.get(update.ref, ("!", ""))
             refusal = _REJECTED.match(words)
             if ran.code == 0 or sign != "!":
-                order.outcome = ""
+                update.outcome = ""
             elif refusal:
-                order.outcome = " ".join((refusal.group(1) or "rejected", violation)).rstrip()
+                update.outcome = " ".join((refusal.group(1) or "rejected", violation)).rstrip()
             else:
-                order.outcome = _unknown_outcome(order.ref, ran.reason)
+                update.outcome = _unknown_outcome(update.ref, ran.reason)
 
 
 def _unknown_outcome(ref: str, reason: str) -> Transient:

@@ -22,7 +22,7 @@ from bot.workflow.thread_context import ThreadContext
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
     """Show the question, exactly once, and look for its answer; None while there is none."""
-    if not context.resources.at_hand.answers:
+    if not context.resources.availability.answers:
         return _resume_move(state, NOBODY)
     if (
         state.steers

@@ -35,7 +35,7 @@ from bot.workflow.requests import branch_name, pull_number, thread_title
 from bot.workflow.session.main_session import SessionStart, has_room, open_session, run_session, run_until_moved
 from bot.workflow.session.progress import row_of
 from bot.workflow.session.questions import deliver_reply, move_to_ask
-from bot.workflow.session.saved_work import hold, keep
+from bot.workflow.session.saved_work import hold_transcript, keep_work
 from bot.workflow.thread_context import ThreadContext, working_mode
 
 
@@ -57,11 +57,11 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         owes = context.outcome_text(Stage.STALE, detail)
         return Drifted(detail=detail, apart=number, owes=owes)
     await context.dialogue.begin(state.plan, state.plan_comment, state.begun[-1])
-    hold(context, state)
+    hold_transcript(context, state)
     try:
         return await _run_and_verify(context, state) if await prepare(context, state) else None
     finally:
-        await keep(context, state)
+        await keep_work(context, state)
 
 
 @dataclass(slots=True)

@@ -28,8 +28,8 @@ from bot.ports import (
 )
 from bot.testing.model.reply import Call, Fault, Reply, Text, Verbatim, say, sequence
 from tests.agent.conftest import Open
-from tests.agent.crew import team
 from tests.agent.ground import Room, drive, ended, of, results, valid
+from tests.agent.teams import team
 from tests.agent.test_subagents_resumed import resumed, snapshot
 
 pytestmark = pytest.mark.req("M7", "T2")
@@ -243,12 +243,12 @@ async def test_a_subagent_of_a_dropped_answer_does_not_count(room: Open) -> None
     left = snapshot(r)
     lines = left.world.transcripts.load(t.session.id)
     assert in_flight(lines) == ["explore-1"]
-    assert "explore-1" in resumed(left, []).crew.interrupted_notice(lines)[0]
+    assert "explore-1" in resumed(left, []).pool.interrupted_notice(lines)[0]
     t.workspace.starts.set()
     rest.set()
     await running
     assert ended(kept).end is End.ANSWERED
-    assert [row.state for row in t.crew.rows.values()] == [Lifecycle.ABORTED, Lifecycle.COMPLETED]
+    assert [row.state for row in t.pool.rows.values()] == [Lifecycle.ABORTED, Lifecycle.COMPLETED]
     assert {row.agent for row in of(kept, AgentChanged)} == {"explore-2"}
     assert results(t.session)[0]["content"] == "Found."
 

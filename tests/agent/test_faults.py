@@ -35,9 +35,9 @@ from bot.testing.model.reply import (
 )
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import TASK, Team, brief, script, task, team
 from tests.agent.ground import Room, drive, ended, results, valid
 from tests.agent.small import SUMMARY, asked_to_summarise
+from tests.agent.teams import TASK, Team, brief, script, task, team
 
 DONE, FAILED, REFUSED, LIMIT = End.ANSWERED, End.FAILED, End.REFUSED, End.LIMIT
 

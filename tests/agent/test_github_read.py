@@ -18,8 +18,8 @@ from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, T
 from bot.testing.model.reply import Reply, call, say, sequence, several
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import team
 from tests.agent.ground import Room, drive, results
+from tests.agent.teams import team
 
 pytestmark = pytest.mark.req("K8")
 

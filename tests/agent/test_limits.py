@@ -16,8 +16,8 @@ from bot.ports import ToolOutput, Usage
 from bot.testing.model.reply import Fault, Policy, Reply, Text, call, say, sequence, several
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import script, task, team
 from tests.agent.ground import Room, drive, ended, of, results, valid
+from tests.agent.teams import script, task, team
 
 A, B = AgentId("main"), AgentId("explore-1")
 

@@ -17,8 +17,8 @@ from bot.ports import ToolOutput
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import brief, children, final, script, task, team
 from tests.agent.ground import drive, ended, of, results, valid
+from tests.agent.teams import brief, children, final, script, task, team
 
 READ = {"file_path": "a.py"}
 WRITE = {"file_path": "new.py", "content": "x"}

@@ -35,12 +35,12 @@ MODES = list(Mode)
 
 def waiting(r: Room, *, mode: Mode = Mode.ACCEPT_EDITS, gate: PermissionGate | None = None) -> Session:
     """A session with people at hand."""
-    return r.session(mode=mode, gate=gate, world=replace(r.world, at_hand=PEOPLE))
+    return r.session(mode=mode, gate=gate, world=replace(r.world, availability=PEOPLE))
 
 
 def again(r: Room, gate: PermissionGate | None = None, at_hand: HumanAvailability = PEOPLE) -> Session:
     """The same session in another process."""
-    return r.resumed(world=replace(r.world, at_hand=at_hand, gate=gate or r.world.gate))
+    return r.resumed(world=replace(r.world, availability=at_hand, gate=gate or r.world.gate))
 
 
 async def allowed(session: Session, ident: str) -> list[AgentEvent]:
@@ -105,7 +105,7 @@ async def test_nobody_at_hand(room: Open) -> None:
 async def test_a_sub_agent_asks_its_parent(room: Open, tools: tuple[Tool, ...]) -> None:
     """A sub-agent is never suspended: it is told to put question and request into its report."""
     r = room(sequence(ASKS, PUSH, say("Done.")))
-    session = r.session(tools=tools, gate=ASK_PUSH, world=replace(r.world, at_hand=PEOPLE))
+    session = r.session(tools=tools, gate=ASK_PUSH, world=replace(r.world, availability=PEOPLE))
     session.context.is_subagent = True
     assert ended(await drive(session)).text == "Done."
     question, push = results(session)

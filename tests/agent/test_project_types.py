@@ -14,8 +14,8 @@ from bot.core.errors import Misconfigured
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import children, script, task, team
 from tests.agent.ground import NoSubagents, drive, results
+from tests.agent.teams import children, script, task, team
 
 PATH = ".plangate/agents/reviewer.md"
 GOOD = """---

@@ -15,8 +15,8 @@ from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import children, final, script, task, team
 from tests.agent.ground import assert_prefixes, drive, ended, of, results
+from tests.agent.teams import children, final, script, task, team
 
 
 def explorer(**limits: float) -> dict[str, AgentType]:
@@ -84,7 +84,7 @@ async def test_then_the_task_is_split(room: Open) -> None:
     assert "Report on part 1: Half of it." in last
     first = next(request.texts()[0] for request in children(r) if "This is part 1" in request.texts()[0])
     assert "- LS 3" in first
-    assert list(t.crew.rows) == ["explore-1"]
+    assert list(t.pool.rows) == ["explore-1"]
 
 
 @pytest.mark.req("S11")
@@ -99,7 +99,7 @@ async def test_what_cannot_be_recovered_comes_to_the_parent(room: Open) -> None:
     assert outcomes(events) == [("limit", Outcome.UNRECOVERABLE)]
     assert final(events)["explore-1"].state is Lifecycle.FAILED
     assert ended(events).end is End.ANSWERED
-    assert t.crew.metrics.recoveries == {("limit", "unrecoverable"): 1}
+    assert t.pool.metrics.recoveries == {("limit", "unrecoverable"): 1}
 
 
 @pytest.mark.req("S11")

@@ -81,7 +81,7 @@ def test_a_session_that_goes_on() -> None:
     at = HandClock().now()
     watch = ScopeWatch(REACHES)
     watch.recall([Line(LineKind.NOTE, at, {"note": NOTE, "paths": ["a"]}), Line(LineKind.NOTE, at, {"note": "mode"})])
-    assert watch.told == {"a"}
+    assert watch.reported == {"a"}
 
 
 def test_what_is_said() -> None:

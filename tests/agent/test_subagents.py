@@ -33,7 +33,6 @@ from bot.ports import AnswerStarted
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, several, stop
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import brief, children, final, script, task, team
 from tests.agent.ground import (
     EXIT_PLAN_MODE,
     assert_prefixes,
@@ -44,6 +43,7 @@ from tests.agent.ground import (
     rendered,
     results,
 )
+from tests.agent.teams import brief, children, final, script, task, team
 
 
 @pytest.mark.req("S1", "S3")
@@ -108,7 +108,7 @@ async def test_a_task_that_cannot_be_is_explained(room: Open, tool_input: Json, 
     (result,) = results(t.session)
     assert result["is_error"]
     assert said in result["content"]
-    assert t.crew.rows == {}
+    assert t.pool.rows == {}
 
 
 @pytest.mark.req("S2")
@@ -118,7 +118,7 @@ async def test_a_subagent_has_no_task(room: Open) -> None:
     t = team(r)
     await drive(t.session)
     assert "There is no tool 'Task'" in children(r)[-1].results[0].text
-    assert list(t.crew.rows) == ["explore-1"]
+    assert list(t.pool.rows) == ["explore-1"]
 
 
 @pytest.mark.req("P4")
@@ -222,7 +222,7 @@ async def test_the_row_of_an_agent_tells_how_it_goes(room: Open) -> None:
     assert (last.steps, last.tool_calls) == (3, 2)
     assert last.tokens > 0
     assert last.cost_usd == pytest.approx(r.world.ledger.of(last.agent).cost_usd, abs=1e-5)
-    assert t.crew.rows == {last.agent: replace(last, call=ToolUseId(""))}
+    assert t.pool.rows == {last.agent: replace(last, call=ToolUseId(""))}
     assert last.call == of(events, ToolStarted)[0].call
     for told in (of(events, ToolFinished), of(events, RequestStarted), of(events, Answered)):
         assert {event.agent for event in told} == {"main", "explore-1"}

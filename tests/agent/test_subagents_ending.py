@@ -25,7 +25,6 @@ from bot.ports import ToolOutput
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import brief, script, task, team
 from tests.agent.ground import (
     DeskHost,
     drive,
@@ -33,6 +32,7 @@ from tests.agent.ground import (
     results,
 )
 from tests.agent.small import summarising
+from tests.agent.teams import brief, script, task, team
 
 
 @pytest.mark.req("S4", "S5")
@@ -50,7 +50,7 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.crew._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
+    with t.pool._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
         pass
     events = await drive(t.session)
     log = t.workspace.log
@@ -80,7 +80,7 @@ async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open)
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.crew._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
+    with t.pool._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
         pass
     t.workspace.broken = "fork code-2"
     await drive(t.session)
@@ -105,7 +105,7 @@ async def test_cancelling_the_parent_ends_its_children(room: Open) -> None:
     task_.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task_
-    assert [row.state for row in t.crew.rows.values()] == [Lifecycle.ABORTED] * 2
+    assert [row.state for row in t.pool.rows.values()] == [Lifecycle.ABORTED] * 2
     assert all(host.closed and not host.running for host in t.workspace.hosts.values())
     assert asyncio.all_tasks() == before
     assert len(t.session.history) == 1
@@ -213,14 +213,19 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     assert "explore-2" in lost
     assert rows[AgentId("explore-2")].state is Lifecycle.FAILED
     assert later.ledger.of(AgentId("explore-2")).requests in {0, before.requests}
-    crew = team(r, in_all=2).crew
+    crew = team(r, in_all=2).pool
     crew.restore(lines)
-    fast = t.crew.rows[AgentId("explore-1")]
+    fast = t.pool.rows[AgentId("explore-1")]
     assert rows[fast.agent] == fast
-    assert (crew.post.monitor.below, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (1, 1, True, True)
+    assert (crew.parent.monitor.subagent_steps, fast.steps, fast.tokens > 0, (fast.cost_usd or 0) > 0) == (
+        1,
+        1,
+        True,
+        True,
+    )
     assert "explore-2" in crew.interrupted_notice(lines)[0]
     assert crew.interrupted_notice(r.world.transcripts.load(t.session.id)) == []
-    assert crew.policy.refusal(TYPES["explore"], crew.post.tools, len(rows)).startswith("All 2 sub-agents")
+    assert crew.policy.refusal(TYPES["explore"], crew.parent.tools, len(rows)).startswith("All 2 sub-agents")
     assert later.ledger.of(AgentId("explore-1")).cost_usd == r.world.ledger.of(AgentId("explore-1")).cost_usd
 
 

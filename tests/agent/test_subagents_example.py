@@ -9,8 +9,8 @@ import pytest
 from bot.testing.model.reply import Reply, call, say
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import script, task, team
 from tests.agent.ground import drive
+from tests.agent.teams import script, task, team
 
 PROJECT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ async def test_a_crew_keeps_its_books(room: Open) -> None:
     r = room(script(task("look"), child))
     t = team(r, untrusted=True)
     await drive(t.session)
-    facts = t.crew.metrics.facts()
+    facts = t.pool.metrics.facts()
     assert (facts["started"], facts["succeeded"], facts["failed"]) == (1, 1, 0)
     assert (facts["uses"]["file_reads"], facts["uses"]["tool_calls"]) == (5, 5)
     assert (facts["utilisation"]["file_reads"], facts["utilisation"]["tool_calls"]) == (12, 12)

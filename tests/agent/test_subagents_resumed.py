@@ -20,8 +20,8 @@ from bot.core.work import Checkout
 from bot.testing.model.reply import Fault, Reply, call, say, several, stop, think
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import BASE, DeskWorkspace, Team, brief, children, script, task, team
 from tests.agent.ground import ENVIRONMENT, FOLDER, DeskHost, Room, assert_prefixes, drive, ended, of, results, valid
+from tests.agent.teams import BASE, DeskWorkspace, Team, brief, children, script, task, team
 from tests.memory_store import MemoryTranscripts
 
 
@@ -142,9 +142,9 @@ async def test_one_that_writes_goes_on_where_it_was(room: Open) -> None:
     assert interruptions(events) == [GOES_ON]
     assert valid(t.session.history)
     assert t.session.monitor.steps == 2
-    assert t.crew.rows[AgentId("code-3")].steps == 3
+    assert t.pool.rows[AgentId("code-3")].steps == 3
     assert t.session.resources.ledger.of(AgentId("code-3")).requests == 3
-    assert sorted(t.crew.rows) == ["code-2", "code-3", "explore-1"]
+    assert sorted(t.pool.rows) == ["code-2", "code-3", "explore-1"]
 
 
 @pytest.mark.req("L9", "S4")
@@ -195,7 +195,7 @@ async def test_the_report_says_that_work_was_lost(room: Open) -> None:
     events = await drive(t.session)
     assert f"Note: {LOST_ONCE}." in results(t.session)[0]["content"]
     assert t.workspace.log[0] == "fork code-1"
-    assert t.crew.metrics.recoveries == {("interrupted", "recovered"): 1}
+    assert t.pool.metrics.recoveries == {("interrupted", "recovered"): 1}
     assert {event.outcome for event in of(events, Recovery)} == {Outcome.RECOVERED}
 
 
@@ -215,7 +215,7 @@ async def test_one_that_looks_runs_again(room: Open) -> None:
         ("", 1),
     ]
     assert [block["content"] for block in results(t.session)] == ["Did half.", "Did found."]
-    assert sorted(t.crew.rows) == ["explore-1", "explore-2"]
+    assert sorted(t.pool.rows) == ["explore-1", "explore-2"]
 
 
 @pytest.mark.req("L9", "L6")
@@ -245,8 +245,8 @@ async def test_beside_a_call_that_cannot_be_repeated_the_parent_is_asked_again(r
     first = team(r)
     left = await killed(r, first, policy)
     t = resumed(left, first.workspace.forks)
-    assert t.session.asked is None
-    (told,) = t.crew.interrupted_notice(left.world.transcripts.load(t.session.id))
+    assert t.session.unfinished_answer is None
+    (told,) = t.pool.interrupted_notice(left.world.transcripts.load(t.session.id))
     assert "code-1" in told
     t.session.queued.append(told)
     assert interruptions(await drive(t.session)) == [GOES_ON]
@@ -270,6 +270,6 @@ async def test_calls_that_are_over_are_not_made_again(room: Open, after: Callabl
     left = await killed(r, team(r), policy)
     lines = left.world.transcripts.load(SessionId("thread-1"))
     assert [line.body["note"] for line in lines if line.kind is LineKind.NOTE][:1] == [ASKED]
-    assert resumed(left, []).session.asked is not None
+    assert resumed(left, []).session.unfinished_answer is not None
     left.world.transcripts.append(SessionId("thread-1"), (after(left),))
-    assert resumed(left, []).session.asked is None
+    assert resumed(left, []).session.unfinished_answer is None

@@ -10,8 +10,8 @@ from bot.agent.subagents.synthesis import MOST_PAIRS, SCHEMA, Point, Report, Sev
 from bot.testing.model.reply import Fault, Reply, say
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import script, task, team
 from tests.agent.ground import drive, results
+from tests.agent.teams import script, task, team
 
 _words = st.sampled_from(["a", "B", "c d", "e.", ""])
 _points = st.lists(st.builds(Point, topic=_words, statement=_words), max_size=5)
@@ -140,7 +140,7 @@ async def test_one_task_is_done_by_several_and_merged(room: Open) -> None:
     assert "2 of 3 agents reported" in result["content"]
     assert "FAILED: explore-2" in told[0]
     assert "CONTRADICTION (medium) on 'where': explore-1 says 'a.py'; explore-3 says 'b.py'" in result["content"]
-    assert list(t.crew.rows) == ["explore-1", "explore-2", "explore-3", "synthesis-4"]
+    assert list(t.pool.rows) == ["explore-1", "explore-2", "explore-3", "synthesis-4"]
     formed = [request for request in r.api.requests if request.body.get("output_config", {}).get("format")]
     assert len(formed) == 3
     assert formed[0].body["output_config"]["format"] == {"type": "json_schema", "schema": SCHEMA}

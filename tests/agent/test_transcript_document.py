@@ -20,8 +20,8 @@ from bot.testing.model.reply import Fault, Policy, Reply, call, say, several, th
 from bot.testing.model.request_view import ModelRequest
 from bot.workflow.execution.verification import BASELINE
 from tests.agent.conftest import Open
-from tests.agent.crew import brief, task, team
 from tests.agent.ground import Room, assert_prefixes, drive, ended
+from tests.agent.teams import brief, task, team
 
 SOURCE = Path(__file__).parents[2]
 DOCUMENT = (SOURCE / "docs/transcript.md").read_text()

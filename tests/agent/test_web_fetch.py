@@ -19,8 +19,8 @@ from bot.core.network import NetworkDecision, Page
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, stop
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.crew import team
 from tests.agent.ground import Room, drive, ended, results
+from tests.agent.teams import team
 
 pytestmark = pytest.mark.req("T4", "N1")
 

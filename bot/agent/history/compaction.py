@@ -146,19 +146,19 @@ async def _request_summary(
     session: Session, messages: Sequence[Json], *, summarize: str = ""
 ) -> AsyncIterator[AgentEvent | AnswerCompleted]:
     """Request a summary and book it. Yields no AnswerCompleted if the budget has no room or the call fails."""
-    world, frozen = session.resources, session.prefix
+    resources, frozen = session.resources, session.prefix
     request = ModelRequest(
         frozen.model,
         frozen.system,
         frozen.tools,
         messages,
         role=frozen.role,
-        user_id=world.user_id,
+        user_id=resources.user_id,
         peak=session.peak,
         summarize=summarize,
         replay=session.replay,
     )
-    async with world.ledger.call(session.dearest) as ticket:
+    async with resources.ledger.call(session.dearest) as ticket:
         if ticket is None:
             return
         try:

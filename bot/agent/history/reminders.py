@@ -94,8 +94,8 @@ async def _about_files(session: Session) -> list[str]:
         return []
     changed = output.details.get("changed")
     found = changed if isinstance(changed, dict) else {}
-    new = {path: str(stamp) for path, stamp in found.items() if context.told.get(path) != stamp}
-    context.told.update(new)
+    new = {path: str(stamp) for path, stamp in found.items() if context.reported_stamps.get(path) != stamp}
+    context.reported_stamps.update(new)
     if not new:
         return []
     more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""

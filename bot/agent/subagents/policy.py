@@ -72,9 +72,9 @@ class SubagentPolicy:
     untrusted: bool = False
     """Whether those that only read get the restricted preset: somebody else has a say on the thread (S9)."""
 
-    def refusal(self, kind: AgentType, above: ToolContext, used: int) -> str:
+    def refusal(self, kind: AgentType, parent: ToolContext, used: int) -> str:
         """Return why no sub-agent of a type may start now, or "" if one may. `used` have started and count."""
-        if kind.writes and above.mode is Mode.PLAN:
+        if kind.writes and parent.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
         if used >= self.counts.in_all:
             return f"All {self.counts.in_all} sub-agents of this session were used. Do it yourself."
@@ -84,28 +84,28 @@ class SubagentPolicy:
         """Return how many sub-agents work on one task. Above one, another one merges their reports."""
         return 1 if kind.writes else min(self.counts.on_one, self.counts.in_all - used - 1)
 
-    def bounds(self, kind: AgentType, above: ToolContext) -> SubagentBounds:
-        """Return what a sub-agent may use and do. `above` is its parent's context."""
+    def bounds(self, kind: AgentType, parent: ToolContext) -> SubagentBounds:
+        """Return what a sub-agent may use and do. `parent` is its parent's context."""
         return SubagentBounds(
-            limits=self._limits(kind, above),
+            limits=self._limits(kind, parent),
             tools=(*self._open_tools(kind), RESOURCE_REQUEST),
             paths=kind.paths,
             access=Access.WRITE if kind.writes else Access.READ,
             network=self.network if kind.writes else NO_NETWORK,
-            mode=above.mode if kind.writes else Mode.PLAN,
+            mode=parent.mode if kind.writes else Mode.PLAN,
         )
 
-    def _limits(self, kind: AgentType, above: ToolContext) -> Limits:
+    def _limits(self, kind: AgentType, parent: ToolContext) -> Limits:
         """Return the limits of a sub-agent. Those that read are restricted once strangers have a say."""
-        strangers = self.untrusted or (above.reads is not None and above.reads.used.strangers)
+        strangers = self.untrusted or (parent.reads is not None and parent.reads.used.strangers)
         configured = self.limits.get(kind.name, self.limits["code" if kind.writes else "explore"])
         return limits_of(configured, kind.limits, untrusted=strangers and not kind.writes)
 
     def _open_tools(self, kind: AgentType) -> tuple[Tool, ...]:
         """Return the tools of a type, without those that nothing opens in this session."""
-        world = self.resources
+        resources = self.resources
         closed = {*READING_WEB, *READING_GITHUB} - {
-            *web_tools(world.web, world.gate),
-            *repository_tools(world.repository),
+            *web_tools(resources.web, resources.gate),
+            *repository_tools(resources.repository),
         }
         return tuple(tool for tool in kind.tools if tool not in closed)

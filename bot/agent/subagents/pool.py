@@ -44,23 +44,23 @@ from bot.ports import ToolOutput
 class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
-    post: ParentContext
+    parent: ParentContext
     types: Mapping[str, AgentType]
     policy: SubagentPolicy
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
     """Current row of every sub-agent, active or finished (S5)."""
     metrics: Metrics = field(default_factory=Metrics)
-    _places: asyncio.Semaphore = field(init=False)
+    _slots: asyncio.Semaphore = field(init=False)
     _prefixes: Prefixes = field(default_factory=Prefixes)
     _checkouts: Checkouts = field(init=False)
-    _making: SessionFactory = field(init=False)
-    _before: list[EarlierRun] = field(default_factory=list)
+    _sessions: SessionFactory = field(init=False)
+    _earlier_runs: list[EarlierRun] = field(default_factory=list)
     """Runs that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
-        self._checkouts = Checkouts(self.post.workspace, self.post.checkout)
-        self._making = SessionFactory(self.post)
-        self._places = asyncio.Semaphore(self.policy.counts.at_once)
+        self._checkouts = Checkouts(self.parent.workspace, self.parent.checkout)
+        self._sessions = SessionFactory(self.parent)
+        self._slots = asyncio.Semaphore(self.policy.counts.at_once)
 
     async def delegate(
         self, agent_type: str, description: str, brief: str
@@ -70,8 +70,10 @@ class SubagentPool:
         A refused call yields an error that names the types or the reason.
         """
         kind = self.types.get(agent_type)
-        made_before = kind is not None and any(each.errand.same(kind, description, brief) for each in self._before)
-        if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.post.tools, self._used)):
+        made_before = kind is not None and any(
+            each.assignment.same(kind, description, brief) for each in self._earlier_runs
+        )
+        if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
             yield ToolOutput(known if kind is None else refusal, is_error=True)
             return
@@ -91,9 +93,9 @@ class SubagentPool:
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Restore the results of a saved parent's sub-agents. A call that is made again resumes its own sub-agent."""
-        self.rows.update(restore_rows(self.post.log, lines))
-        self.post.monitor.below += sum(row.steps for row in self.rows.values())
-        self._before = interrupted_assignments(lines)
+        self.rows.update(restore_rows(self.parent.log, lines))
+        self.parent.monitor.subagent_steps += sum(row.steps for row in self.rows.values())
+        self._earlier_runs = interrupted_assignments(lines)
 
     def interrupted_notice(self, lines: Sequence[Line]) -> list[str]:
         """Return the notice to the parent about sub-agents that were interrupted and whose calls are not made again.
@@ -102,7 +104,7 @@ class SubagentPool:
         """
         agents = in_flight(lines)
         for agent in agents:
-            self.post.log.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
+            self.parent.log.note(ENDED, {"agent": agent, "state": str(Lifecycle.FAILED)})
         return [reminder_text(LOST.format(agents=", ".join(agents)))] if agents else []
 
     @property
@@ -112,10 +114,10 @@ class SubagentPool:
 
     def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
         """Return the assignment of a call: one that an earlier process began without reporting on it, or a new one."""
-        for before in self._before:
-            if before.errand.same(kind, description, brief):
-                self._before.remove(before)
-                return before.errand, before
+        for earlier in self._earlier_runs:
+            if earlier.assignment.same(kind, description, brief):
+                self._earlier_runs.remove(earlier)
+                return earlier.assignment, earlier
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
         return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
 
@@ -123,63 +125,63 @@ class SubagentPool:
         self, kind: AgentType, description: str, brief: str
     ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Run one sub-agent and record its result. A sub-agent that has already reported is not run again."""
-        errand, before = self._assignment(kind, description, brief)
-        if before and before.report:
-            yield self.rows[errand.agent]
-            yield before.report
+        assignment, earlier = self._assignment(kind, description, brief)
+        if earlier and earlier.report:
+            yield self.rows[assignment.agent]
+            yield earlier.report
             return
-        row = AgentChanged(errand.agent, self.post.log.agent, kind.name, description, Lifecycle.INITIALIZING)
-        watch = SubagentStatus(self.post.log.resources, self.rows, row)
+        row = AgentChanged(assignment.agent, self.parent.log.agent, kind.name, description, Lifecycle.INITIALIZING)
+        status = SubagentStatus(self.parent.log.resources, self.rows, row)
         self.metrics.started += 1
-        yield watch.row
-        told = None
+        yield status.row
+        report = None
         try:
-            async with forward(self._work(Subagent(kind, errand, before, watch))) as events:
+            async with forward(self._work(Subagent(kind, assignment, earlier, status))) as events:
                 async for event in events:
                     self.metrics.sample(self.rows)
-                    told = event if isinstance(event, ToolOutput) else told
+                    report = event if isinstance(event, ToolOutput) else report
                     yield event
         except (PlangateError, OSError) as error:
-            watch.ended = Ended(errand.agent, End.FAILED, str(error))
-            yield watch.updated_row(Lifecycle.FAILED)
-            told = watch.report()
-            yield told
+            status.ended = Ended(assignment.agent, End.FAILED, str(error))
+            yield status.updated_row(Lifecycle.FAILED)
+            report = status.report()
+            yield report
         finally:
-            self._record_end(watch, told)
-        await self._checkouts.discard(errand.fork)
+            self._record_end(status, report)
+        await self._checkouts.discard(assignment.fork)
 
-    def _record_end(self, watch: SubagentStatus, told: ToolOutput | None) -> None:
+    def _record_end(self, status: SubagentStatus, report: ToolOutput | None) -> None:
         """Record a sub-agent that has ended, with its report, so that a later process need not run it again."""
-        watch.abandon()
-        self.metrics.finish(watch)
-        facts: Json = {"agent": watch.row.agent, "state": str(watch.row.state)}
-        if told is not None:
-            facts |= {"report": told.text, "is_error": told.is_error}
-        facts |= {count: getattr(watch.row, count) for count in COUNTS}
-        self.post.log.note(ENDED, facts)
+        status.abandon()
+        self.metrics.finish(status)
+        facts: Json = {"agent": status.row.agent, "state": str(status.row.state)}
+        if report is not None:
+            facts |= {"report": report.text, "is_error": report.is_error}
+        facts |= {count: getattr(status.row, count) for count in COUNTS}
+        self.parent.log.note(ENDED, facts)
 
-    async def _work(self, sent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
+    async def _work(self, subagent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
         """Prepare the checkout, do the work, merge it back, and report."""
-        kind, watch = sent.kind, sent.watch
-        bounds = self.policy.bounds(kind, self.post.tools)
-        watch.report_tokens = bounds.limits.report_tokens
-        async with self._checkouts.place(kind, sent.errand.fork) as place:
-            async with self._places, place.open_toolhost(bounds) as host:
+        kind, status = subagent.kind, subagent.status
+        bounds = self.policy.bounds(kind, self.parent.tools)
+        status.report_tokens = bounds.limits.report_tokens
+        async with self._checkouts.place(kind, subagent.assignment.fork) as place:
+            async with self._slots, place.open_toolhost(bounds) as host:
                 earlier = None
-                if sent.before:
-                    sent, earlier = await self._making.resume(sent, host, bounds, found=place.checkout.found)
-                    yield watch.recoveries[-1]
-                work = SubagentRun(sent, host, self._making, self._prefixes, bounds, earlier)
+                if subagent.earlier:
+                    subagent, earlier = await self._sessions.resume(subagent, host, bounds, found=place.checkout.found)
+                    yield status.recoveries[-1]
+                work = SubagentRun(subagent, host, self._sessions, self._prefixes, bounds, earlier)
                 async with forward(work.run()) as events:
                     async for event in events:
                         host.check()
                         yield event
                 host.check()
             if kind.writes:
-                yield watch.updated_row(Lifecycle.WAITING)
+                yield status.updated_row(Lifecycle.WAITING)
                 try:
-                    watch.merge = await place.merge()
+                    status.merge = await place.merge()
                 except PlangateError as error:
-                    watch.mark_unmerged(error)
-        yield watch.updated_row(Lifecycle.COMPLETED if watch.is_success else Lifecycle.FAILED)
-        yield watch.report()
+                    status.mark_unmerged(error)
+        yield status.updated_row(Lifecycle.COMPLETED if status.is_success else Lifecycle.FAILED)
+        yield status.report()

@@ -38,7 +38,7 @@ LOST_TWICE: Final = "it was interrupted again, and its work was lost a second ti
 class EarlierRun:
     """A sub-agent of an earlier process whose report did not reach its parent."""
 
-    errand: "Assignment"
+    assignment: "Assignment"
     session: SessionId
     """Id of its last session."""
     report: ToolOutput | None = None
@@ -85,8 +85,8 @@ def restore_rows(parent: SessionLog, lines: Sequence[Line]) -> dict[AgentId, Age
 
     Books the cost of those that the ledger does not have yet.
     """
-    world = parent.resources
-    booked = {agent for agent, _ in world.ledger.rows}
+    resources = parent.resources
+    booked = {agent for agent, _ in resources.ledger.rows}
     rows: dict[AgentId, AgentChanged] = {}
     for body in (line.body for line in lines if line.kind is LineKind.NOTE):
         if body.get("note") == BEGAN:
@@ -94,11 +94,11 @@ def restore_rows(parent: SessionLog, lines: Sequence[Line]) -> dict[AgentId, Age
             row = AgentChanged(agent, parent.agent, body["type"], body["description"], Lifecycle.FAILED)
             rows.setdefault(agent, row)
             if agent not in booked:
-                _book(world, agent, world.transcripts.load(SessionId(body["session"])))
+                _book(resources, agent, resources.transcripts.load(SessionId(body["session"])))
         elif body.get("note") == ENDED and (known := rows.get(AgentId(body["agent"]))):
             counts = {count: body[count] for count in COUNTS if count in body}
             rows[known.agent] = replace(known, state=Lifecycle(body["state"]), **counts)
-    return {agent: replace(row, cost_usd=world.ledger.of(agent).known_usd) for agent, row in rows.items()}
+    return {agent: replace(row, cost_usd=resources.ledger.of(agent).known_usd) for agent, row in rows.items()}
 
 
 def subagents_of(lines: Sequence[Line]) -> list[tuple[AgentId, SessionId]]:
@@ -137,7 +137,7 @@ def adopt_interrupted(session: Session, lines: Sequence[Line]) -> None:
     session.resources.ledger.rows = rows
 
 
-def _book(world: SessionResources, agent: AgentId, lines: Sequence[Line]) -> None:
+def _book(resources: SessionResources, agent: AgentId, lines: Sequence[Line]) -> None:
     """Book what one session of a sub-agent used, according to its transcript."""
     for body in (line.body for line in lines if "usage" in line.body):
-        world.ledger.add(agent, body["model"], Usage(**body["usage"]), body["cost_usd"])
+        resources.ledger.add(agent, body["model"], Usage(**body["usage"]), body["cost_usd"])

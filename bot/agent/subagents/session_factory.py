@@ -52,81 +52,81 @@ class Subagent:
     """One sub-agent: its type, its assignment, its earlier run if any, and its status."""
 
     kind: AgentType
-    errand: Assignment
-    before: EarlierRun | None
-    watch: SubagentStatus
+    assignment: Assignment
+    earlier: EarlierRun | None
+    status: SubagentStatus
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFactory:
     """Makes sessions for the sub-agents of one parent."""
 
-    post: ParentContext
+    parent: ParentContext
 
     async def resume(
-        self, sent: Subagent, host: Toolhost, bounds: SubagentBounds, *, found: bool
+        self, subagent: Subagent, host: Toolhost, bounds: SubagentBounds, *, found: bool
     ) -> tuple[Subagent, Session | None]:
         """Return the session of an interrupted sub-agent to resume, or None if it starts over.
 
         Raises Refused if the sub-agent writes and its work was lost for a second time.
         """
-        errand, watch, before = sent.errand, sent.watch, sent.before
-        load = self.post.log.resources.transcripts.load
-        lines = await asyncio.to_thread(load, before.session) if before and found else ()
-        session = self._session(sent, host, bounds=bounds, lines=lines) if lines else None
+        assignment, status, earlier = subagent.assignment, subagent.status, subagent.earlier
+        load = self.parent.log.resources.transcripts.load
+        lines = await asyncio.to_thread(load, earlier.session) if earlier and found else ()
+        session = self._session(subagent, host, bounds=bounds, lines=lines) if lines else None
         if session is not None:
             adopt_interrupted(session, lines)
             used = session.monitor
-            self.post.monitor.below += used.steps
+            self.parent.monitor.subagent_steps += used.steps
             counts = {"steps": used.steps, "tool_calls": used.tool_calls, "tokens": used.context}
-            watch.row = replace(watch.row, **counts)  # type: ignore[arg-type]  # named as the fields are
-            watch.remark = LOST_ONCE if errand.losses else ""
-            watch.mark_interrupted(GOES_ON)
-        elif sent.kind.writes and errand.losses:
+            status.row = replace(status.row, **counts)  # type: ignore[arg-type]  # named as the fields are
+            status.remark = LOST_ONCE if assignment.losses else ""
+            status.mark_interrupted(GOES_ON)
+        elif subagent.kind.writes and assignment.losses:
             raise Refused(LOST_TWICE, fix="send another one, for less")
-        elif sent.kind.writes:
-            errand, watch.remark = replace(errand, losses=1), LOST_ONCE
-            watch.mark_interrupted(LOST_ONCE)
+        elif subagent.kind.writes:
+            assignment, status.remark = replace(assignment, losses=1), LOST_ONCE
+            status.mark_interrupted(LOST_ONCE)
         else:
-            watch.mark_interrupted(AGAIN)
-        return replace(sent, errand=errand), session
+            status.mark_interrupted(AGAIN)
+        return replace(subagent, assignment=assignment), session
 
     def _session(
-        self, sent: Subagent, host: Toolhost, *, bounds: SubagentBounds, lines: Sequence[Line] = ()
+        self, subagent: Subagent, host: Toolhost, *, bounds: SubagentBounds, lines: Sequence[Line] = ()
     ) -> Session:
         """Return a sub-agent's session, restored from `lines` or new."""
-        kind, agent, above = sent.kind, sent.errand.agent, self.post.tools
-        world = self.post.log.resources
-        tools, model = by_name(bounds.tools), kind.model or self.post.model
+        kind, agent, parent_tools = subagent.kind, subagent.assignment.agent, self.parent.tools
+        resources = self.parent.log.resources
+        tools, model = by_name(bounds.tools), kind.model or self.parent.model
         system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
         frozen = RequestPrefix(kind.name, model, system, schemas(tools))
         frozen = replace(load_request_prefix(lines, model) or frozen, role=bounds.role, schema=kind.schema)
-        ident = SessionId(f"{self.post.log.id}.{agent}-{secrets.token_hex(4)}")
-        log = SessionLog(sent.before.session if lines and sent.before else ident, agent, world)
-        monitor = Monitor(world.clock, bounds.limits, self.post.monitor)
+        ident = SessionId(f"{self.parent.log.id}.{agent}-{secrets.token_hex(4)}")
+        log = SessionLog(subagent.earlier.session if lines and subagent.earlier else ident, agent, resources)
+        monitor = Monitor(resources.clock, bounds.limits, self.parent.monitor)
         context = replace(
-            above,
+            parent_tools,
             host=host,
             mode=bounds.mode,
-            stamps=dict(above.stamps),
-            told={},
+            stamps=dict(parent_tools.stamps),
+            reported_stamps={},
             todos=[],
             doing="",
-            light=LightCalls(log, world.light),
+            light=LightCalls(log, resources.light),
             is_subagent=True,
             paths=bounds.paths,
-            reads=above.reads and above.reads.for_subagent(restricted=bounds.role == "restricted"),
-            allowance=RequestedRaises(monitor, sent.watch.troubles),
-            scope=above.scope.for_subagent() if above.scope is not None and kind.writes else None,
+            reads=parent_tools.reads and parent_tools.reads.for_subagent(restricted=bounds.role == "restricted"),
+            allowance=RequestedRaises(monitor, subagent.status.troubles),
+            scope=parent_tools.scope.for_subagent() if parent_tools.scope is not None and kind.writes else None,
         )
         return Session(log, frozen, tools, context, monitor)
 
-    def begin(self, sent: Subagent, host: Toolhost, *, bounds: SubagentBounds, brief: str) -> Session:
+    def begin(self, subagent: Subagent, host: Toolhost, *, bounds: SubagentBounds, brief: str) -> Session:
         """Begin a new session of a sub-agent. It knows its brief alone."""
-        session = self._session(sent, host, bounds=bounds)
-        self.post.log.note(BEGAN, {**sent.errand.facts(), "session": session.id})
-        environment = replace(self.post.environment, place="")  # its last message goes to the parent
-        session.begin(first_message(environment, brief, _reminders(sent.kind)))
+        session = self._session(subagent, host, bounds=bounds)
+        self.parent.log.note(BEGAN, {**subagent.assignment.facts(), "session": session.id})
+        environment = replace(self.parent.environment, place="")  # its last message goes to the parent
+        session.begin(first_message(environment, brief, _reminders(subagent.kind)))
         return session
 
 

@@ -49,7 +49,7 @@ TOKEN_CHARACTERS: Final = 4
 class SubagentStatus:
     """Tracks one sub-agent: its row, report, plan, and conflicts."""
 
-    world: SessionResources
+    resources: SessionResources
     rows: dict[AgentId, AgentChanged]
     """The pool's rows of all sub-agents."""
     row: AgentChanged
@@ -72,7 +72,7 @@ class SubagentStatus:
     """The plan of the last call of exit_plan_mode, which may have been refused."""
 
     def __post_init__(self) -> None:
-        self.started = self.world.clock.monotonic()
+        self.started = self.resources.clock.monotonic()
         self.rows[self.row.agent] = self.row
 
     @property
@@ -115,8 +115,8 @@ class SubagentStatus:
 
     def updated_row(self, state: Lifecycle, **counts: int) -> AgentChanged:
         """Update the row with a new state, counts, cost, and time, and return it."""
-        cost = self.world.ledger.of(self.row.agent).known_usd
-        seconds = round(self.world.clock.monotonic() - self.started, 1)
+        cost = self.resources.ledger.of(self.row.agent).known_usd
+        seconds = round(self.resources.clock.monotonic() - self.started, 1)
         why = self.end.text if state is Lifecycle.FAILED else ""
         self.row = replace(self.row, state=state, cost_usd=cost, seconds=seconds, why=why, **counts)  # type: ignore[arg-type]
         self.rows[self.row.agent] = self.row

@@ -40,59 +40,59 @@ LAST_PART: Final = "Do what is left, then report all of it."
 class SubagentRun:
     """One sub-agent at work."""
 
-    sent: Subagent
+    subagent: Subagent
     host: Toolhost
-    making: SessionFactory
+    sessions: SessionFactory
     prefixes: Prefixes
     bounds: SubagentBounds
     earlier: Session | None = None
     """Session that an earlier process left, to resume."""
 
     @property
-    def watch(self) -> SubagentStatus:
+    def status(self) -> SubagentStatus:
         """Status of the sub-agent."""
-        return self.sent.watch
+        return self.subagent.status
 
     async def run(self) -> AsyncIterator[AgentEvent]:
         """Work until there is a report or no remedy helps. The status records which."""
-        session = self.earlier or self._begin(self.sent.errand.brief)
+        session = self.earlier or self._begin(self.subagent.assignment.brief)
         while not self._has_answer(session):
             async with forward(self._run(session)) as events:
                 async for event in events:
                     yield event
-            if self.watch.is_success:
+            if self.status.is_success:
                 continue
-            trouble = trouble_of(self.watch.end)
-            cure = remedy(trouble, self.watch.troubles[trouble])
-            self.watch.troubles[trouble] += 1
+            trouble = trouble_of(self.status.end)
+            cure = remedy(trouble, self.status.troubles[trouble])
+            self.status.troubles[trouble] += 1
             if cure is Remedy.PARENT:
-                self.watch.note(session)
+                self.status.note(session)
                 yield self._outcome(trouble)
                 return
-            yield self._info(f"{self.watch.end.text}: {cure}")
+            yield self._info(f"{self.status.end.text}: {cure}")
             if cure is Remedy.SPLIT:
                 async with forward(self._in_parts(session)) as events:
                     async for event in events:
                         yield event
                 yield self._outcome(trouble)
                 return
-            self._mend(session, cure)
-        for trouble in self.watch.troubles:
+            self._apply_remedy(session, cure)
+        for trouble in self.status.troubles:
             yield self._outcome(trouble)
 
     def _has_answer(self, session: Session) -> bool:
         """Return whether the session succeeded. A session left by an earlier process may already have its answer."""
         last = session.history[-1]
-        if session is self.earlier and self.watch.ended is None and last["role"] == "assistant":
-            self.watch.ended = Ended(session.agent, End.ANSWERED, text_of(last))
-        return self.watch.is_success
+        if session is self.earlier and self.status.ended is None and last["role"] == "assistant":
+            self.status.ended = Ended(session.agent, End.ANSWERED, text_of(last))
+        return self.status.is_success
 
     async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
         """Run a session within its time limits, after waiting for its shared prefix."""
-        limits, events = session.monitor.limits, self.watch.take
+        limits, events = session.monitor.limits, self.status.take
         with self.prefixes.leading(session.prefix) as turn:
             await turn.wait()
-            yield self.watch.updated_row(Lifecycle.RUNNING)
+            yield self.status.updated_row(Lifecycle.RUNNING)
             timed = forward_within(run(session), limits.seconds or FOREVER, idle=limits.idle_seconds or FOREVER)
             try:
                 async with forward(timed) as source:
@@ -103,16 +103,16 @@ class SubagentRun:
                         for shown in events(event, session):
                             yield shown
             except Idle:
-                self.watch.ended = _timeout(session, Resource.IDLE)
+                self.status.ended = _timeout(session, Resource.IDLE)
             except TimeoutError:
-                self.watch.ended = _timeout(session, Resource.SECONDS)
+                self.status.ended = _timeout(session, Resource.SECONDS)
 
-    def _mend(self, session: Session, cure: Remedy) -> None:
+    def _apply_remedy(self, session: Session, cure: Remedy) -> None:
         """Raise the limit that a session reached, so that it can continue.
 
         With Remedy.SMALLER, also restart its clock and ask the model to do less.
         """
-        resource = self.watch.end.limit or Resource.SECONDS
+        resource = self.status.end.limit or Resource.SECONDS
         session.monitor.raise_limit(resource, RAISE)
         session.monitor.over = None
         if cure is Remedy.SMALLER:
@@ -123,27 +123,29 @@ class SubagentRun:
         """Do the rest of the work in separate sessions, one after the other. The first failure ends it."""
         reports: list[str] = []
         for number in range(1, PARTS + 1):
-            self.watch.note(session)
-            notes = "\n".join([*reports, self.watch.so_far])
+            self.status.note(session)
+            notes = "\n".join([*reports, self.status.so_far])
             what = LAST_PART if number == PARTS else FIRST_PART
-            brief = PART.format(brief=self.sent.errand.brief, number=number, parts=PARTS, notes=notes, what=what)
+            brief = PART.format(
+                brief=self.subagent.assignment.brief, number=number, parts=PARTS, notes=notes, what=what
+            )
             session = self._begin(brief)
             async with forward(self._run(session)) as events:
                 async for event in events:
                     yield event
-            if not self.watch.is_success:
-                self.watch.note(session)
+            if not self.status.is_success:
+                self.status.note(session)
                 return
-            reports.append(f"Report on part {number}: {self.watch.end.text}")
+            reports.append(f"Report on part {number}: {self.status.end.text}")
 
     def _begin(self, brief: str) -> Session:
-        return self.making.begin(self.sent, self.host, bounds=self.bounds, brief=brief)
+        return self.sessions.begin(self.subagent, self.host, bounds=self.bounds, brief=brief)
 
     def _outcome(self, trouble: Trouble) -> Recovery:
-        return self.watch.recovery(trouble, Outcome.RECOVERED if self.watch.is_success else Outcome.UNRECOVERABLE)
+        return self.status.recovery(trouble, Outcome.RECOVERED if self.status.is_success else Outcome.UNRECOVERABLE)
 
     def _info(self, text: str) -> Info:
-        return Info(self.watch.row.agent, "recovery", text)
+        return Info(self.status.row.agent, "recovery", text)
 
 
 def _timeout(session: Session, resource: Resource) -> Ended:

@@ -55,7 +55,7 @@ class ToolContext:
     mode: Mode
     stamps: dict[str, str] = field(default_factory=dict)
     """Files read in this session: path -> stamp (T4)."""
-    told: dict[str, str] = field(default_factory=dict)
+    reported_stamps: dict[str, str] = field(default_factory=dict)
     """Files reported to the model as changed on disk: path -> stamp at that time (T7)."""
     todos: list[tuple[str, str]] = field(default_factory=list)
     doing: str = ""

@@ -61,13 +61,13 @@ async def toolhost(
         await host.close()
 
 
-def hold(context: ThreadContext, state: ThreadState) -> None:
+def hold_transcript(context: ThreadContext, state: ThreadState) -> None:
     """Have the transcript of the newest turn's work saved with that work alone."""
     if context.pulls is not None:
         context.resources.transcripts.hold(state.work_session)
 
 
-async def keep(context: ThreadContext, state: ThreadState) -> None:
+async def keep_work(context: ThreadContext, state: ThreadState) -> None:
     """Have the work of the newest turn saved as it stands, with its transcript; b"" counts: then nothing is kept."""
     if context.pulls is not None:
         work = await context.workspace.keep(await checkout(context, state))
@@ -81,22 +81,22 @@ class WorkSaver:
     context: ThreadContext
     state: ThreadState
     agent: AgentId
-    _due: float = field(init=False)
-    _due_again: float = field(init=False)
+    _next_save: float = field(init=False)
+    _next_agents_save: float = field(init=False)
     """For the transcripts of sub-agents, while the main agent waits for them."""
 
     def __post_init__(self) -> None:
-        self._due = self._due_again = self.context.resources.clock.monotonic() + SECONDS
+        self._next_save = self._next_agents_save = self.context.resources.clock.monotonic() + SECONDS
 
     async def after(self, event: AgentEvent) -> None:
         """Save what there is, where this event is a moment for it and the last time is long enough ago."""
         clock = self.context.resources.clock
         began = clock.monotonic()
-        if isinstance(event, RequestStarted) and event.agent == self.agent and began >= self._due:
+        if isinstance(event, RequestStarted) and event.agent == self.agent and began >= self._next_save:
             size = await self._save_work()
             await self._save()
-            self._due = began + max(SECONDS, size / BYTES_A_SECOND, SHARE * (clock.monotonic() - began))
-        elif isinstance(event, AgentChanged) and began >= self._due_again:
+            self._next_save = began + max(SECONDS, size / BYTES_A_SECOND, SHARE * (clock.monotonic() - began))
+        elif isinstance(event, AgentChanged) and began >= self._next_agents_save:
             await self._save()
 
     async def _save_work(self) -> int:
@@ -111,4 +111,4 @@ class WorkSaver:
     async def _save(self) -> None:
         with suppress(Transient):
             await self.context.resources.transcripts.save()
-        self._due_again = self.context.resources.clock.monotonic() + SECONDS
+        self._next_agents_save = self.context.resources.clock.monotonic() + SECONDS

@@ -1,4 +1,4 @@
-"""A parent with a crew of sub-agents on a workspace without a disk, and scripts for both sides."""
+"""A parent with sub-agents on a workspace without a disk, and scripts for both sides."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -123,10 +123,10 @@ class DeskWorkspace:
 
 @dataclass
 class Team:
-    """A parent's session with a crew."""
+    """A parent's session, and the pool of its sub-agents."""
 
     session: Session
-    crew: SubagentPool
+    pool: SubagentPool
     workspace: DeskWorkspace
 
 
