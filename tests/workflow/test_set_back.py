@@ -16,12 +16,12 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
-from bot.store.memory import MemoryJournal, MemoryTranscripts
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.ledger import append, current, defer, note, settle
 from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext
 from tests.agent.ground import HandClock
+from tests.memory_store import MemoryJournal, MemoryTranscripts
 
 ABSENT: Final = cast("Any", None)
 """A part that journaling does not use."""
