@@ -385,14 +385,3 @@ class RepositoryReader(Protocol):
 
     async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
         """Return the pictures attached to turns and, with `strangers`, to the opening post; fetched only if `sees`."""
-
-
-class Signer(Protocol):
-    """Makes and checks the MAC of a comment's marker (A4); holds the key."""
-
-    @property
-    def key_id(self) -> str:
-        """8 hex digits that distinguish one key from another."""
-
-    def mac(self, text: str) -> str:
-        """Return the MAC of a text, 32 hex digits."""

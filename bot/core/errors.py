@@ -3,7 +3,6 @@
 PlangateError
  +-- Refused              a person asked for what is not allowed or not possible, and is told so
  |    +-- Misconfigured   wrong usage or configuration                          exit code 2
- |    +-- NotApproved     there is a plan and nobody approved it                exit code 3
  |    +-- LimitReached    a budget or limit ended the work                      exit code 4
  |    +-- SecretAdded     the work adds a secret, which must not be published
  |    +-- CanaryShown     something outside the sandbox was read
@@ -47,12 +46,6 @@ class Misconfigured(Refused):
     """Wrong usage or configuration."""
 
     exit_code = 2
-
-
-class NotApproved(Refused):
-    """There is a plan, and nobody who may approve it has done so."""
-
-    exit_code = 3
 
 
 class LimitReached(Refused):

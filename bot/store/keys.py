@@ -69,10 +69,7 @@ class StateKey:
 
 @dataclass(frozen=True, slots=True)
 class MarkerSigner:
-    """The Signer port.
-
-    MACs the markers of one repository's comments, so that none counts in another repository (A4).
-    """
+    """Makes the MACs of the markers of one repository's comments, so that none counts in another repository (A4)."""
 
     key: StateKey
     repository: RepositoryId

@@ -13,7 +13,7 @@ from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stop
 from bot.core.notes import Explained
 from bot.core.thread_state import ThreadState
 from bot.workflow.journal.ledger import note, take_over
-from bot.workflow.standing import standing_approval
+from bot.workflow.standing_approval import standing_approval
 from bot.workflow.thread_context import ThreadContext
 
 _ENDS: Final[Mapping[Outcome, tuple[type[Rejected | Drifted | Expired], Stage]]] = {

@@ -21,7 +21,7 @@ from bot.core.transcript import is_unresolved
 from bot.ports import Access
 from bot.workflow.session.main_session import SessionStart, open_session, run_session, unheard
 from bot.workflow.session.questions import deliver_reply, move_to_ask
-from bot.workflow.standing import may_stand
+from bot.workflow.standing_approval import may_stand
 from bot.workflow.thread_context import ThreadContext
 
 REQUEST_LIMIT: Final = 20_000

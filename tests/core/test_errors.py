@@ -13,7 +13,6 @@ from bot.core.errors import (
     LimitReached,
     Misconfigured,
     NoSandbox,
-    NotApproved,
     OutOfScope,
     PlangateError,
     Refused,
@@ -45,7 +44,6 @@ def test_tree() -> None:
         (PlangateError, 1),
         (Refused, 2),
         (Misconfigured, 2),
-        (NotApproved, 3),
         (LimitReached, 4),
         (OutOfScope, 2),
         (NoSandbox, 6),
@@ -63,7 +61,7 @@ def test_exit_codes(error: type[PlangateError], code: int) -> None:
 def test_drawn_exit_codes() -> None:
     """An exit code that the docstring names is that of the class."""
     named = re.findall(r"(\w+)  .*exit code (\d)", errors.__doc__ or "")
-    assert len(named) == 5
+    assert len(named) == 4
     assert {name: getattr(errors, name).exit_code for name, _ in named} == {name: int(code) for name, code in named}
 
 

@@ -36,7 +36,7 @@ async def no_fence() -> None:
 
 @dataclass(frozen=True)
 class Signed:
-    """The Signer port with a key of the test's own."""
+    """Makes MACs with a key of the test's own, as `MarkerSigner` does."""
 
     secret: bytes = b"key"
 

@@ -7,6 +7,7 @@ first time without streaming.
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -159,11 +160,8 @@ class AnthropicModel:
         """Return the seconds until the next try: what the server asks for (capped), else longer each time."""
         if failure.retry_after is not None:
             return min(failure.retry_after, self.patience.longest_wait)
-        from tenacity import AsyncRetrying, RetryCallState, wait_exponential_jitter
-
-        state = RetryCallState(AsyncRetrying(), None, (), {})
-        state.attempt_number = failures
-        return wait_exponential_jitter(multiplier=0.5, max=self.patience.longest_wait / 2, jitter=0.5)(state)
+        jitter = random.uniform(0, 0.5)  # clients that failed together do not return together
+        return min(0.5 * 2.0 ** (failures - 1) + jitter, self.patience.longest_wait / 2)
 
     def _call(self, tries: "_Tries") -> Call:
         """Return the call to send for a request, streaming or not."""

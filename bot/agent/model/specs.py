@@ -51,8 +51,6 @@ class ModelSpec:
     may_disable: bool = False
     """Whether thinking may be switched off (light calls do)."""
     efforts: tuple[str, ...] = EFFORTS
-    min_cache: int = 1024
-    """The shortest prefix, in tokens, that is cached."""
     summarizes: bool = True
     """Whether it makes a signed summary of a conversation on demand (C3)."""
     clears: bool = True
@@ -85,31 +83,30 @@ _BUDGET = {
 }
 
 _SPECS = (
-    ModelSpec("claude-opus-5-5", prices=Prices(4, 20, 5, 8, 0.20), min_cache=512, drops=True),
-    ModelSpec("claude-sonnet-5-5", prices=Prices(2, 10, 2.50, 4, 0.10), min_cache=512, drops=True),
+    ModelSpec("claude-opus-5-5", prices=Prices(4, 20, 5, 8, 0.20), drops=True),
+    ModelSpec("claude-sonnet-5-5", prices=Prices(2, 10, 2.50, 4, 0.10), drops=True),
     ModelSpec(
         "claude-haiku-5-5",
         prices=Prices(0.10, 0.50, 0.125, 0.20, 0.01, threshold=100_000, above=_HAIKU_LONG),
         may_disable=True,
-        min_cache=512,
         drops=True,
     ),
-    ModelSpec("claude-fable-5-2", prices=_FABLE_5_2, min_cache=512, drops=True),
-    ModelSpec("claude-fable-5-1", prices=_FABLE_5_1, min_cache=512, drops=True),
-    ModelSpec("claude-fable-5", prices=_FABLE_5, min_cache=512),
+    ModelSpec("claude-fable-5-2", prices=_FABLE_5_2, drops=True),
+    ModelSpec("claude-fable-5-1", prices=_FABLE_5_1, drops=True),
+    ModelSpec("claude-fable-5", prices=_FABLE_5),
     # Mythos 5.2 is sold by invitation, and its prices are not published.
-    ModelSpec("claude-mythos-5-2", min_cache=512, drops=True),
-    ModelSpec("claude-mythos-5-1", prices=_FABLE_5_1, min_cache=512, drops=True),
-    ModelSpec("claude-mythos-5", prices=_FABLE_5, min_cache=512),
-    ModelSpec("claude-opus-5", prices=_OPUS, may_disable=True, min_cache=512),
+    ModelSpec("claude-mythos-5-2", drops=True),
+    ModelSpec("claude-mythos-5-1", prices=_FABLE_5_1, drops=True),
+    ModelSpec("claude-mythos-5", prices=_FABLE_5),
+    ModelSpec("claude-opus-5", prices=_OPUS, may_disable=True),
     ModelSpec("claude-sonnet-5", prices=Prices(2, 10, 2.50, 4, 0.20), may_disable=True),
     ModelSpec("claude-opus-4-8", prices=_OPUS, may_disable=True),
-    ModelSpec("claude-opus-4-7", prices=_OPUS, may_disable=True, min_cache=2048),
-    ModelSpec("claude-opus-4-6", prices=_OPUS, may_disable=True, efforts=_NO_XHIGH, min_cache=4096),
+    ModelSpec("claude-opus-4-7", prices=_OPUS, may_disable=True),
+    ModelSpec("claude-opus-4-6", prices=_OPUS, may_disable=True, efforts=_NO_XHIGH),
     ModelSpec("claude-sonnet-4-6", prices=_SONNET, may_disable=True, efforts=_NO_XHIGH),
-    ModelSpec("claude-haiku-4-5", prices=Prices(1, 5, 1.25, 2, 0.10), min_cache=4096, **_BUDGET),  # type: ignore[arg-type]
+    ModelSpec("claude-haiku-4-5", prices=Prices(1, 5, 1.25, 2, 0.10), **_BUDGET),  # type: ignore[arg-type]
     ModelSpec("claude-sonnet-4-5", prices=_SONNET, **_BUDGET),  # type: ignore[arg-type]
-    ModelSpec("claude-opus-4-5", prices=_OPUS, min_cache=4096, **{**_BUDGET, "efforts": EFFORTS[:3]}),  # type: ignore[arg-type]
+    ModelSpec("claude-opus-4-5", prices=_OPUS, **{**_BUDGET, "efforts": EFFORTS[:3]}),  # type: ignore[arg-type]
 )
 
 _DATE: Final = re.compile(r"-20\d{6}$")
