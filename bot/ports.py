@@ -383,5 +383,5 @@ class RepositoryReader(Protocol):
     async def read(self, query: RepositoryQuery) -> RepositoryText:
         """Return a page of what a query is about. Raises Refused with the reason, such as a missing permission."""
 
-    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
-        """Return the pictures attached to turns and, with `strangers`, to the opening post; fetched only if `sees`."""
+    async def pictures(self, turns: Collection[str], *, strangers: bool, reads_images: bool) -> tuple[Picture, ...]:
+        """Return pictures attached to turns and, with `strangers`, to the opening post; fetched if `reads_images`."""

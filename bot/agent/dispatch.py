@@ -95,12 +95,12 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
             call, f"Invalid input for {tool.name}: it holds halves of characters (\\ud800). Call again without."
         )
     try:
-        given = tool.input_model.model_validate(call["input"])
+        tool_input = tool.input_model.model_validate(call["input"])
     except ValidationError as error:
         return RefusedCall(
             call, f"Invalid input for {tool.name}: {_validation_message(error)}. Correct it and call again."
         )
-    return _apply_gate(session, ReadyCall(call, tool, given), permitted=permitted)
+    return _apply_gate(session, ReadyCall(call, tool, tool_input), permitted=permitted)
 
 
 def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepared:

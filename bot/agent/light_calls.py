@@ -61,8 +61,8 @@ class LightCalls:
         system_blocks = ({"type": "text", "text": system},)
         request = ModelRequest(self.model, system_blocks, tools, messages, role="light", user_id=resources.user_id)
         size = tokens([system_blocks, tools, messages])
-        dearest = most_expensive_answer(resources.model.abilities(self.model), "light", size)
-        async with resources.ledger.call(dearest) as ticket:
+        highest_cost = most_expensive_answer(resources.model.abilities(self.model), "light", size)
+        async with resources.ledger.call(highest_cost) as ticket:
             return await self._send(request, ticket, size) if ticket else None
 
     async def _send(self, request: ModelRequest, ticket: Ticket, size: int) -> AnswerCompleted | None:

@@ -131,7 +131,7 @@ class Ledger:
     """Last result of `beyond`."""
     _open: dict["Ticket", float] = field(default_factory=dict)
     """The most that each call in progress can cost."""
-    _dearest: float = 0.0
+    _highest_cost: float = 0.0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
@@ -159,7 +159,7 @@ class Ledger:
 
     def take(self, ticket: "Ticket") -> None:
         """Count a call as in progress, with the most that it can cost."""
-        self._open[ticket] = max(ticket.most_usd, self._dearest)
+        self._open[ticket] = max(ticket.most_usd, self._highest_cost)
 
     def give_back(self, ticket: "Ticket") -> None:
         """Stop counting a call as in progress, and wake the calls that wait for room."""
@@ -178,7 +178,7 @@ class Ledger:
 
     def add(self, agent: AgentId, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Record one response."""
-        self._dearest = max(self._dearest, cost_usd or 0.0)
+        self._highest_cost = max(self._highest_cost, cost_usd or 0.0)
         row = self.rows.get((agent, model), Spent())
         self.rows[agent, model] = Spent(
             row.usage + usage, row.cost_usd + (cost_usd or 0.0), row.requests + 1, row.unpriced + (cost_usd is None)

@@ -137,7 +137,7 @@ async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls
         async with forward(dispatch.run(session, prepared, results, started)) as events:
             async for event in events:
                 yield event
-        beside = [] if is_unresolved([completed.message]) else await _beside(session, prepared)
+        beside = [] if is_unresolved([completed.message]) else await _additions(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
         session.drop(completed)
         yield end_on_canary(session, error)
@@ -151,7 +151,7 @@ async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls
     session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results) + beside})
 
 
-async def _beside(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
+async def _additions(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
     """Return what follows the results of calls: reminders, and what people added in the meantime (T7, L4a)."""
     ready = [each for each in prepared if isinstance(each, dispatch.ReadyCall)]
     reminders = await due_reminders(session, [each.tool.kind(each.tool_input) for each in ready])

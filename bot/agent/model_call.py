@@ -43,7 +43,7 @@ async def request_answer(
 ) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
     """Make one model request as soon as the budget has room for it, and relay it. A permanent failure becomes Ended."""
     ledger = session.resources.ledger
-    async with ledger.call(session.dearest) as ticket:
+    async with ledger.call(session.highest_cost) as ticket:
         if ticket is None:
             yield end_on_budget(session)
             return

@@ -39,7 +39,7 @@ class ScopeWatch:
         """
         match kind:
             case CallKind.EDIT:
-                touched = [rule_paths.place(tool_input)]
+                touched = [rule_paths.target_path(tool_input)]
             case CallKind.COMMAND:
                 touched = await _changed_paths(host)
             case _:

@@ -200,7 +200,7 @@ class Session:
         return self.monitor.context + cutting.tokens(cutting.new_tokens(self.history))
 
     @property
-    def dearest(self) -> float:
+    def highest_cost(self) -> float:
         """The most that the next request can cost, in US dollars."""
         frozen = self.prefix
         return most_expensive_answer(self.resources.model.abilities(frozen.model), frozen.role, self.context_size)

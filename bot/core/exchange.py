@@ -107,7 +107,7 @@ class Abilities:
     """The highest price of one prompt token, in dollars; 0 for a model without prices."""
     answer_usd: float = 0.0
     """The highest price of one answer token, in dollars."""
-    sees: bool = False
+    reads_images: bool = False
     """Whether the model takes pictures."""
     id: str = ""
     """The id by which the service knows the model."""

@@ -70,14 +70,17 @@ class AttachedPictures:
     attribution: Attribution
     show: Callable[[str], Awaitable[Json]]
 
-    async def of(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
+    async def of(self, turns: Collection[str], *, strangers: bool, reads_images: bool) -> tuple[Picture, ...]:
         """Return the pictures of these turns, in order; with `strangers`, those of the opening post first.
 
-        Without `sees`, none is fetched. Never raises for what somebody wrote or a server did.
+        Without `reads_images`, none is fetched. Never raises for what somebody wrote or a server did.
         """
         thread, shown = await self.thread(), _Shown(self.client.clock.monotonic() + SECONDS)
         found = [drawn async for drawn in self._find_pictures(thread, turns, strangers=strangers)]
-        pictures = [await self._picture(drawn, shown, strangers=strangers, sees=sees) for drawn in found[:MOST_NAMED]]
+        pictures = [
+            await self._picture(drawn, shown, strangers=strangers, reads_images=reads_images)
+            for drawn in found[:MOST_NAMED]
+        ]
         beyond = len(found) - len(pictures)
         rest = (Picture(f"{beyond} more", why=f"only {MOST_NAMED} are looked at"),) if beyond else ()
         return (*pictures, *rest)
@@ -114,9 +117,9 @@ class AttachedPictures:
                 trusted = written.node in await self.attribution.trusted_ids([written])
                 yield trusted, str(item.get("body_html") or "")
 
-    async def _picture(self, drawn: _Drawn, shown: "_Shown", *, strangers: bool, sees: bool) -> Picture:
+    async def _picture(self, drawn: _Drawn, shown: "_Shown", *, strangers: bool, reads_images: bool) -> Picture:
         alt = shorten_line(self.attribution.clean(visible_title(drawn.alt).text), ALT)
-        if why := self._reason(drawn, shown, strangers=strangers, sees=sees):
+        if why := self._reason(drawn, shown, strangers=strangers, reads_images=reads_images):
             return Picture(drawn.label, alt, why=why)
         try:
             image = await self.show(drawn.src)
@@ -128,11 +131,11 @@ class AttachedPictures:
         shown.add(drawn.src, size)
         return Picture(drawn.label, alt, image, foreign=not drawn.trusted)
 
-    def _reason(self, drawn: _Drawn, shown: "_Shown", *, strangers: bool, sees: bool) -> str:
+    def _reason(self, drawn: _Drawn, shown: "_Shown", *, strangers: bool, reads_images: bool) -> str:
         """Return why a picture is not even fetched, or ""."""
         if not (drawn.trusted or strangers):
             return "people who may not ask may have attached it"
-        if not sees:
+        if not reads_images:
             return "the model takes no pictures"
         if drawn.tiny:
             return "it is drawn too small to be seen"

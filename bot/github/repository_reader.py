@@ -91,9 +91,9 @@ class GitHubReader:
             needed = "contents: read" if query.commit else _PERMISSIONS[query.topic]
             raise missing_permission(error, needed) from error
 
-    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
-        """Return the pictures attached to turns and, with `strangers`, to the opening post; fetched only if `sees`."""
-        return await self.attached.of(turns, strangers=strangers and self.untrusted_context, sees=sees)
+    async def pictures(self, turns: Collection[str], *, strangers: bool, reads_images: bool) -> tuple[Picture, ...]:
+        """Return pictures attached to turns and, with `strangers`, to the opening post; fetched if `reads_images`."""
+        return await self.attached.of(turns, strangers=strangers and self.untrusted_context, reads_images=reads_images)
 
     async def _issue(self, number: int, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/issues#get-an-issue."""

@@ -26,7 +26,7 @@ class Root:
         self.shown = os.path.normpath(shown)
         self.real = os.path.realpath(shown)
 
-    def place(self, path: str) -> ResolvedPath:
+    def resolve(self, path: str) -> ResolvedPath:
         """Return the location of a path, which need not exist; raises Failure if it is outside the root."""
         name = self._relative(path)
         real = os.path.realpath(os.path.join(self.real, name))
@@ -75,7 +75,7 @@ def open_file(root: Root, place: ResolvedPath, flags: int = os.O_RDONLY) -> int:
 
 def folder(root: Root, path: str) -> ResolvedPath:
     """Return the location of a folder; raises Failure with a hint if there is none."""
-    place = root.place(path)
+    place = root.resolve(path)
     if os.path.isdir(place.real):
         return place
     if os.path.lexists(place.real):

@@ -37,7 +37,7 @@ class Slice(NamedTuple):
 
 def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Return a slice of a file or an image; raises Failure with the reason if the file cannot be shown."""
-    place = host.root.place(arguments["file_path"])
+    place = host.root.resolve(arguments["file_path"])
     if os.path.isdir(place.real):
         raise Failure(f"{place.name} is a folder: use LS to list it.")
     try:
@@ -194,7 +194,7 @@ def changed_files(host: Host, call: Call, arguments: Arguments) -> OperationResu
 def _stamp(host: Host, path: str) -> str:
     """Return a file's current stamp, or "" if it cannot be read."""
     try:
-        descriptor = open_file(host.root, host.root.place(path))
+        descriptor = open_file(host.root, host.root.resolve(path))
     except (OSError, Failure):
         return ""
     try:

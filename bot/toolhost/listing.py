@@ -73,7 +73,7 @@ def _anchor(host: Host, place: ResolvedPath, pattern: str) -> tuple[ResolvedPath
         return place, pattern.removeprefix("./")
     for top in (host.root.shown, host.root.real):
         if pattern.startswith(top.rstrip("/") + "/"):
-            return host.root.place("."), pattern[len(top.rstrip("/")) + 1 :]
+            return host.root.resolve("."), pattern[len(top.rstrip("/")) + 1 :]
     raise Failure(f"The pattern is outside of the checkout ({host.root.shown}).")
 
 

@@ -25,7 +25,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Return the cells of a notebook, or one of them, with their outputs; images are blocks."""
-    place = host.root.place(arguments["notebook_path"])
+    place = host.root.resolve(arguments["notebook_path"])
     before, notebook = _load(host, place)
     ids = notebook.ids()
     wanted = arguments.get("cell_id")

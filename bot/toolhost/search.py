@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 def grep(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Search the content of files."""
-    place = host.root.place(arguments.get("path") or ".")
+    place = host.root.resolve(arguments.get("path") or ".")
     if not os.path.exists(place.real):
         raise Failure(missing(host.root, place))
     if not (os.path.isdir(place.real) or os.path.isfile(place.real)):  # opening a pipe would wait forever

@@ -21,7 +21,7 @@ class Before(NamedTuple):
 
 def writable(host: Host, path: str) -> ResolvedPath:
     """Return the location of a file to write; raises Failure if it may not be written."""
-    place = host.root.place(path)
+    place = host.root.resolve(path)
     if not host.config.writable:
         raise Failure("The checkout is read-only: nothing can be written in this session.")
     if place.real == host.root.real or os.path.isdir(place.real):

@@ -104,13 +104,13 @@ def _who_may_answer(state: ThreadState) -> str:
 
 def _rules(context: ThreadContext, state: ThreadState) -> Rules:
     """Return the rules that decide whose answer counts."""
-    policy, orders = context.policy, context.settings
+    policy, settings = context.policy, context.settings
 
     def may_steer(who: Author) -> bool:
         second = not policy.four_eyes or who.actor.id not in state.requesters
         return second and policy.may_decide(who.actor, who.role, listed=who.listed)
 
     def may_ask(who: Author) -> bool:
-        return who.actor.id != policy.bot and orders.may_ask(who.actor, who.role)
+        return who.actor.id != policy.bot and settings.may_ask(who.actor, who.role)
 
     return Rules(may_steer if state.steers else may_ask, state.steers)

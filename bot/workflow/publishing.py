@@ -161,14 +161,14 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)
-    orders = context.settings
+    settings = context.settings
     return PullOrder(
         made.branch,
         context.location.default_branch,
         inert_line(pull_title(context, state)),
         body,
-        draft=orders.draft,
-        labels=orders.labels,
-        reviewers=approvers if orders.reviewers is None else orders.reviewers,
+        draft=settings.draft,
+        labels=settings.labels,
+        reviewers=approvers if settings.reviewers is None else settings.reviewers,
         commit=made.commit,
     )

@@ -66,7 +66,7 @@ class LocalRepository:
     async def open(cls, folder: Path, *, unsafe: bool = False) -> "LocalRepository":
         """Open the repository that a folder is in; raises Misconfigured with the cure if that fails."""
         place = find(folder)
-        head, branch, uncommitted = await _look(place, unsafe=unsafe)
+        head, branch, uncommitted = await _read_state(place, unsafe=unsafe)
         _check(place, head)
         return cls(place, CommitId(head), branch, uncommitted, unsafe)
 
@@ -193,7 +193,7 @@ def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> Profil
     )
 
 
-async def _look(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, int]:
+async def _read_state(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, int]:
     """Return the commit, the branch and the number of differing files, as git reports them."""
     await asyncio.to_thread(hazards.check_git_directory, *{place.git_dir, place.common_dir})
     if place.bare:

@@ -103,7 +103,7 @@ async def weigh(mirror: Path, commit: CommitId) -> None:
 async def tidy(mirror: Path) -> None:
     """Remove long-unused data of a mirror and of its neighbors; raises Conflict while another process changes it."""
     stamp = mirror.with_suffix(".tidied")
-    if not await asyncio.to_thread(_due, mirror, stamp):
+    if not await asyncio.to_thread(_is_due, mirror, stamp):
         return
     lock = Lock(mirror.with_suffix(".lock"))
     lock.take()
@@ -117,7 +117,7 @@ async def tidy(mirror: Path) -> None:
     await asyncio.to_thread(_forget_mirrors, mirror.parent)
 
 
-def _due(mirror: Path, stamp: Path) -> bool:
+def _is_due(mirror: Path, stamp: Path) -> bool:
     """Return whether the mirror exists and was last cleaned up more than a day ago."""
     if not mirror.exists():
         return False

@@ -38,8 +38,8 @@ class Repository:
             raise self.passages
         return RepositoryText(self.passages, self.more)
 
-    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
-        raise AssertionError((turns, strangers, sees))
+    async def pictures(self, turns: Collection[str], *, strangers: bool, reads_images: bool) -> tuple[Picture, ...]:
+        raise AssertionError((turns, strangers, reads_images))
 
 
 def reading(r: Room, repository: Repository, mode: Mode = Mode.PLAN, gate: PermissionGate | None = None) -> Session:

@@ -28,8 +28,8 @@ class NoRepository:
     async def read(self, query: RepositoryQuery) -> RepositoryText:
         raise AssertionError(query)
 
-    async def pictures(self, turns: Collection[str], *, strangers: bool, sees: bool) -> tuple[Picture, ...]:
-        raise AssertionError((turns, strangers, sees))
+    async def pictures(self, turns: Collection[str], *, strangers: bool, reads_images: bool) -> tuple[Picture, ...]:
+        raise AssertionError((turns, strangers, reads_images))
 
 
 def image(content: bytes = png()) -> Json:
@@ -94,6 +94,6 @@ def test_pictures_take_room() -> None:
 
 def test_which_models_take_pictures() -> None:
     """Known ones do; an unknown one does where its server says so."""
-    assert resolve("opus").sees
-    assert not resolve("some-model").sees
-    assert merge_listing(resolve("some-model"), {"capabilities": {"image_input": {"supported": True}}}).sees
+    assert resolve("opus").reads_images
+    assert not resolve("some-model").reads_images
+    assert merge_listing(resolve("some-model"), {"capabilities": {"image_input": {"supported": True}}}).reads_images

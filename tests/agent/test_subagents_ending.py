@@ -50,7 +50,7 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.pool._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
+    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
         pass
     events = await drive(t.session)
     log = t.workspace.log
@@ -80,7 +80,7 @@ async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open)
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.pool._prefixes.leading(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
+    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
         pass
     t.workspace.broken = "fork code-2"
     await drive(t.session)

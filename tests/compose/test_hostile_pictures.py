@@ -64,7 +64,7 @@ async def test_thirty_pictures_of_which_five_are_good(ground: Ground, tmp_path: 
     async with internet(tmp_path, answer, NAMES) as net:
         source = PictureSource(PictureFetcher(attachment_hosts("github.com"), net.passage, net.tls))
         reading = Reading(ground, thread=thread, show=source.show)
-        found = await reading.reader.pictures(["issue"], strangers=True, sees=True)
+        found = await reading.reader.pictures(["issue"], strangers=True, reads_images=True)
     for client in reading.clients:
         client.close()
     assert len(found) == len(ELSEWHERE) + len(HOSTILE) + len(GOOD) == 30

@@ -47,11 +47,11 @@ class Gallery:
     untrusted_context: bool = True
 
     async def shown(
-        self, thread: ThreadNumber, *turns: str, strangers: bool = True, sees: bool = True
+        self, thread: ThreadNumber, *turns: str, strangers: bool = True, reads_images: bool = True
     ) -> tuple[Picture, ...]:
         reading = Reading(self.ground, untrusted_context=self.untrusted_context, thread=thread, show=self.shelf.show)
         try:
-            return await reading.reader.pictures(turns, strangers=strangers, sees=sees)
+            return await reading.reader.pictures(turns, strangers=strangers, reads_images=reads_images)
         finally:
             for client in reading.clients:
                 client.close()
@@ -123,7 +123,7 @@ async def test_a_picture_that_somebody_else_attached(ground: Ground, gallery: Ga
 async def test_a_model_that_takes_none(ground: Ground, gallery: Gallery) -> None:
     """Nothing is fetched for it, and it is told."""
     thread = ground.issue(f"![one]({asset(1)})")
-    (picture,) = await gallery.shown(thread, "issue", sees=False)
+    (picture,) = await gallery.shown(thread, "issue", reads_images=False)
     assert (picture.why, gallery.shelf.asked) == ("the model takes no pictures", [])
 
 

@@ -43,7 +43,7 @@ class HistoryPart:
 
     head: Sequence[Json]
     kept: Sequence[Json]
-    given: Sequence[Json]
+    restored: Sequence[Json]
     """Blocks that are restored after the summary."""
     abilities: Abilities
 
@@ -114,7 +114,7 @@ async def _by_service(session: Session, part: HistoryPart) -> AsyncIterator[Agen
             if not isinstance(event, AnswerCompleted):
                 yield event
             elif _is_block(event):
-                yield [event.message, *part.kept, {"role": "user", "content": list(part.given)}]
+                yield [event.message, *part.kept, {"role": "user", "content": list(part.restored)}]
 
 
 async def _by_model(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
@@ -137,7 +137,7 @@ def _is_block(completed: AnswerCompleted) -> bool:
 
 def _new_history(part: HistoryPart, summary: str) -> Made:
     """Return a new history: the restored blocks, the summary, and the kept turns."""
-    first = {"role": "user", "content": [*part.given, cutting.summed_up(summary)]}
+    first = {"role": "user", "content": [*part.restored, cutting.summed_up(summary)]}
     kept = cutting.without_thinking(part.kept) if part.abilities.binds else part.kept
     return [first, *kept]
 
@@ -158,7 +158,7 @@ async def _request_summary(
         summarize=summarize,
         replay=session.replay,
     )
-    async with resources.ledger.call(session.dearest) as ticket:
+    async with resources.ledger.call(session.highest_cost) as ticket:
         if ticket is None:
             return
         try:

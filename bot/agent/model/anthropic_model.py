@@ -149,7 +149,7 @@ class AnthropicModel:
         spec = self.spec(model)
         dear = spec.prices and (spec.prices.above or spec.prices)
         prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
-        return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices, spec.sees, spec.id)
+        return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices, spec.reads_images, spec.id)
 
     def _other(self, spec: ModelSpec, fallback: str) -> ModelSpec | None:
         """Return the model to continue with if this one does not answer; None if there is no other."""

@@ -59,7 +59,7 @@ class ModelSpec:
     """Whether it accepts strict tools and a schema for its answer (M5)."""
     interleaves: bool = False
     """Whether it needs a beta to think between tool calls; with adaptive thinking it always does so."""
-    sees: bool = True
+    reads_images: bool = True
     """Whether it takes pictures."""
     drops: bool = False
     """Whether the service can drop thinking whose prefix has changed, instead of refusing the request."""
@@ -138,7 +138,7 @@ def resolve(name: str) -> ModelSpec:
         clears=False,
         structured=False,
         summarizes=False,
-        sees=False,
+        reads_images=False,
     )
 
 
@@ -177,7 +177,7 @@ def merge_listing(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
         summarizes=may(spec.summarizes, "compaction", "summarize"),
         clears=may(spec.clears, "context_management", "clear_tool_uses_20250919"),
         structured=may(spec.structured, "structured_outputs"),
-        sees=may(spec.sees, "image_input"),
+        reads_images=may(spec.reads_images, "image_input"),
     )
 
 

@@ -98,14 +98,14 @@ def _may_be(word: str, pattern: str) -> bool:
     return bool(set("*?{") & set(glob)) and is_path_covered(pattern, glob)
 
 
-def place(tool_input: Json) -> str:
+def target_path(tool_input: Json) -> str:
     """Return the file or folder that a call works on, as it is spelled in the call, or "" if it names none."""
     return next((str(tool_input[key]) for key in _KEYS if tool_input.get(key)), "")
 
 
 def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
     """List the paths that a call names: its file or folder, and what it searches for in there."""
-    given = place(tool_input) or "."
+    given = target_path(tool_input) or "."
     looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
     if tool == "Grep":
         looked_for = [str(tool_input["glob"])] if tool_input.get("glob") else []

@@ -271,7 +271,7 @@ def subject(tool: str, tool_input: Json) -> str:
     """Return the subject of a call: what people are asked about, and what a permission for the plan covers."""
     if key := _SUBJECT.get(tool):
         return str(tool_input.get(key, "")).strip()
-    return rule_paths.place(tool_input)
+    return rule_paths.target_path(tool_input)
 
 
 def _compound(command: str) -> bool:

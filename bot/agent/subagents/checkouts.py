@@ -48,17 +48,19 @@ class PendingToolhost:
 class AgentCheckout:
     """One sub-agent's checkout, and its turn to be merged."""
 
-    home: "Checkouts"
+    checkouts: "Checkouts"
     kind: AgentType
     checkout: Checkout
-    earlier: tuple[asyncio.Event, ...] = ()
+    earlier_merges: tuple[asyncio.Event, ...] = ()
     merged: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def open_toolhost(self, bounds: SubagentBounds) -> AsyncIterator[PendingToolhost]:
         """Yield a toolhost on the checkout, within bounds, and close it with the block."""
         host = PendingToolhost(
-            self.home.workspace.open(self.checkout, bounds.access, network=bounds.network, bounds=bounds.limits.bounds)
+            self.checkouts.workspace.open(
+                self.checkout, bounds.access, network=bounds.network, bounds=bounds.limits.bounds
+            )
         )
         try:
             yield host
@@ -67,9 +69,9 @@ class AgentCheckout:
 
     async def merge(self) -> MergeResult:
         """Merge a fork back once all forks requested before it are merged or gone."""
-        for before in self.earlier:
+        for before in self.earlier_merges:
             await before.wait()
-        return await self.home.merge(self.checkout)
+        return await self.checkouts.merge(self.checkout)
 
 
 @dataclass(slots=True)
@@ -80,16 +82,16 @@ class Checkouts:
     origin: Checkout
     _writers: list[asyncio.Event] = field(default_factory=list)
     _forks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FORKS_AT_ONCE))
-    _made: dict[str, Checkout] = field(default_factory=dict)
+    _live_forks: dict[str, Checkout] = field(default_factory=dict)
     """Forks that are not removed yet."""
-    _coming: int = 0
+    _forks_under_way: int = 0
     """Number of forks that were requested and are not made yet."""
-    _still: asyncio.Event = field(default_factory=asyncio.Event)
+    _no_fork_under_way: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no fork is being made."""
     _merging: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
-    async def place(self, kind: AgentType, fork: str) -> AsyncIterator[AgentCheckout]:
+    async def open_checkout(self, kind: AgentType, fork: str) -> AsyncIterator[AgentCheckout]:
         """Yield an agent's checkout: the parent's, or a fork named `fork` if the agent writes.
 
         The fork is new, or left by an earlier process. However the block exits, later agents are not held up.
@@ -98,33 +100,33 @@ class Checkouts:
         try:
             if kind.writes:
                 self._writers.append(place.merged)
-                place.checkout = self._made[fork] = await self._fork(fork)
+                place.checkout = self._live_forks[fork] = await self._fork(fork)
             yield place
         finally:
             place.merged.set()
 
     async def merge(self, fork: Checkout) -> MergeResult:
         """Merge a fork once nobody copies the tree."""
-        await self._still.wait()
+        await self._no_fork_under_way.wait()
         async with self._merging:
             return await self.workspace.merge(fork, self.origin)
 
     async def discard(self, fork: str) -> None:
         """Remove the fork with that name, if there is one. A fork that cannot be removed is left behind."""
-        if made := self._made.pop(fork, None):
+        if made := self._live_forks.pop(fork, None):
             with suppress(PlangateError):
                 await self.workspace.discard(made)
 
     async def _fork(self, name: str) -> Checkout:
         """Copy the tree as it stands. Nothing is merged into it meanwhile."""
-        self._coming += 1
-        self._still.clear()
+        self._forks_under_way += 1
+        self._no_fork_under_way.clear()
         try:
             async with self._forks:
                 async with self._merging:
                     pass
                 return await self.workspace.fork(self.origin, name, lasting=True)
         finally:
-            self._coming -= 1
-            if not self._coming:
-                self._still.set()
+            self._forks_under_way -= 1
+            if not self._forks_under_way:
+                self._no_fork_under_way.set()

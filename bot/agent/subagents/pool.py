@@ -165,7 +165,7 @@ class SubagentPool:
         kind, status = subagent.kind, subagent.status
         bounds = self.policy.bounds(kind, self.parent.tools)
         status.report_tokens = bounds.limits.report_tokens
-        async with self._checkouts.place(kind, subagent.assignment.fork) as place:
+        async with self._checkouts.open_checkout(kind, subagent.assignment.fork) as place:
             async with self._slots, place.open_toolhost(bounds) as host:
                 earlier = None
                 if subagent.earlier:

@@ -85,22 +85,22 @@ class Prefixes:
     _begun: dict[tuple[str, ...], asyncio.Event] = field(default_factory=dict)
 
     @contextmanager
-    def leading(self, shared: RequestPrefix) -> Iterator["PrefixPlace"]:
+    def join(self, shared: RequestPrefix) -> Iterator["PrefixTurn"]:
         """Yield one sibling's place. When the leader ends, even without a response, nobody waits for it any longer."""
         name = (shared.agent_type, shared.model, shared.role)
         leads = name not in self._begun
         begun = self._begun.setdefault(name, asyncio.Event())
         try:
-            yield PrefixPlace(begun, leads)
+            yield PrefixTurn(begun, leads)
         finally:
             begun.set()
 
 
 @dataclass(frozen=True, slots=True)
-class PrefixPlace:
+class PrefixTurn:
     """One sibling's place: leader or follower."""
 
-    begun: asyncio.Event
+    response_began: asyncio.Event
     leads: bool
 
     async def wait(self) -> None:
@@ -109,6 +109,6 @@ class PrefixPlace:
             return
         try:
             async with asyncio.timeout(STAGGER_SECONDS):
-                await self.begun.wait()
+                await self.response_began.wait()
         except TimeoutError:
             return

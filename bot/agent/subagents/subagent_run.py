@@ -90,7 +90,7 @@ class SubagentRun:
     async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
         """Run a session within its time limits, after waiting for its shared prefix."""
         limits, events = session.monitor.limits, self.status.take
-        with self.prefixes.leading(session.prefix) as turn:
+        with self.prefixes.join(session.prefix) as turn:
             await turn.wait()
             yield self.status.updated_row(Lifecycle.RUNNING)
             timed = forward_within(run(session), limits.seconds or FOREVER, idle=limits.idle_seconds or FOREVER)
@@ -98,7 +98,7 @@ class SubagentRun:
                 async with forward(timed) as source:
                     async for event in source:
                         if isinstance(event, AnswerStarted):
-                            turn.begun.set()
+                            turn.response_began.set()
                             continue
                         for shown in events(event, session):
                             yield shown

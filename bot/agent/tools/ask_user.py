@@ -46,7 +46,7 @@ class AskInput(ToolInput):
     questions: list[QuestionInput] = Field(min_length=1, max_length=4)
 
 
-def asking(call: ToolUseId, given: AskInput) -> Asking:
+def asking(call: ToolUseId, tool_input: AskInput) -> Asking:
     """Return the question for people."""
     questions = tuple(
         Question(
@@ -55,7 +55,7 @@ def asking(call: ToolUseId, given: AskInput) -> Asking:
             each.header,
             each.multiSelect,
         )
-        for each in given.questions
+        for each in tool_input.questions
     )
     return Asking(AskKind.QUESTION, call, questions)
 

@@ -32,26 +32,26 @@ class BashInput(ToolInput):
     run_in_background: bool | None = None
 
 
-def _kind(given: BashInput) -> CallKind:
+def _kind(tool_input: BashInput) -> CallKind:
     from bot.agent.permissions.shell_policy import is_read_only
 
-    return CallKind.LOOK_COMMAND if is_read_only(given.command) else CallKind.COMMAND
+    return CallKind.LOOK_COMMAND if is_read_only(tool_input.command) else CallKind.COMMAND
 
 
-async def _call(given: BashInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: BashInput, context: ToolContext) -> AsyncIterator[Step]:
     """Run a command on the checkout.
 
     In plan mode, a command that may write runs on a copy that is thrown away (P4a), and nothing in the background.
     """
     planning = context.mode is Mode.PLAN
-    if given.run_in_background and planning:
+    if tool_input.run_in_background and planning:
         yield ToolOutput(_PLANNING, is_error=True)
         return
-    if context.rehearsal is not None and planning and _kind(given) is CallKind.COMMAND:
-        yield await context.rehearsal.run(given.arguments())
+    if context.rehearsal is not None and planning and _kind(tool_input) is CallKind.COMMAND:
+        yield await context.rehearsal.run(tool_input.arguments())
         return
-    operation = "StartShell" if given.run_in_background else "Bash"
-    async with forward(run_in_toolhost(given, context, operation=operation)) as steps:
+    operation = "StartShell" if tool_input.run_in_background else "Bash"
+    async with forward(run_in_toolhost(tool_input, context, operation=operation)) as steps:
         async for step in steps:
             yield step if planning else _with_hint(step)
 
@@ -75,12 +75,12 @@ BASH = Tool(
     input_model=BashInput,
     call=_call,
     kind=_kind,
-    concurrent=lambda given: (
-        _kind(given) is CallKind.LOOK_COMMAND
-        and not given.run_in_background
-        and not _CHANGES_FOLDER.search(given.command)
+    concurrent=lambda tool_input: (
+        _kind(tool_input) is CallKind.LOOK_COMMAND
+        and not tool_input.run_in_background
+        and not _CHANGES_FOLDER.search(tool_input.command)
     ),
-    timeout=lambda given: (given.timeout or DEFAULT_MS) / 1000 + 10,
+    timeout=lambda tool_input: (tool_input.timeout or DEFAULT_MS) / 1000 + 10,
 )
 
 
@@ -104,7 +104,7 @@ BASH_OUTPUT = Tool(
         "to 10 s for something new. With `filter`, lines that do not match it are dropped for good."
     ),
     input_model=BashOutputInput,
-    call=lambda given, context: run_in_toolhost(given, context, operation="BashOutput"),
+    call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation="BashOutput"),
     kind=lambda _: CallKind.BACKGROUND,
 )
 
@@ -112,6 +112,6 @@ KILL_SHELL = Tool(
     name="KillShell",
     description="End a command in the background, and all that it started.",
     input_model=KillShellInput,
-    call=lambda given, context: run_in_toolhost(given, context, operation="KillShell"),
+    call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation="KillShell"),
     kind=lambda _: CallKind.BACKGROUND,
 )

@@ -51,19 +51,19 @@ class ReadInput(ToolInput):
         return RepositoryQuery(self.what, self.number or 0, self.commit or "", path, self.page, strangers)
 
 
-async def _call(given: ReadInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: ReadInput, context: ToolContext) -> AsyncIterator[Step]:
     reads = context.reads
     if reads is None:
         yield ToolOutput("No repository on GitHub stands behind this session.", is_error=True)
     elif not reads.used.admit():
         yield ToolOutput(_USED_UP, is_error=True)
     else:
-        yield await _read(given, reads)
+        yield await _read(tool_input, reads)
 
 
-async def _read(given: ReadInput, reads: RepositoryReads) -> ToolOutput:
-    found = await reads.reader.read(given.query(strangers=reads.strangers))
-    text = _result_text(found, given.page, min(LONGEST, reads.used.left))
+async def _read(tool_input: ReadInput, reads: RepositoryReads) -> ToolOutput:
+    found = await reads.reader.read(tool_input.query(strangers=reads.strangers))
+    text = _result_text(found, tool_input.page, min(LONGEST, reads.used.left))
     size = len(text.encode())
     reads.used.size += size
     return ToolOutput(text, details={"bytes": size, "strangers": any(passage.foreign for passage in found.passages)})

@@ -20,8 +20,8 @@ class RequestInput(ToolInput):
     reason: str = Field(min_length=1, max_length=500)
 
 
-async def _call(given: RequestInput, context: ToolContext) -> AsyncIterator[Step]:
-    resource = Resource(given.resource)
+async def _call(tool_input: RequestInput, context: ToolContext) -> AsyncIterator[Step]:
+    resource = Resource(tool_input.resource)
     if context.allowance is not None and context.allowance.raise_limit(resource):
         yield ToolOutput(f"You have half as much again of {resource.label}.")
     else:

@@ -33,8 +33,8 @@ def task_tool(subagents: Subagents) -> Tool:
     listed = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in subagents.types.values())
     writers = frozenset(kind.name for kind in subagents.types.values() if kind.writes)
 
-    def run_task(given: TaskInput, context: ToolContext) -> AsyncIterator[Step]:  # noqa: ARG001 - the pool has its own
-        return subagents.delegate(given.subagent_type, given.description, given.prompt)
+    def run_task(tool_input: TaskInput, context: ToolContext) -> AsyncIterator[Step]:  # noqa: ARG001 - the pool has its own
+        return subagents.delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt)
 
     return Tool(
         name="Task",
@@ -46,7 +46,7 @@ def task_tool(subagents: Subagents) -> Tool:
         ),
         input_model=TaskInput,
         call=run_task,
-        kind=lambda given: CallKind.DELEGATE if given.subagent_type in writers else CallKind.EXPLORE,
+        kind=lambda tool_input: CallKind.DELEGATE if tool_input.subagent_type in writers else CallKind.EXPLORE,
         concurrent=lambda _: True,
         goes_on=True,
         queues=True,

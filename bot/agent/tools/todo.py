@@ -29,9 +29,9 @@ class TodoReadInput(ToolInput):
     """Input of TodoRead: nothing."""
 
 
-async def _write(given: TodoWriteInput, context: ToolContext) -> AsyncIterator[Step]:
-    context.todos[:] = [(todo.content, todo.status) for todo in given.todos]
-    active = [todo.activeForm or "" for todo in given.todos if todo.status == "in_progress"]
+async def _write(tool_input: TodoWriteInput, context: ToolContext) -> AsyncIterator[Step]:
+    context.todos[:] = [(todo.content, todo.status) for todo in tool_input.todos]
+    active = [todo.activeForm or "" for todo in tool_input.todos if todo.status == "in_progress"]
     context.doing = active[0] if len(active) == 1 else ""
     yield ToolOutput(f"Todo list of {len(context.todos)} items saved. Go on with the item in progress.")
 

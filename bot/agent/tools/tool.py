@@ -115,7 +115,7 @@ def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
         name=name,
         description=description,
         input_model=input_model,
-        call=lambda given, context: run_in_toolhost(given, context, operation=name),
+        call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation=name),
         kind=lambda _: CallKind.LOOK,
         concurrent=lambda _: True,
     )
@@ -132,7 +132,7 @@ def editing(
         name=name,
         description=description,
         input_model=input_model,
-        call=lambda given, context: run_in_toolhost(given, context, operation=name, stamp=place),
+        call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation=name, stamp=place),
         kind=lambda _: CallKind.EDIT,
         strict=strict,
     )

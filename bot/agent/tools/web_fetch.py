@@ -46,17 +46,17 @@ def is_offered(web: Web | None, gate: PermissionGate) -> bool:
     return web is not None and any(rule.tool == FETCH for rule in gate.rules.allow)
 
 
-async def _call(given: FetchInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: FetchInput, context: ToolContext) -> AsyncIterator[Step]:
     if context.web is None:
         yield ToolOutput("No host of the web is open here.", is_error=True)
         return
-    page = await context.web.fetch(given.url, context.reached.record)
+    page = await context.web.fetch(tool_input.url, context.reached.record)
     if page.moved:
         said = f"{page.url} has moved to another host: {page.moved}. Fetch that address if you need it."
         yield ToolOutput(said, is_error=True, details={"bytes": page.size})
         return
-    answer = await _answer(page, given.prompt, context)
-    yield ToolOutput(_result_text(page, given.prompt, answer), details={"bytes": page.size})
+    answer = await _answer(page, tool_input.prompt, context)
+    yield ToolOutput(_result_text(page, tool_input.prompt, answer), details={"bytes": page.size})
 
 
 async def _answer(page: Page, prompt: str, context: ToolContext) -> str:

@@ -55,20 +55,22 @@ def searches(rules: Rules) -> bool:
     return any(rule.tool == SEARCH and rule.pattern == "*" for rule in rules.allow)
 
 
-async def _call(given: SearchInput, context: ToolContext) -> AsyncIterator[Step]:
-    blocks = await context.light.ask(SYSTEM, f"Query: {given.query}", (_search(given),)) if context.light else None
+async def _call(tool_input: SearchInput, context: ToolContext) -> AsyncIterator[Step]:
+    blocks = (
+        await context.light.ask(SYSTEM, f"Query: {tool_input.query}", (_search(tool_input),)) if context.light else None
+    )
     if blocks is None:
         yield ToolOutput("The web cannot be searched now. Go on without it.", is_error=True)
         return
     yield _result_text(blocks)
 
 
-def _search(given: SearchInput) -> Json:
+def _search(tool_input: SearchInput) -> Json:
     tool: dict[str, Any] = {"type": SERVED, "name": "web_search", "max_uses": SEARCHES}
-    if given.allowed_domains:
-        tool["allowed_domains"] = given.allowed_domains
-    if given.blocked_domains:
-        tool["blocked_domains"] = given.blocked_domains
+    if tool_input.allowed_domains:
+        tool["allowed_domains"] = tool_input.allowed_domains
+    if tool_input.blocked_domains:
+        tool["blocked_domains"] = tool_input.blocked_domains
     return tool
 
 

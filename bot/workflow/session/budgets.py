@@ -96,21 +96,24 @@ class _Day:
     state: ThreadState
     session: SessionId
     _journaled: float = 0.0
-    _before: float = field(init=False)
+    _spent_before: float = field(init=False)
     """What this process had spent on the thread before, all of it journaled."""
-    _told: float = field(init=False)
+    _journaled_of_session: float = field(init=False)
     """What the thread's journal tells of this session's cost."""
     _read_at: float = 0.0
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._before, self._told = self._unjournaled_usd(), self.state.session_costs.get(self.session, 0.0)
+        self._spent_before, self._journaled_of_session = (
+            self._unjournaled_usd(),
+            self.state.session_costs.get(self.session, 0.0),
+        )
 
     async def refusal_reason(self) -> str:
         """Return why no further call may go out, or "". What cannot be read now is taken as it was."""
         async with self._alone:
-            orders, clock = self.context.settings, self.context.resources.clock
-            if self._weighs() or clock.monotonic() - self._read_at >= orders.watch_seconds:
+            settings, clock = self.context.settings, self.context.resources.clock
+            if self._matters() or clock.monotonic() - self._read_at >= settings.watch_seconds:
                 with suppress(Transient):
                     await self.read()
                     await self._journal()
@@ -138,18 +141,18 @@ class _Day:
     @property
     def _own(self) -> float:
         """What this session has cost and no journal tells."""
-        return self._unjournaled_usd() - self._before
+        return self._unjournaled_usd() - self._spent_before
 
     def _unjournaled_usd(self) -> float:
         ledger = self.context.resources.ledger
         return ledger.cost_usd - ledger.carried
 
-    def _weighs(self) -> bool:
+    def _matters(self) -> bool:
         return self._own > 0 and self._own >= SHARE * (self.context.settings.day_usd - self._journaled)
 
     async def _journal(self) -> None:
         """Journal what this session has cost so far if that matters for the remaining budget."""
-        if self._weighs():
+        if self._matters():
             cost = round(self._own, 6)
             self.state = await note(self.context, self.state, Spent(session=self.session, cost_usd=cost))
             self._journaled += cost
@@ -157,9 +160,9 @@ class _Day:
 
     def _carry(self, state: ThreadState) -> None:
         """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
-        told = max(self._told, state.session_costs.get(self.session, 0.0))
-        self.context.resources.ledger.carried += told - self._told
-        self._told = told
+        journaled = max(self._journaled_of_session, state.session_costs.get(self.session, 0.0))
+        self.context.resources.ledger.carried += journaled - self._journaled_of_session
+        self._journaled_of_session = journaled
 
 
 def _of_thread(context: ThreadContext, state: ThreadState) -> float:

@@ -55,5 +55,5 @@ async def attached_pictures(context: ThreadContext, state: ThreadState, *, plann
     if reader is None or not (planning or not state.turn.foreign):
         return ()
     turns = dict.fromkeys(wish.said.key for wish in state.wishes)
-    sees = context.resources.model.abilities(context.settings.model).sees
-    return await reader.pictures(tuple(turns), strangers=planning, sees=sees)
+    reads_images = context.resources.model.abilities(context.settings.model).reads_images
+    return await reader.pictures(tuple(turns), strangers=planning, reads_images=reads_images)
