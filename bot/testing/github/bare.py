@@ -26,6 +26,7 @@ CONFIGURATION = (
     ("receive.hideRefs", "refs/pull"),
     ("receive.fsckObjects", "true"),
     ("gc.auto", "0"),
+    ("receive.autogc", "false"),
     ("core.logAllRefUpdates", "false"),
 )
 
@@ -95,6 +96,14 @@ class Bare:
         """Return all refs and the objects they point to."""
         lines = self.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
         return dict(line.split(" ", 1) for line in lines)
+
+    def kind(self, ident: str) -> str:
+        """Return the type of the object with that id: commit, tree, blob, or tag."""
+        return _immutable_text(self, "cat-file", "-t", ident)
+
+    def describe_commit(self, ident: str, form: str) -> str:
+        """Return what `git show` prints of the commit with that id in that format."""
+        return _immutable_text(self, "show", "--no-patch", f"--format={form}", ident, "--")
 
     def pack_refs(self, refs: Mapping[str, str]) -> None:
         """Add refs in one packed-refs file, so that tens of thousands of refs cost a single write."""
@@ -168,6 +177,12 @@ def _object_id(bare: Bare, revision: str, kind: str) -> str:
 
 
 _immutable_object_id = lru_cache(maxsize=4096)(_object_id)
+
+
+@lru_cache(maxsize=4096)
+def _immutable_text(bare: Bare, *arguments: str) -> str:
+    """Return what git prints of an object that is named by its id."""
+    return bare.text(*arguments)
 
 
 def _change(path: str, content: str | bytes | None) -> bytes:

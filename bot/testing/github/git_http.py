@@ -7,6 +7,9 @@ push to a protected branch requires an admin. https://git-scm.com/docs/git-http-
 from __future__ import annotations
 
 import subprocess
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.testing.github.bare import Bare, bare_environment
@@ -99,6 +102,8 @@ def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
         moved = {"location": f"/{refusal.location}.git/{tail}?{request.url.query}"} if refusal.location else {}
         return PlainTextResponse(refusal.message, refusal.status, challenge | moved)
     request.state.logged.credential = caller.kind
+    if tail == "info/refs" and service == "git-upload-pack" and request.headers.get("git-protocol") == "version=2":
+        return _advertisement(world.bare(repository))
     answer = _backend(request, body, _environment(world, caller, repository, f"/{repository.folder.name}/{tail}"))
     if tail == "git-receive-pack" and caller.token is not None:
         notice_pushes(Actor(world, caller.token.user, caller.token.app), repository)
@@ -167,6 +172,39 @@ def _install_hook(bare: Bare) -> None:
         hook.chmod(0o755)
 
 
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A repository, equal to each other one that has the same configuration."""
+
+    configuration: bytes
+    bare: Bare = field(compare=False)
+
+
+def _advertisement(bare: Bare) -> Response:
+    """Return what a server that speaks version 2 of the protocol can do: it names no refs, so it is asked of git once.
+
+    https://git-scm.com/docs/protocol-v2#_capability_advertisement
+    """
+    from starlette.responses import Response
+
+    content = _capabilities(_Served((bare.folder / "config").read_bytes(), bare))
+    kind = "application/x-git-upload-pack-advertisement"
+    return Response(content, headers={"content-type": kind, "cache-control": "no-cache, max-age=0, must-revalidate"})
+
+
+@lru_cache(maxsize=64)
+def _capabilities(served: _Served) -> bytes:
+    arguments = ("upload-pack", "--http-backend-info-refs", ".")
+    return served.bare.run(*arguments, environment={"GIT_PROTOCOL": "version=2"})
+
+
+@cache
+def _program() -> str:
+    """Return the path of git-http-backend: started through `git`, it would cost a second process."""
+    found = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True)
+    return str(Path(found.stdout.strip(), "git-http-backend"))
+
+
 def _backend(request: Request, body: bytes, environment: dict[str, str]) -> Response:
     from starlette.responses import Response
 
@@ -179,9 +217,7 @@ def _backend(request: Request, body: bytes, environment: dict[str, str]) -> Resp
         "GIT_PROTOCOL": request.headers.get("git-protocol", ""),
         "REMOTE_ADDR": "127.0.0.1",
     }
-    done = subprocess.run(
-        ["git", "http-backend"], input=body, env={**environment, **variables}, capture_output=True, check=False
-    )
+    done = subprocess.run([_program()], input=body, env={**environment, **variables}, capture_output=True, check=False)
     head, _, content = done.stdout.partition(b"\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.decode().splitlines() if ": " in line)
     status = int(headers.pop("Status", "200" if headers else "500").split()[0])

@@ -224,7 +224,7 @@ class Nodes:
         bare = self.world.bare(home)
         if not visible(self.world, self.caller, home) or (sha := bare.resolve(expression, "object")) is None:
             return None
-        kind = bare.text("cat-file", "-t", sha)
+        kind = bare.kind(sha)
         common = {"__typename": kind.capitalize(), "id": f"{kind[0].upper()}_kw{home.id}_{sha}", "oid": sha}
         match kind:
             case "commit":

@@ -179,7 +179,7 @@ def commit_json(site: Site, home: Repository, sha: str) -> Json:
 def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
     """Return a commit as git's own data (schema git-commit)."""
     form = "%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
-    fields = site.world.bare(home).text("show", "--no-patch", f"--format={form}", sha, "--").split("\0")
+    fields = site.world.bare(home).describe_commit(sha, form).split("\0")
     tree, parents, *people = fields[:8]
     api, web = f"{site.api(home)}/git", site.web(home)
     verification = dict.fromkeys(("signature", "payload", "verified_at"))

@@ -152,7 +152,7 @@ def _commit(call: Call, sha: str) -> str:
 
 def _ref(call: Call, ref: str, sha: str) -> Json:
     home = call.site.api(call.repository)
-    kind = _bare(call).text("cat-file", "-t", sha)
+    kind = _bare(call).kind(sha)
     target = {"sha": sha, "type": kind, "url": f"{home}/git/{kind}s/{sha}"}
     return {"ref": ref, "node_id": f"REF_kw{ref}", "url": f"{home}/git/{ref}", "object": target}
 
