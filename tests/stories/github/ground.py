@@ -309,8 +309,13 @@ class Story(Hub):
 
     async def watched(self) -> None:
         """Wait until the work under way has seen what the journal holds now: it reads it on, and then once more."""
-        reads = len(self.asked(f"GET /{HOME}.git/info/refs"))
-        await asyncio.to_thread(until, lambda: len(self.asked(f"GET /{HOME}.git/info/refs")) >= reads + 3, "a reading")
+        reads = len(self.asked(f"GET /{HOME}.git/info/refs")) + 3
+
+        def has_read() -> bool:
+            self.clock.advance(0.05)  # each millisecond: the next reading is due at once
+            return len(self.asked(f"GET /{HOME}.git/info/refs")) >= reads
+
+        await asyncio.to_thread(until, has_read, "a reading")
 
     async def planned(self, login: str = "will") -> Comment:
         """Let somebody ask, and give the plan comment."""
