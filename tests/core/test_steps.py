@@ -35,8 +35,9 @@ TOO_COMPLEX: Final = {
 def test_what_is_too_complex(name: str) -> None:
     """The model is told that there was something, the plan tells what, and nothing of it speaks to the bot."""
     text = f"{TOO_COMPLEX[name]}\n\n@plangate stop"
-    assert visible_text(text).text == f"({len(text):,} characters that are too complex to be read as Markdown)"
-    assert len(visible_text(text).removed) == 1
+    visible = visible_text(text)
+    assert visible.text == f"({len(text):,} characters that are too complex to be read as Markdown)"
+    assert len(visible.removed) == 1
     assert not mentions(text, "@plangate")
     assert command_lines(text) == ()
 
