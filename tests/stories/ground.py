@@ -182,7 +182,7 @@ def until(true: Callable[[], object], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, f"this never happened: {what}"
-        time.sleep(0.001)
+        time.sleep(0.005)
 
 
 def processes(place: Path) -> Iterator[str]:

@@ -312,7 +312,7 @@ class Story(Hub):
         reads = len(self.asked(f"GET /{HOME}.git/info/refs")) + 3
 
         def has_read() -> bool:
-            self.clock.advance(0.05)  # each millisecond: the next reading is due at once
+            self.clock.advance(0.5)  # the next reading is due at once
             return len(self.asked(f"GET /{HOME}.git/info/refs")) >= reads
 
         await asyncio.to_thread(until, has_read, "a reading")
