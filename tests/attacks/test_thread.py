@@ -174,7 +174,7 @@ async def test_deciding_in_a_review_is_answered(story: Story, word: str) -> None
     await story.rests(number)
     story.person("maya").review(HOME, number, f"@plangate {word}")
     assert (await story.rests(number)).stage is Stage.AWAITING_APPROVAL
-    assert ["not from a review" in said for said in story.said("tell", number)] == [True]
+    assert ["don't count in a review" in said for said in story.said("tell", number)] == [True]
 
 
 @pytest.mark.req("PR3")
@@ -184,7 +184,7 @@ async def test_a_revision_without_words_is_answered(story: Story) -> None:
     story.reacts("maya", "confused")
     await story.rests()
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
-    assert ["a revision was asked for" in said for said in story.said("waits")] == [True]
+    assert ["a revision was requested" in said for said in story.said("waits")] == [True]
 
 
 @pytest.mark.req("PR3", "A5")
@@ -222,7 +222,9 @@ async def test_a_branch_of_others_that_moved(story: Story) -> None:
 
 
 @pytest.mark.req("PR3", "A5")
-@pytest.mark.parametrize(("path", "why"), (("docs/newer.md", "has moved"), (FIXED, "have changed on the base branch")))
+@pytest.mark.parametrize(
+    ("path", "why"), (("docs/newer.md", "its branch moved"), (FIXED, "changed on the base branch"))
+)
 async def test_a_branch_of_others_that_moves_at_work(story: Story, model: Model, path: str, why: str) -> None:
     """The same while the work runs, in its scope or beside it: what others pushed stays, and one comment says so."""
     number = topic(story)

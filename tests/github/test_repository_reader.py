@@ -187,7 +187,7 @@ async def test_a_log_that_is_gone(ground: Ground, reading: Reading) -> None:
     del ground.github.world.job_logs[run.id]
     listed, failed = await reading.passages(Topic.CHECKS, commit=ground.head)
     assert listed.text == "- tests: failure (github-actions)"
-    assert "(Log not shown: GitHub has no such thing" in failed.text
+    assert "(Log not shown: GitHub has no such resource" in failed.text
 
 
 @pytest.mark.parametrize(("lacks", "told"), (("checks", "checks: read"), ("actions", "actions: read")))

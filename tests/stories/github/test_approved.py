@@ -27,7 +27,7 @@ async def test_locked(story: Story) -> None:
     for _ in range(2):
         assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     (notice,) = story.said("waits")
-    assert "`@maya`: the thread is locked: only a comment with `approve` and the digest approves here" in notice
+    assert "`@maya`: the thread is locked: to approve, comment `approve` with the digest" in notice
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 

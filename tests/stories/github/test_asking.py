@@ -211,7 +211,7 @@ async def test_question_while_a_plan_waits(story: Story, model: Model) -> None:
     story.reacts("rita", "+1")
     assert (await story.rests()).stage is Stage.ANSWERED
     assert (story.plan.id, story.plan.minimized) == (old.id, "outdated")
-    assert story.plan.text.body.startswith("**Outdated.** A further request came after this plan")
+    assert story.plan.text.body.startswith("**Outdated.** A later request came after this plan")
     assert story.said("tell") == ["Since the first release."]
     assert await story.host.open_threads() == (story.address(),)
     await story.host.changed_threads([story.address()])
@@ -220,7 +220,7 @@ async def test_question_while_a_plan_waits(story: Story, model: Model) -> None:
     await story.rests()
     assert (await story.rests()).stage is Stage.ANSWERED
     assert story.said("tell")[1:] == [
-        f"Plan 1 ({story.digest[:12]}) can no longer be approved: a further request came after it. "
+        f"Plan 1 ({story.digest[:12]}) can't be approved anymore, because a later request came after it. "
         "Ask again for a new plan."
     ]
     assert await story.host.open_threads() == ()
@@ -242,7 +242,7 @@ async def test_asked_to_revise(story: Story) -> None:
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert story.nothing_done()
     (waits,) = story.said("waits")
-    assert "a revision was asked for: say what should change" in waits
+    assert "a revision was requested: comment what should change" in waits
 
 
 async def test_another_turn_supersedes(story: Story) -> None:

@@ -163,7 +163,7 @@ async def test_withdrawn(story: Story, model: Model, step: str) -> None:
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert story.nothing_done()
     (said,) = story.said("tell") + story.said("waits")
-    assert "is no longer approved: the approval was taken back. Nothing of it was published." in said
+    assert "is no longer approved: the approval was withdrawn. None of its work was published." in said
     asked = story.model.worked
     story.reacts("ada", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
@@ -206,7 +206,7 @@ async def test_drifted(story: Story) -> None:
     story.reacts("maya", "+1")
     assert (await story.rests()).stage is Stage.STALE
     assert story.nothing_done()
-    assert "have changed on the base branch" in story.said("tell")[0]
+    assert "changed on the base branch" in story.said("tell")[0]
     story.says("will", "@plangate please plan again")
     assert (await story.rests()).stage is Stage.AWAITING_APPROVAL
     assert len(story.plans()) == 2

@@ -39,7 +39,7 @@ ADMIN: Final = {
     "approve": Answer("eyes", "is ready for review", Stage.IN_REVIEW),
     "reject No.": Answer("eyes", "The plan was rejected. Nothing was changed.", Stage.REJECTED),
     "revise": Answer("eyes", "", WAITS, plans=2),
-    "stop": Answer("eyes", "The work so far is kept; `@plangate retry` goes on", Stage.STOPPED),
+    "stop": Answer("eyes", "The work so far is kept. Use `@plangate retry` to continue.", Stage.STOPPED),
 }
 WRITER: Final = ADMIN | {
     "budget 7": Answer("eyes", APPROVERS),
@@ -245,7 +245,7 @@ async def test_budget_then_retry(story: Story, model: Model) -> None:
     model.before = FIX[:1]
     assert (await story.rests(1)).stage is Stage.LIMIT
     (told,) = story.said("tell")
-    assert "`@plangate budget N`, said by somebody who may approve), then `@plangate retry` goes on" in told
+    assert "Somebody who may approve can raise a budget here with `@plangate budget N`." in told
     story.says("maya", "@plangate budget 5")
     story.says("will", "@plangate retry")
     assert (await story.rests(1)).stage is WAITS

@@ -136,7 +136,7 @@ async def test_a_team_may_approve(story: Story, granted: bool) -> None:
         for _ in range(2):
             assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
         (notice,) = story.said("waits")
-        assert "`@will`: GitHub does not tell me who is in the teams that may approve" in notice
+        assert "`@will`: I can't see who is in the teams that may approve" in notice
         story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 

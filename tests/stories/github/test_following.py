@@ -84,7 +84,7 @@ async def test_on_the_issue(story: Story) -> None:
     told = [line for plan in story.plans() for line in plan.text.body.splitlines() if "Estimated cost" in line]
     assert [line.split("$")[0] for line in told] == ["- Estimated cost: perhaps ", "- Estimated cost: about "]
     work = story.records[1].session_costs["work-1"]
-    assert f"about ${work:.2f} (as much as the one execution here within a day)" in told[1]
+    assert f"about ${work:.2f} (the only execution here in the last day)" in told[1]
 
 
 @pytest.mark.req("PR2")
@@ -141,7 +141,7 @@ async def test_overtaken(story: Story, number: int) -> None:
         story.person("will").reopen(HOME, 1)
     story.reacts("maya", "+1", story.plans(number)[-1])
     assert (await story.rests(number)).stage is Stage.STALE
-    assert "or it was merged or closed" in story.said("tell", number)[-1]
+    assert "the pull request was merged or closed" in story.said("tell", number)[-1]
     story.says("will", "@plangate retry", number)
     assert (await story.rests(number)).stage is Stage.AWAITING_APPROVAL
     story.reacts("maya", "+1", story.plans(number)[-1])
@@ -206,7 +206,7 @@ async def test_commands_in_review_comments(story: Story, model: Model) -> None:
         return (await story.rests(1)).stage
 
     assert await after("@plangate reject") is Stage.AWAITING_APPROVAL
-    assert "not from a review: say it there" in story.said("tell")[-1]
+    assert "don't count in a review. Post a comment" in story.said("tell")[-1]
     assert len(model.heard) == heard
     assert await after("@plangate revise say here:\n- why") is Stage.AWAITING_APPROVAL
     assert story.records[1].turn.text == "say here:\n`NEW.md:1`\n\n\n- why"

@@ -92,7 +92,7 @@ async def test_question_while_a_plan_is_posted(story: Story, model: Model, befor
     story.reacts("maya", "+1")
     await story.rests(1)
     await story.rests(1)
-    said = f"({story.digest[:12]}) can no longer be approved"
+    said = f"({story.digest[:12]}) can't be approved anymore"
     assert [said in text for text in story.said("tell")] == [False, True]
     assert story.nothing_done()
 
@@ -103,7 +103,7 @@ async def test_a_role_that_cannot_be_looked_up(story: Story) -> None:
     await story.planned()
     story.reacts("maya", "+1")
     story.github.faults.fail("GET */collaborators/maya/permission", 500, times=99)
-    with pytest.raises(Transient, match="could be looked up"):
+    with pytest.raises(Transient, match="look up everything"):
         await story.rests(1)
     assert story.nothing_done()
     story.github.faults.clear()

@@ -139,7 +139,7 @@ async def test_several_may_be_chosen(story: Story, model: Model) -> None:
     for box in range(5):
         story.person("will").tick(question(story).id, box)
         assert (await story.rests(1)).stage is Stage.ASKED, box
-    assert "more than one box" in story.said("unsettled")[0]
+    assert "several ticked boxes" in story.said("unsettled")[0]
     story.person("will").edit_comment(question(story).id, question(story).text.body.replace("[x] Above", "[ ] Above"))
     assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
     assert answer(story).splitlines()[1:] == [

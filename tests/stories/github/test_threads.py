@@ -211,7 +211,7 @@ async def test_a_plan_that_could_not_be_pushed(story: Story, model: Model, scope
     model.scope = (FIXED, scope)
     story.opens("will")
     assert (await story.rests(1)).stage is stage
-    assert ["workflows, which GitHub does not let this bot push" in text for text in story.said("tell")] == (
+    assert ["workflows, which this bot can't push" in text for text in story.said("tell")] == (
         [True] if stage is Stage.FAILED else []
     )
 

@@ -97,7 +97,7 @@ def test_one_that_stood_still_while_it_posted(mortal: Mortal) -> None:
     assert (stays.minimized, folded.minimized) == (None, "outdated")
     assert quick.plan_comment == stays.node_id
     assert folded.text.body.startswith("**Outdated.** This repeats ")
-    assert f"#issuecomment-{stays.id}: that comment counts.\n" in folded.text.body
+    assert f"#issuecomment-{stays.id}, which is the comment that counts.\n" in folded.text.body
     mortal.reacts("maya", "+1", folded)
     mortal.start(1).join()
     assert mortal.nothing_done()
