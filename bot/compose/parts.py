@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from bot.agent.limits import Limits
-from bot.agent.model.configured import ConfiguredModel
+from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import FETCH, PermissionGate, Rules, parse_rule
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST

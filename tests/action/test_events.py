@@ -115,7 +115,7 @@ def test_everything_else_starts_none(name: str) -> None:
 )
 def test_who_quotes_the_bot_is_heard(body: str, heard: bool) -> None:
     """A person who quotes the hidden line is no bot. Whoever ends a comment with it waits for the next run that reads
-    what no event told (tests/compose/test_reconcile.py)."""
+    what no event told (tests/service/test_reconcile.py)."""
     assert started(loaded(MAIN), "issue_comment", comment(body)) == (["work"] if heard else [])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent.limits import Ledger
 from bot.agent.model.anthropic_model import AnthropicModel, Patience
-from bot.agent.model.configured import ConfiguredModel
+from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
 from bot.testing.model.reply import Policy

@@ -1,18 +1,18 @@
-"""Builds the parameters and the body of one call from a ModelRequest: pure functions of the model's spec (M3, M4, M6).
+"""Builds a call from a ModelRequest and the project's choices: its parameters and its body (L4, M3, M4, M6, C2).
 
 Nothing that a model refuses is sent to it. Cache marks are set on an outgoing copy; stored messages never change.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, Final
 
 from bot.agent.model.context_fields import context_fields, readable_messages
 from bot.agent.model.specs import EFFORTS, ModelSpec
-from bot.core.exchange import MOST_TOKENS
+from bot.core.exchange import CLEAR_AT, MOST_TOKENS
 from bot.core.transcript import Json, encode_json
-from bot.ports import ModelRequest, Replay
+from bot.ports import Abilities, Model, ModelEvent, ModelRequest, Replay
 
 MARK: Final[Json] = {"type": "ephemeral"}
 TAIL_MARKS: Final = 2
@@ -169,3 +169,22 @@ def body(fields: Mapping[str, Any], request: ModelRequest) -> bytes:
     parts[0] = b'{"messages":[' + parts[0]
     parts[-1] += b"]," + rest[1:]
     return b",".join(parts)  # the only copy of the whole body
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredModel:
+    """The Model port with one project's choices; the client behind it serves many projects."""
+
+    client: Model
+    fallback: str = ""
+    effort: str = ""
+    clear_at: int = CLEAR_AT
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield one answer as it arrives, as the client does; only the configured fields of the request are changed."""
+        chosen = replace(request, fallback=self.fallback, effort=self.effort, clear_at=self.clear_at)
+        return self.client.stream(chosen)
+
+    def abilities(self, model: str) -> Abilities:
+        """Return the limits, abilities and prices of a model."""
+        return self.client.abilities(model)
