@@ -105,7 +105,7 @@ async def test_filter_in_the_sandbox_sees_nothing(repository: Repository, tmp_pa
     repository.commit()
     shell(repository.path, driven(("filter.evil.clean", str(program)), ("filter.evil.required", "true")))
     (repository.path / "src" / "a.py").write_text("a = 2\n")
-    script = "import asyncio, sys; from pathlib import Path; from bot.workspace import repository as r; "
+    script = "import asyncio, sys; from pathlib import Path; from bot.workspace import local_repository as r; "
     script += "print(asyncio.run(r._ask(r.find(Path(sys.argv[1])), ['diff', 'HEAD'], unsafe=False, check=False)).error)"
     environment = {**os.environ, "MUSEUM": SECRET, "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run(  # noqa: ASYNC221 - nothing else runs
