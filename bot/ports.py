@@ -373,6 +373,9 @@ class Pulls(Protocol):
     async def head(self, number: int) -> CommitId | None:
         """Return the head of an open pull request; None if it is closed or merged."""
 
+    async def is_merged(self, number: int) -> bool:
+        """Return whether a pull request was merged."""
+
     async def find(self, branch: str) -> int | None:
         """Return the number of the bot's newest pull request from a branch, open or not; None for none."""
 

@@ -28,10 +28,12 @@ from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.types import LIMITS, AgentType
+from bot.agent.tools.exit_plan_mode import TASK_PLAN
 from bot.agent.tools.registry import ALL, by_name, repository_tools, schemas, web_tools
 from bot.agent.tools.submit_review import REVIEW
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
+from bot.core.maintenance import PlanLimits
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.picture import Picture
@@ -82,6 +84,8 @@ class SessionSettings:
     limits: Limits = Limits()
     reviews: bool = False
     """Whether it may answer with a review of a pull request."""
+    plan_limits: PlanLimits | None = None
+    """What no plan of the scheduled task may contain; None for a session of no scheduled task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ def assemble_session(
         web=resources.web,
         reached=reached,
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
+        plan_limits=settings.plan_limits,
     )
     subagents = settings.subagents
     parent = ParentContext(log, context, monitor, place.workspace, place.checkout, place.environment, subagents.model)
@@ -122,6 +127,8 @@ def assemble_session(
     optional_tools = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
     review = (REVIEW,) if settings.reviews else ()
     tools = by_name((*ALL, *optional_tools, *review, task_tool(pool)))
+    if settings.plan_limits is not None:
+        tools = {**tools, TASK_PLAN.name: TASK_PLAN}
     fresh = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
     prefix = load_request_prefix(lines, settings.model) or fresh
     return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)

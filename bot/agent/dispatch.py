@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from bot.agent.forwarding import forward, forward_within
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for
 from bot.agent.monitor import OverLimit
-from bot.agent.permissions.plan_mode import read_plan
+from bot.agent.permissions.plan_mode import SubmittedPlan, read_plan
 from bot.agent.permissions.rule_paths import relative_input, within_paths
 from bot.agent.permissions.tool_gate import CallKind, Decision, subject
 from bot.agent.scope import NOTE, outside_notice
@@ -27,7 +27,9 @@ from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskIn
 from bot.agent.tools.tool import Tool, ToolInput, ToolProgress
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import PlangateError, Refused
+from bot.core.maintenance import PlanLimits, check_undecided
 from bot.core.names import ToolUseId
+from bot.core.operations import check_targets
 from bot.core.question import Asking, permission
 from bot.core.transcript import Json, well_formed
 from bot.ports import ToolOutput
@@ -188,10 +190,17 @@ def _suspension(session: Session, ready: ReadyCall) -> Prepared:
             return RefusedCall(ready.call, NOBODY)
         return SuspendedCall(ready.call, asking(ToolUseId(ready.call["id"]), ready.tool_input))
     try:
-        read_plan(ready.call["input"])
+        _check_plan(read_plan(ready.call["input"]), session.context.plan_limits)
     except Refused as error:
         return RefusedCall(ready.call, f"The plan was not handed in: {error}")
     return SuspendedCall(ready.call)
+
+
+def _check_plan(plan: SubmittedPlan, limits: PlanLimits | None) -> None:
+    """Raise Refused for a plan that its scheduled task may not hand in."""
+    if limits is not None:
+        check_undecided(plan.findings, limits.decided)
+        check_targets(plan.operations, limits.thread)
 
 
 def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:

@@ -22,10 +22,17 @@ from bot.core.maintenance import ASKED, Occurrence, Tick
 from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
-from bot.core.tracking_text import RUN_NOW, OccurrenceRow, TrackingView, tracking_body, tracking_title
+from bot.core.tracking_text import (
+    RUN_NOW,
+    OccurrenceRow,
+    TrackingView,
+    offer_again_label,
+    tracking_body,
+    tracking_title,
+)
 from bot.github.tracking import TrackingIssues
 from bot.workflow.journal.ledger import current
-from bot.workflow.maintaining import preview_occurrence, refuse_occurrence, take_occurrence, track_task
+from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occurrence, take_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
 
 SHOWN: Final = 5
@@ -108,7 +115,9 @@ class MaintenancePass:
         if tracked is None:
             tracked = await self._begin(task, issues)
         else:
-            asked = await self._run_now_tick(issues, tracked.issue, settings)
+            ticks = await self._allowed_ticks(issues, tracked.issue, settings)
+            tracked = await self._offer_again(tracked, ticks)
+            asked = next((tick for tick in ticks if tick.label == RUN_NOW), None)
             occurrence = self._next_occurrence(task, tracked.history, asked)
             if began := occurrence is not None:
                 tracked = await self._take(task, tracked, occurrence, by=asked.by.login if asked else "")
@@ -141,13 +150,24 @@ class MaintenancePass:
             state = await self.host.look(address)
         return _tracking_issue(tracked.issue, state)
 
-    async def _run_now_tick(self, issues: TrackingIssues, number: ThreadNumber, settings: WorkSettings) -> Tick | None:
-        """Return the tick of the box `Run now` by somebody who may ask, or None."""
+    async def _allowed_ticks(
+        self, issues: TrackingIssues, number: ThreadNumber, settings: WorkSettings
+    ) -> Sequence[Tick]:
+        """Return the ticks of people who may ask, oldest first."""
         roles = await self.host.roles(self.repository)
-        for tick in await issues.ticks(number):
-            if tick.label == RUN_NOW and settings.may_ask(tick.by, await roles.of(tick.by)):
-                return tick
-        return None
+        ticks = await issues.ticks(number)
+        return [tick for tick in ticks if settings.may_ask(tick.by, await roles.of(tick.by))]
+
+    async def _offer_again(self, tracked: Tracked, ticks: Sequence[Tick]) -> Tracked:
+        """Journal which rejected findings may come back. A tick from before a rejection does not count for it."""
+        boxes = {offer_again_label(each.finding): each for each in tracked.history.rejected}
+        for tick in ticks:
+            found = boxes.get(tick.label)
+            if found is not None and tick.at > found.at:
+                async with self.host.thread_context(self._address(tracked.issue)) as context:
+                    state = await offer_again(context, await current(context), found.finding, tick.by.login)
+                tracked = _tracking_issue(tracked.issue, state)
+        return tracked
 
     def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, asked: Tick | None) -> Occurrence | None:
         """Return the occurrence to take in now: one that was left open, was asked for, or is due; None for none."""
@@ -169,7 +189,9 @@ class MaintenancePass:
             OccurrenceRow(each.due, f"{each.outcome or 'at work'}{_missed_times_note(each.missed)}", each.cost_usd)
             for each in reversed(history.occurrences)
         ]
-        return tracking_body(TrackingView(plain_task(task), task.due_times().words(), next_due(task, after)[0], rows))
+        rejected = [each.finding for each in history.rejected]
+        due = next_due(task, after)[0]
+        return tracking_body(TrackingView(plain_task(task), task.due_times().words(), due, rows, rejected))
 
     def _address(self, number: ThreadNumber) -> ThreadAddress:
         found = self.repository

@@ -43,10 +43,13 @@ from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
+from bot.github.operations import IssueOperations
 from bot.github.permissions import Roles
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
+from bot.github.task_checks import TaskChecks
+from bot.github.task_gateway import TaskGateway
 from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.service.connections import Connections, RepositoryAccess
@@ -162,6 +165,7 @@ class _Parts:
     journal: GitJournal = field(init=False)
     fence: Fence = field(init=False)
     dialogue: GitHubDialogue = field(init=False)
+    reader: GitHubReader = field(init=False)
     resources: SessionResources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -172,6 +176,7 @@ class _Parts:
         self.journal = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
         self.fence = Fence(self.journal, number, thread, shared.states)
         self.dialogue = self._dialogue(thread)
+        self.reader = self._reader()
         self.resources = self._session_resources(transcripts)
 
     async def thread_context(self, workspace: GitWorkspace, mistake: str) -> ThreadContext:
@@ -196,6 +201,7 @@ class _Parts:
             self._work_settings(mistake),
             policy_of(self.keys, self.bot.id),
             GitHubPulls(reached.client, reached.at, self.bot),
+            self._task_gateway(),
             spans.take,
             redactor=shared.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
@@ -216,7 +222,7 @@ class _Parts:
             self.alarm,
             web_of(keys, shared.settings),
             compact_at=keys.compaction.at_tokens,
-            repository=self._reader(),
+            repository=self.reader,
         )
 
     def _reader(self) -> GitHubReader:
@@ -230,6 +236,17 @@ class _Parts:
         attached = AttachedPictures(client, at, self.dialogue.thread_as_read, attribution, source.show)
         branch, quotes = self.facts.default_branch, self.keys.ask.untrusted_context
         return GitHubReader(client, at, branch, attribution, checks, attached, quotes)
+
+    def _task_gateway(self) -> TaskGateway:
+        """Return what the harness does for scheduled tasks. Comments are posted behind the fence of this thread."""
+        client, at, signer = (
+            self.reached.client,
+            self.reached.at,
+            MarkerSigner(key_of(self.shared.settings), self.facts.id),
+        )
+        checks = TaskChecks(client, at, self.reader.results, self.reader.attribution)
+        key = Key(signer.key_id, signer.mac)
+        return TaskGateway(checks, IssueOperations(client, at, self.bot, key, self.fence.check))
 
     def _dialogue(self, thread: ThreadNumber) -> GitHubDialogue:
         shared, keys = self.shared, self.keys

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bot.core.comment import code, contract
+from bot.core.comment import code, contract, finding_list
 from bot.core.plan import PlanDocument
 
 _EDITED: Final = (
@@ -83,4 +83,5 @@ def _plan(plan: PlanDocument) -> list[str]:
     """Return the approved document in full."""
     head = f"Plan {plan.plan} ({plan.short_digest}), made for commit {plan.base[:12]}. Carry out exactly this."
     notes = ["## Notes of the planner", plan.notes] if plan.notes else []
-    return [head, plan.markdown, *notes, "## What you may do", contract(plan)]
+    findings = ["## Findings", finding_list(plan.findings)] if plan.findings else []
+    return [head, plan.markdown, *notes, *findings, "## What you may do", contract(plan)]

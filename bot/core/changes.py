@@ -4,7 +4,7 @@ from difflib import unified_diff
 from itertools import accumulate
 from typing import Final
 
-from bot.core.comment import contract
+from bot.core.comment import contract, finding_list, operation_lines
 from bot.core.plan import PlanDocument, disarm_text
 
 ROOM: Final = 5_000
@@ -26,4 +26,6 @@ def changes(before: PlanDocument, after: PlanDocument) -> str:
 
 def _lines(plan: PlanDocument) -> list[str]:
     notes = ["", "Notes:", *plan.notes.split("\n")] if plan.notes else []
-    return [*plan.markdown.split("\n"), *notes, "", *contract(plan).split("\n")]
+    findings = ["", *finding_list(plan.findings).split("\n")] if plan.findings else []
+    operations = ["", *operation_lines(plan.operations)] if plan.operations else []
+    return [*plan.markdown.split("\n"), *notes, *findings, *operations, "", *contract(plan).split("\n")]

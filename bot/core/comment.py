@@ -16,6 +16,8 @@ from bot.core.approval import Reason, Verdict
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
+from bot.core.maintenance import TaskFinding
+from bot.core.operations import Operation, OperationKind
 from bot.core.plan import Hidden, PlanDocument, disarm_text
 
 OVERTAKEN: Final = "the pull request was merged or closed, or its branch moved, after the plan was made"
@@ -77,11 +79,15 @@ def heading(plan: PlanDocument) -> str:
 def plan_text(plan: PlanDocument, how: str) -> str:
     """Render a plan document. The same document gives the same text in every version: threads in flight compare it.
 
-    The parts: plan, notes, contract, estimated cost, changes since the previous version, what was hidden in the
-    request, how to decide, base, and expiry.
+    The parts: plan, notes, findings, operations, contract, estimated cost, changes since the previous version, what was
+    hidden in the request, how to decide, base, and expiry.
     """
     cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
     parts = [f"## {heading(plan)}", disarm_text(plan.markdown), *_folded_notes(plan)]
+    if plan.findings:
+        parts += ["### Findings", finding_list(plan.findings)]
+    if plan.operations:
+        parts += ["### Operations on issues", operation_table(plan.operations), *_comments(plan.operations)]
     parts += ["### What it may do", contract(plan) + cost]
     if plan.changed:
         parts += [f"### What changed since plan {plan.plan - 1}", fenced_block(disarm_text(plan.changed), "diff")]
@@ -117,7 +123,7 @@ def contract(plan: PlanDocument) -> str:
     scope = [mark_lookalikes(glob) for glob in plan.contract.scope]
     files = some(scope, _FILES_ROOM) if plan.tree else _codes(scope)
     rows = (
-        ("Files", files or "any, except those of tier high"),
+        ("Files", files or ("any, except those of tier high" if plan.changes_files else "none")),
         ("Commands to prove it", _codes([mark_lookalikes(each) for each in plan.contract.commands]) or "none"),
         ("Network", _codes(plan.contract.hosts) or "none"),
         ("New dependencies", _codes([mark_beyond_ascii(each) for each in plan.contract.dependencies]) or "none"),
@@ -127,6 +133,49 @@ def contract(plan: PlanDocument) -> str:
         *([("Exactly this work", f"git tree {code(plan.tree)}")] if plan.tree else []),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)
+
+
+def finding_list(findings: Sequence[TaskFinding]) -> str:
+    """Render the findings of a scheduled task's plan, one line for each."""
+    return "\n".join(f"- {code(each.title)} ({code(each.id)}){_at(each.paths)}" for each in findings)
+
+
+def operation_table(operations: Sequence[Operation], outcomes: Sequence[str] = ()) -> str:
+    """Render operations on issues as a table, one row for each, with what came of them if that is known.
+
+    Numbers and texts are code, so that they refer to nothing and notify nobody.
+    """
+    rows = [
+        f"{n} | {code(f'#{each.number}')} | {str(each.kind).replace('_', ' ')} | {_label(each, n)}"
+        for n, each in enumerate(operations, start=1)
+    ]
+    if outcomes:
+        rows = [f"{row} | {cell(outcome)}" for row, outcome in zip(rows, outcomes, strict=False)]
+    return table(f"| issue | operation | text{' | outcome' if outcomes else ''}", rows)
+
+
+def operation_lines(operations: Sequence[Operation]) -> list[str]:
+    """Return operations with their whole texts as lines, to compare two versions of a plan."""
+    return "\n".join([operation_table(operations), *_comments(operations)]).split("\n")
+
+
+def _label(operation: Operation, n: int) -> str:
+    if operation.kind is OperationKind.COMMENT:
+        return f"comment {n}"
+    return code(operation.text.replace("|", "¦")) if operation.text else ""
+
+
+def _comments(operations: Sequence[Operation]) -> list[str]:
+    """Render the texts of comments to post, verbatim."""
+    return [
+        f"Comment {n}, for {code(f'#{each.number}')}:\n\n{fenced_block(disarm_text(each.text), 'text')}"
+        for n, each in enumerate(operations, start=1)
+        if each.kind is OperationKind.COMMENT
+    ]
+
+
+def _at(paths: Sequence[str]) -> str:
+    return f": {_codes(paths)}" if paths else ""
 
 
 def _folded_notes(plan: PlanDocument) -> list[str]:
@@ -174,36 +223,6 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
         f"{plan.markdown}\n\n## Amendment\n\n"
         f"The work is done, but it also changed files that the plan doesn't name:\n\n{listed}"
     )
-
-
-def configuration_error(why: str) -> str:
-    """Render why nothing can continue here."""
-    return f"I can't start here: {why}. Fix that, then ask again."
-
-
-def unreadable(ref: str) -> str:
-    """Render that a thread cannot continue because its stored state cannot be read."""
-    return (
-        f"I can't read my stored state of this thread (`{ref}`). Either PLANGATE_STATE_KEY, or the key that it is "
-        "derived from, has changed, or somebody changed that ref. No plan here can be approved anymore. Ask in a new "
-        "issue. Or have an operator restore the old key or delete that ref, then ask here again."
-    )
-
-
-VOID: Final = "A later request came after this plan, but no new plan was made. Ask again for a new one."
-
-
-def void_plan(plan: PlanDocument) -> str:
-    """Render the answer to an approval of a plan that is no longer in force."""
-    return (
-        f"Plan {plan.plan} ({plan.short_digest}) can't be approved anymore, because a later request came after "
-        "it. Ask again for a new plan."
-    )
-
-
-def approval_on_hold(plan: PlanDocument, why: str) -> str:
-    """Render the answer to an approval of a plan that waits because nothing can be decided here."""
-    return f"Plan {plan.plan} ({plan.short_digest}) is on hold: {why}. Fix that, and the approval counts."
 
 
 def mode_sign(name: str) -> str:

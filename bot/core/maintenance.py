@@ -85,6 +85,16 @@ class TaskFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """What no plan of a scheduled task may contain."""
+
+    thread: int
+    """The number of the task's own thread, on which no operation is possible."""
+    decided: tuple[TaskFinding, ...] = ()
+    """What people decided on before (MT5)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Somebody ticked a box of a tracking issue."""
 
@@ -107,6 +117,16 @@ def normalize_words(text: str) -> str:
     """Return a text without what two spellings of it may differ in: case, width, punctuation, and white space."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join("".join(sign if sign.isalnum() else " " for sign in folded).split())
+
+
+def check_undecided(findings: Sequence[TaskFinding], decided: Sequence[TaskFinding]) -> None:
+    """Raise Refused if people decided on a finding before (MT5)."""
+    if known := [finding.title for finding in findings if is_decided(finding, decided)]:
+        raise Refused(
+            f"people decided on this before: {'; '.join(known)}",
+            fix="leave it out of the plan and its findings; it may come back once somebody ticks its box "
+            "'Offer again' on the issue of the task",
+        )
 
 
 def check_findings(findings: Sequence[TaskFinding]) -> None:

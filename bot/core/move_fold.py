@@ -57,6 +57,7 @@ def move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) ->
         granted=state.granted if goes_on else frozenset(),
         executed=state.executed and goes_on,
         pushing=state.pushing if goes_on else None,
+        operated=state.operated if goes_on else (),
     )
 
 

@@ -135,6 +135,20 @@ class Pushing(EntryFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operated(EntryFacts):
+    """An operation of the approved plan is over (MT7)."""
+
+    kind: ClassVar[str] = "operated"
+    digest: Digest
+    operation: int
+    """Its place in the plan, from 0."""
+    outcome: str
+    """One line without Markdown."""
+    seen: str
+    """The digest of its target afterward (`core.operations.Target`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChanged(EntryFacts):
     """The thread tracks a scheduled task; journaled when it begins to, and when the task changes."""
 
@@ -168,6 +182,26 @@ class OccurrenceEnded(EntryFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FindingOffered(EntryFacts):
+    """Somebody allowed a finding that was rejected to be planned again (MT5)."""
+
+    kind: ClassVar[str] = "offered"
+    finding: str
+    """Its id."""
+    by: str
+    """Login of whoever ticked its box."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestEnded(EntryFacts):
+    """A pull request of the task is no longer open."""
+
+    kind: ClassVar[str] = "ended"
+    pull_number: int
+    merged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown(EntryFacts):
     """An entry of a kind that this version does not know."""
 
@@ -187,8 +221,11 @@ Note: TypeAlias = (
     | Explained
     | Queued
     | Pushing
+    | Operated
     | TaskChanged
     | OccurrenceDue
     | OccurrenceEnded
+    | FindingOffered
+    | PullRequestEnded
     | Unknown
 )

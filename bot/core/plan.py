@@ -15,7 +15,9 @@ from typing import Any, Self
 
 from bot.core.errors import Refused
 from bot.core.hosts import tier_of_hosts
+from bot.core.maintenance import TaskFinding
 from bot.core.names import SHORT_DIGEST, CommitId, Digest, RepositoryId, ThreadNumber
+from bot.core.operations import Operation
 from bot.core.paths import Further, Tier, in_scope, tier_of
 
 FORMAT = 1
@@ -31,7 +33,7 @@ HIDDEN_SHOWN = 20
 HIDDEN_CHARACTERS = 300
 """The number of invisible fragments of a request that are shown, and the characters of each."""
 
-_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes", "notes"})
+_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes", "notes", "findings", "operations"})
 """Keys that only some documents have. A document without them keeps the bytes it had before they were introduced."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
@@ -115,6 +117,10 @@ class PlanDocument:
     """The difference from the previous version (core/changes.py); "" if it replaces none."""
     notes: str = ""
     """What the executor must know and a reader may skip (K2); "" for none."""
+    findings: tuple[TaskFinding, ...] = ()
+    """What the plan of a scheduled task wants to change, one by one (MT5)."""
+    operations: tuple[Operation, ...] = ()
+    """What the harness does to issues once the plan of a scheduled task is approved (MT7)."""
     estimate: str = ""
     """The estimated cost. It is shown with the document and fixed as long as that is shown, but is not part of it."""
 
@@ -122,6 +128,11 @@ class PlanDocument:
     def digest(self) -> Digest:
         """The SHA-256 of the canonical form, in hex."""
         return Digest(hashlib.sha256(canonical_bytes(self)).hexdigest())
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether a session carries the plan out. A plan with operations and no scope is the harness's alone."""
+        return bool(self.contract.scope) or not self.operations
 
     @property
     def short_digest(self) -> str:
@@ -155,6 +166,8 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         **({"changed": document.changed} if document.changed else {}),
         **({"classes": [list(each) for each in document.contract.classes]} if document.contract.classes else {}),
         **({"notes": document.notes} if document.notes else {}),
+        **({"operations": [each.to_json() for each in document.operations]} if document.operations else {}),
+        **({"findings": [each.to_json() for each in document.findings]} if document.findings else {}),
     }
 
 
@@ -177,6 +190,8 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
         hidden=Hidden.from_json(value["hidden"]) if "hidden" in value else Hidden(),
         changed=value.get("changed", ""),
         notes=value.get("notes", ""),
+        operations=tuple(map(Operation.from_json, value.get("operations", ()))),
+        findings=tuple(map(TaskFinding.from_json, value.get("findings", ()))),
     )
 
 

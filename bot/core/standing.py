@@ -36,6 +36,8 @@ def standing_objection(plan: PlanDocument, standing: Standing, *, four_eyes: boo
         return "it is the first plan of this task, or of its changed version"
     if plan.tier not in {Tier.LOW, Tier.NORMAL}:
         return f"its tier is {plan.tier}"
+    if plan.operations:
+        return "it has operations on issues"
     if not plan.contract.scope:
         return "it names no files"
     if outside := [glob for glob in plan.contract.scope if not is_glob_inside(glob, standing.paths)]:

@@ -1,11 +1,13 @@
 """What the journal of a tracking issue knows of its task: one fold over the entries that concern it (MT1, MT2, MT5)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias, assert_never
 
 from bot.core.comment import code
 from bot.core.gate import Move
+from bot.core.maintenance import TaskFinding, is_decided, normalize_words
 from bot.core.moves import (
     Approved,
     Delivered,
@@ -22,10 +24,12 @@ from bot.core.moves import (
     Replied,
     Requested,
 )
-from bot.core.notes import OccurrenceDue, OccurrenceEnded, TaskChanged
+from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
 
 REMEMBERED: Final = 50
 """Occurrences that are remembered. A key that fell out is older than the newest due time, and never due again."""
+MOST_REJECTED: Final = 1_000
+"""Rejected findings that are remembered."""
 
 _WORDS: Final = {
     Move.REQUESTED: "at work",
@@ -41,7 +45,7 @@ _WORDS: Final = {
 }
 """What a move means for the occurrence that it works on."""
 
-TaskNote: TypeAlias = TaskChanged | OccurrenceDue | OccurrenceEnded
+TaskNote: TypeAlias = TaskChanged | OccurrenceDue | OccurrenceEnded | FindingOffered | PullRequestEnded
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,22 @@ class TaskOccurrence:
     outcome: str = ""
     """One line of Markdown that says what came of it; "" while nothing was decided."""
     cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedFinding:
+    """A finding that people rejected, with its plan or by closing its pull request."""
+
+    finding: TaskFinding
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PullFindings:
+    """The findings of the plan that a pull request carries out. It was open when it was last looked at."""
+
+    pull_number: int
+    findings: tuple[TaskFinding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +95,15 @@ class TaskHistory:
     """The digest of the task whose plan people approved last; "" for none."""
     pull_requests: tuple[int, ...] = ()
     """The numbers of the newest pull requests that its work was shown in."""
+    in_review: tuple[PullFindings, ...] = ()
+    rejected: tuple[RejectedFinding, ...] = ()
+    """Oldest first, each finding once."""
+
+    @property
+    def decided(self) -> tuple[TaskFinding, ...]:
+        """What no plan may contain: what people rejected, and what an open pull request is about (MT5)."""
+        shown = [finding for each in self.in_review for finding in each.findings]
+        return (*shown, *(each.finding for each in self.rejected))
 
     @property
     def open_occurrence(self) -> TaskOccurrence | None:
@@ -100,12 +129,29 @@ def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) ->
             return replace(history, since=since, occurrences=(*history.occurrences, new)[-REMEMBERED:])
         case OccurrenceEnded():
             return _with(history, event.key, event.outcome)
+        case FindingOffered():
+            offered = normalize_words(event.finding)
+            kept = tuple(each for each in history.rejected if normalize_words(each.finding.id) != offered)
+            return replace(history, rejected=kept)
+        case PullRequestEnded():
+            return _end_review(history, event, at)
         case _:
             assert_never(event)
 
 
-def add_move(history: TaskHistory, event: MoveEvent, request: str) -> TaskHistory:
-    """Return the history after a move of the thread. `request` is the key of the turn that is worked on."""
+def add_move(
+    history: TaskHistory, event: MoveEvent, request: str, *, findings: Sequence[TaskFinding], at: datetime
+) -> TaskHistory:
+    """Return the history after a move of the thread.
+
+    `request` is the key of the turn that is worked on, and `findings` are those of the newest plan.
+    """
+    if isinstance(event, Rejected):
+        history = _reject(history, findings, at)
+    if isinstance(event, Published) and findings:
+        row = PullFindings(event.pull_number, tuple(findings))
+        others = tuple(each for each in history.in_review if each.pull_number != event.pull_number)
+        history = replace(history, in_review=(*others, row)[-REMEMBERED:])
     history = replace(history, planned=_task_asked_for(history, event, request))
     if isinstance(event, Approved) and event.by and history.planned:
         history = replace(history, approved=history.planned)
@@ -132,6 +178,22 @@ def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str
             return history.planned
 
 
+def _end_review(history: TaskHistory, event: PullRequestEnded, at: datetime) -> TaskHistory:
+    """Return the history after a pull request ended. One that was closed without a merge rejects its findings."""
+    shown = [
+        finding for each in history.in_review if each.pull_number == event.pull_number for finding in each.findings
+    ]
+    left = tuple(each for each in history.in_review if each.pull_number != event.pull_number)
+    history = replace(history, in_review=left)
+    return history if event.merged else _reject(history, shown, at)
+
+
+def _reject(history: TaskHistory, findings: Sequence[TaskFinding], at: datetime) -> TaskHistory:
+    others = tuple(each for each in history.rejected if not is_decided(each.finding, findings))
+    new = tuple(RejectedFinding(finding, at) for finding in findings)
+    return replace(history, rejected=(*others, *new)[-MOST_REJECTED:])
+
+
 def _with(history: TaskHistory, key: str, outcome: str, cost_usd: float = 0.0) -> TaskHistory:
     rows = tuple(
         replace(row, outcome=outcome or row.outcome, cost_usd=row.cost_usd + cost_usd) if row.key == key else row
@@ -145,6 +207,8 @@ def _outcome(event: MoveEvent) -> str:
     match event:
         case Published():
             return f"pull request #{event.pull_number}"
+        case Delivered() if not event.branch:
+            return "done, see the report below"
         case Delivered():
             return f"branch {code(event.branch)}"
         case Rejected() if event.by:

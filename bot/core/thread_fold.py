@@ -12,6 +12,7 @@ from bot.core.move_fold import add_plan, apply_move, move_thread
 from bot.core.moves import Instructed, MoveEvent, Noted, Replied, Requested, Resumed, Retried, Stopped
 from bot.core.notes import (
     Explained,
+    FindingOffered,
     Folded,
     Heard,
     NetworkReached,
@@ -19,7 +20,9 @@ from bot.core.notes import (
     Noticed,
     OccurrenceDue,
     OccurrenceEnded,
+    Operated,
     Prepared,
+    PullRequestEnded,
     Pushing,
     Queued,
     Shown,
@@ -59,7 +62,7 @@ def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
     """
     state = _add_facts(state, event, at)
     if isinstance(event, MoveEvent):
-        return _track_task(apply_move(move_thread(state, event, at), event, at), event)
+        return _track_task(apply_move(move_thread(state, event, at), event, at), event, at)
     if isinstance(event, Unknown) and event.kind in _PLAN_MOVES:
         return add_plan(move_thread(state, event, at), None)
     return _apply_note(state, event, at)
@@ -113,11 +116,12 @@ def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: 
     )
 
 
-def _track_task(state: ThreadState, event: MoveEvent) -> ThreadState:
+def _track_task(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
     """Take in what a move means for the scheduled task that the thread tracks, if it does."""
     if state.task is None or state.request is None:
         return state
-    return replace(state, task=add_move(state.task, event, state.request.said.key))
+    findings = state.newest_plan.findings if state.newest_plan is not None else ()
+    return replace(state, task=add_move(state.task, event, state.request.said.key, findings=findings, at=at))
 
 
 def _apply_note(state: ThreadState, event: Note, at: datetime) -> ThreadState:
@@ -129,13 +133,13 @@ def _apply_note(state: ThreadState, event: Note, at: datetime) -> ThreadState:
         case Shown():
             question = event if event.ask == state.thread.ask else state.question
             return replace(state, question=question, question_comment=event.question)
-        case Folded() | Noticed() | Explained() | Pushing():
+        case Folded() | Noticed() | Explained() | Pushing() | Operated():
             return _apply_plan_note(state, event)
         case Prepared():
             return replace(state, setup=state.setup or event)
         case Queued():
             return replace(state, queued=event.queued)
-        case TaskChanged() | OccurrenceDue() | OccurrenceEnded():
+        case TaskChanged() | OccurrenceDue() | OccurrenceEnded() | FindingOffered() | PullRequestEnded():
             return replace(state, task=add_task_note(state.task, event, at))
         case NetworkReached() | Taken() | Spent() | Unknown():
             return state
@@ -143,7 +147,7 @@ def _apply_note(state: ThreadState, event: Note, at: datetime) -> ThreadState:
             assert_never(event)
 
 
-def _apply_plan_note(state: ThreadState, event: Folded | Noticed | Explained | Pushing) -> ThreadState:
+def _apply_plan_note(state: ThreadState, event: Folded | Noticed | Explained | Pushing | Operated) -> ThreadState:
     match event:
         case Folded():
             voided = state.voided and replace(state.voided, folded=event.folded)
@@ -155,6 +159,8 @@ def _apply_plan_note(state: ThreadState, event: Folded | Noticed | Explained | P
             return replace(state, explained=event.reasons)
         case Pushing():
             return replace(state, pushing=event.made) if event.digest == state.thread.digest else state
+        case Operated():
+            return replace(state, operated=(*state.operated, event)) if event.digest == state.thread.digest else state
         case _:
             assert_never(event)
 

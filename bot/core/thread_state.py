@@ -15,7 +15,7 @@ from bot.core.errors import Broken, Refused
 from bot.core.gate import ON_ENTER, TRANSITIONS, WAITS_FOR_PEOPLE, Move, Stage, Thread
 from bot.core.moves import Approved, Asked, Executed, Instructed, Noted, Published, Replied, Requested
 from bot.core.names import CommitId, SessionId
-from bot.core.notes import Heard, Note, Prepared, Shown
+from bot.core.notes import Heard, Note, Operated, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
 from bot.core.task_history import TaskHistory
@@ -138,6 +138,8 @@ class ThreadState:
     """The newest work that was done."""
     pushing: PushedWork | None = None
     """What of the work in force was about to be pushed last to a pull request's branch, and may be there."""
+    operated: tuple[Operated, ...] = ()
+    """The operations on issues of the plan in force that are over."""
     published: Published | None = None
     """The newest pull request of this round."""
     pull_request_url: str = ""

@@ -16,6 +16,8 @@ from bot.core.plan import disarm_text
 RUN_NOW: Final = "Run now"
 OFFER_AGAIN: Final = "Offer again: "
 ROWS: Final = 10
+REJECTED_SHOWN: Final = 50
+"""Rejected findings that are shown, the newest ones."""
 PROMPT_SHOWN: Final = 2_000
 """Characters of the prompt that are shown."""
 _TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
@@ -43,6 +45,7 @@ class TrackingView:
     rows: Sequence[OccurrenceRow] = ()
     """Newest first."""
     rejected: Sequence[TaskFinding] = ()
+    """Oldest first."""
 
 
 def tracking_title(task: str) -> str:
@@ -54,7 +57,7 @@ def tracking_body(view: TrackingView) -> str:
     """Render the issue's text, without its marker."""
     parts = [_head(view), f"- [ ] {RUN_NOW}", "### Last occurrences", _rows(view.rows)]
     if view.rejected:
-        boxes = "\n".join(f"- [ ] {offer_again_label(finding)}" for finding in view.rejected)
+        boxes = "\n".join(f"- [ ] {offer_again_label(finding)}" for finding in view.rejected[-REJECTED_SHOWN:])
         parts += ["### Rejected", "I won't offer these again unless somebody who may ask ticks a box.", boxes]
     parts.append(
         "_I keep this text up to date. I post the plans of this task below, and they wait for approval as usual._"

@@ -16,6 +16,8 @@ from bot.github.repository import Address
 PAGE: Final = 50
 MOST_LOGS: Final = 3
 """Logs that one result shows."""
+MOST_FAILED: Final = 10
+"""Failed check runs that are shown with what they report."""
 LOG: Final = 12_000
 """Characters of one log that are shown."""
 OUTPUT: Final = 3_000
@@ -43,6 +45,17 @@ class CheckResults:
         failed = [run for run in runs if run["conclusion"] in FAILED]
         details = [await self._detail(run, tell, log=shown < MOST_LOGS) for shown, run in enumerate(failed)]
         return [tell.clean(listed), *details], more
+
+    async def failures(self, commit: str, tell: Attribution) -> str:
+        """Return what the failed check runs of a commit report, with the end of the logs of the first; "" for none."""
+        path, failed = f"{self.at.path}/commits/{commit}/check-runs", list[Json]()
+        try:
+            async for run in self.checks.pages(path, items="check_runs"):
+                failed += [run] if run["conclusion"] in FAILED else []
+        except (Forbidden, Unprocessable) as error:
+            raise missing_permission(error, "checks: read") from error
+        shown = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed[:MOST_FAILED])]
+        return "\n\n".join([*shown, *map(_line, failed[MOST_FAILED:])])
 
     async def _detail(self, run: Json, tell: Attribution, *, log: bool) -> str:
         """Return what a failed run reports, and the end of its log if it is a job."""

@@ -43,6 +43,10 @@ class GitHubPulls:
         pull = await self.client.get(f"{self.address.path}/pulls/{number}")
         return CommitId(str(pull["head"]["sha"])) if pull["state"] == "open" else None
 
+    async def is_merged(self, number: int) -> bool:
+        """Return whether a pull request was merged."""
+        return bool((await self.client.get(f"{self.address.path}/pulls/{number}"))["merged_at"])
+
     async def find(self, branch: str) -> int | None:
         """Return the number of the newest pull request that the bot made of a branch, open or not, or None.
 

@@ -57,6 +57,8 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         owes = context.outcome_text(Stage.STALE, detail)
         return Drifted(detail=detail, apart=number, owes=owes)
     await context.dialogue.begin(state.plan, state.plan_comment, state.begun[-1])
+    if not state.plan.changes_files:
+        return Executed(summary="", checks=(), digest=state.plan.digest)
     hold_transcript(context, state)
     try:
         return await _run_and_verify(context, state) if await prepare(context, state) else None

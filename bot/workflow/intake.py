@@ -15,13 +15,14 @@ from functools import partial
 from typing import Final
 
 from bot.agent.permissions.modes import Mode, next_mode
-from bot.core import comment, reply_text
+from bot.core import reply_text
 from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Transient
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.moves import Closed, Noted, Resumed, Retried, Stopped
 from bot.core.notes import Heard
+from bot.core.notice_text import configuration_error
 from bot.core.plan import Hidden
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
@@ -110,7 +111,7 @@ async def _take(context: ThreadContext, state: ThreadState, turn: Turn) -> Threa
     said = _parse_command(context, turn)
     await context.dialogue.acknowledge(turn, Acknowledgment.SEEN)
     if context.settings.refusal:
-        return await _note(context, state, _heard(turn, comment.configuration_error(context.settings.refusal)))
+        return await _note(context, state, _heard(turn, configuration_error(context.settings.refusal)))
     if state.stage is Stage.ASKED and waits_for(state, turn) and not _is_command(said):
         return state  # it may be the answer: what is not is taken in when the question is settled
     match said:

@@ -1,5 +1,6 @@
 """Planning: a session in plan mode that ends with a plan, an answer, or a limit."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -15,10 +16,11 @@ from bot.core.gate import Stage
 from bot.core.lines import cut_middle
 from bot.core.moves import Answered, Failed, Limited, MoveEvent, Planned, Stopped
 from bot.core.paths import is_workflow
-from bot.core.plan import PlanDocument, contract_tier
+from bot.core.plan import Contract, PlanDocument, contract_tier
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
+from bot.workflow.operating import record_targets
 from bot.workflow.session.main_session import SessionStart, open_session, run_session, unheard
 from bot.workflow.session.questions import deliver_reply, move_to_ask
 from bot.workflow.standing_approval import may_stand
@@ -52,7 +54,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
                 _add(session, _unsent(session))
             elif pending_plan_call(session.history) is None:
                 return _without_plan(context, state, session, ended)
-    plan = document(context, state, handed_in)
+    plan = await record_targets(context, document(context, state, handed_in))
     return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
 
 
@@ -71,9 +73,9 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     contract = replace(handed_in.contract, classes=context.settings.classes)
     if context.settings.setup:  # they run for this plan: whoever approves it sees what they may reach
         contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *context.settings.hosts))))
-    if hidden := context.redactor.find_secrets("\n".join((*contract.scope, *contract.commands, *contract.hosts))):
+    if hidden := context.redactor.find_secrets("\n".join((*_names(contract), *_task_texts(handed_in)))):
         raise Refused(
-            f"the plan names a secret ({hidden[0].kind}) among its files, commands or hosts",
+            f"the plan names a secret ({hidden[0].kind}) among its files, commands, hosts, findings, or operations",
             fix="ask again for a plan without it",
         )
     unpushable = [] if context.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
@@ -90,6 +92,8 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
         base=state.base,
         markdown=context.redactor.redact(handed_in.markdown),
         notes=context.redactor.redact(handed_in.notes),
+        findings=handed_in.findings,
+        operations=handed_in.operations,
         contract=contract,
         tier=str(contract_tier(contract)),
         budget_usd=context.settings.budget_usd,
@@ -98,6 +102,16 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     )
     older = state.replaced if context.pulls is not None else None
     return made if older is None else replace(made, changed=changes(older, made))
+
+
+def _names(contract: Contract) -> tuple[str, ...]:
+    return (*contract.scope, *contract.commands, *contract.hosts)
+
+
+def _task_texts(handed_in: SubmittedPlan) -> Iterator[str]:
+    for finding in handed_in.findings:
+        yield from (finding.id, finding.title, *finding.paths)
+    yield from (each.text for each in handed_in.operations)
 
 
 def _task(context: ThreadContext, state: ThreadState) -> str:

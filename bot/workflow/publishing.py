@@ -5,7 +5,7 @@ from functools import partial
 
 from bot.core import comment, pull_text
 from bot.core.actor import Actor
-from bot.core.approval import Outcome, Verdict
+from bot.core.approval import ApprovedPlan, Outcome, Verdict
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
@@ -19,6 +19,7 @@ from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.execution.set_up import leftovers
 from bot.workflow.journal.ledger import note
+from bot.workflow.operating import carry_out, finish_operations, report
 from bot.workflow.requests import branch_name, pull_number, pull_title
 from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
@@ -37,6 +38,13 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         return move_to_withdraw(context, state, verdict)
     if await context.fence.has_moved(state):
         return None
+    if not state.plan.changes_files:
+        return await finish_operations(context, state)
+    return await _publish(context, state, proof)
+
+
+async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPlan) -> MoveEvent | None:
+    """Push the work, and have a pull request for it."""
     order = _order(context, state)
     try:
         made = await context.workspace.publish(
@@ -72,13 +80,17 @@ async def _handed_in(
     if await context.fence.has_moved(state):
         return None
     pull = await context.pulls.ensure(_pull(context, state, made, verdict))
+    after = await carry_out(context, state) if state.plan.operations else state
+    if after is None:
+        return None
+    told = [pull_text.pull_request_ready(pull), *([report(after)] if state.plan.operations else [])]
     return Published(
         branch=made.branch,
         commit=made.commit,
         paths=made.paths,
         pull_request=pull.url,
         pull_number=pull.number,
-        owes=pull_text.pull_request_ready(pull),
+        owes="\n\n".join(told),
         reviews=tuple(each.said.key for each in state.asked_for if each.said.key.startswith("review-")),
         digest=digest,
     )

@@ -22,6 +22,7 @@ from bot.core.work import ThreadLocation
 from bot.ports import Dialogue, Journal, Pulls, Workspace
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
+from bot.workflow.task_access import TaskAccess
 
 
 async def nothing_to_prepare() -> None:
@@ -131,6 +132,8 @@ class ThreadContext:
     policy: Policy = Policy()
     pulls: Pulls | None = None
     """None where the result is a local branch."""
+    tasks: TaskAccess | None = None
+    """None where the repository is not on GitHub."""
     listener: Callable[[AgentEvent], None] = lambda _: None
     redactor: Redactor = field(default_factory=Redactor)
     agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None

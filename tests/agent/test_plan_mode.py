@@ -6,6 +6,7 @@ import pytest
 
 from bot.agent.permissions.plan_mode import read_plan
 from bot.core.errors import Refused
+from bot.core.maintenance import TaskFinding
 from bot.core.plan import MARKDOWN_LIMIT
 
 LINE = "Change it.\n"
@@ -45,3 +46,27 @@ def test_lookalikes_are_part_of_the_plan() -> None:
     plan = read_plan(given)
     assert plan.contract.commands == ("p‹U+0443›test", "pytest -k größe")
     assert plan.contract.dependencies == ("reque‹U+0455›ts",)
+
+
+@pytest.mark.req("MT5")
+def test_findings() -> None:
+    """Each text is one inert line; a finding without a title is called as its id."""
+    given = [{"id": " lodash\n", "title": "Update\n lodash", "paths": ["a.json", "a.json"]}, {"id": "x", "title": " "}]
+    found = read_plan({"plan": "Update.", "findings": given}).findings
+    assert found == (TaskFinding("lodash", "Update lodash", ("a.json",)), TaskFinding("x", "x"))
+
+
+@pytest.mark.req("MT5")
+@pytest.mark.parametrize(
+    ("findings", "why"),
+    (
+        ([{"id": "a", "title": "x"}, {"id": "A.", "title": "y"}], "two findings have the id 'a'"),
+        ([{"id": "?!", "title": "x"}], "a finding needs an id of at most 100 characters"),
+        ([{"id": str(n), "title": "x"} for n in range(51)], "the plan lists 51 findings, the limit is 50"),
+        ([{"id": "a", "title": "x", "paths": ["y" * MARKDOWN_LIMIT]}], "its lists have"),
+    ),
+)
+def test_findings_that_nobody_can_decide_on(findings: list[dict[str, Any]], why: str) -> None:
+    """They go back to the planner with what to change."""
+    with pytest.raises(Refused, match=why):
+        read_plan({"plan": "Update.", "findings": findings})

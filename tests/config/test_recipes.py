@@ -1,7 +1,9 @@
 """Recipes: files with a check and a prompt, and those that come with the bot (MT8)."""
 
+import os
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -18,11 +20,13 @@ def task(recipe: str, **parameters: object) -> MaintenanceTask:
     )
 
 
-def check(folder: Path, recipe: str, **parameters: object) -> str:
-    """Run a recipe's check in a repository, as the sandbox does."""
+def check(folder: Path, recipe: str, *, code: int = 0, programs: str = "", **parameters: object) -> str:
+    """Run a recipe's check in a repository, as the sandbox does. `programs` is a folder that comes first in PATH."""
     line = scheduled_task(task(recipe, **parameters), {}).check
-    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    path = {"PATH": f"{programs}:/usr/bin:/bin"} if programs else {}
+    env = {**os.environ, **path}
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
@@ -110,3 +114,46 @@ def test_docs_drift(repository: Path) -> None:
 def test_flaky_tests(repository: Path, command: str, printed: str) -> None:
     """A suite that always passes, or always fails, is not flaky."""
     assert check(repository, "flaky-tests", command=command, times=3) == printed
+
+
+PROGRAMS: Final = {
+    "python3": 'mkdir -p "$3/bin" && cp "$(dirname "$0")/pip" "$3/bin/pip"',
+    "pip": 'if [ "$2" = list ]; then echo "requests 2.0 2.1 wheel"; else echo "no network" >&2; [ ! -e offline ]; fi',
+    "npm": 'echo "left-pad 1.0 1.0 2.0"; exit 1',
+    "cargo": 'printf "    Updating crates.io index\\n    Updating serde v1.0.0 -> v1.0.1\\n" >&2',
+    "go": 'printf "example.org/a v1.0.0 [v1.1.0]\\nexample.org/b v1.0.0\\n"',
+}
+"""What each program does: as the real ones print it where something is outdated."""
+
+
+@pytest.fixture
+def programs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("programs")
+    for name, script in PROGRAMS.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+@pytest.mark.req("MT4", "MT8")
+def test_dependencies(repository: Path, programs: str) -> None:
+    """Each ecosystem is asked where its manifest is there; what is current is not printed."""
+    assert check(repository, "dependencies", programs=programs) == ""
+    for name in ("requirements.txt", "package.json", "Cargo.toml", "go.mod"):
+        (repository / name).touch()
+    subprocess.run(["git", "add", "."], cwd=repository, check=True)
+    assert (
+        check(repository, "dependencies", programs=programs)
+        == """\
+## pip
+requests 2.0 2.1 wheel
+## npm
+left-pad 1.0 1.0 2.0
+## cargo
+    Updating serde v1.0.0 -> v1.0.1
+## go
+example.org/a v1.0.0 [v1.1.0]
+"""
+    )
+    (repository / "offline").touch()
+    assert check(repository, "dependencies", programs=programs, code=75) == "pip install:\nno network\n"

@@ -112,14 +112,16 @@ def test_what_came_of_an_occurrence(event: MoveEvent, outcome: str) -> None:
     """Each end of the work is one line; what people do not see changes nothing."""
     at_work = known(DUE, REQUEST)
     assert at_work.occurrences[-1].outcome == "at work"
-    assert add_move(at_work, event, KEY).occurrences[-1].outcome == outcome
+    assert add_move(at_work, event, KEY, findings=(), at=BEGAN).occurrences[-1].outcome == outcome
 
 
 @pytest.mark.req("MT3")
 def test_pull_requests_are_remembered() -> None:
     """The task's limit counts them; each once, with what the occurrence has cost."""
     made = Published(branch="b", commit=CommitId("c"), pull_request="u", pull_number=7, cost_usd=0.5)
-    history = add_move(add_move(known(DUE, REQUEST), made, KEY), made, KEY)
+    history = known(DUE, REQUEST)
+    for _ in range(2):
+        history = add_move(history, made, KEY, findings=(), at=BEGAN)
     assert (history.pull_requests, history.occurrences[-1].outcome) == ((7,), "pull request #7")
     assert history.occurrences[-1].cost_usd == 1.0
 
@@ -148,16 +150,18 @@ def test_only_an_occurrence_that_nobody_touched_stands_for_its_task(more: tuple[
     """What people ask for on the tracking issue, add, or answer is theirs, and so is what strangers were read for."""
     history = known(DUE)
     for event in (REQUEST, *more, APPROVED):
-        history = add_move(history, event, WILL.key if event == more[-1] and isinstance(event, Requested) else KEY)
+        key = WILL.key if event == more[-1] and isinstance(event, Requested) else KEY
+        history = add_move(history, event, key, findings=(), at=BEGAN)
     assert (history.planned, history.approved) == (planned, planned)
 
 
 @pytest.mark.req("MT6")
 def test_people_approve_the_task_that_was_planned() -> None:
     """A task that changes while its plan waits asks again: nobody saw a plan of the new version."""
-    history = add_task_note(add_move(known(DUE), REQUEST, KEY), TaskChanged(task="deps", task_digest="e"), BEGAN)
+    asked = add_move(known(DUE), REQUEST, KEY, findings=(), at=BEGAN)
+    history = add_task_note(asked, TaskChanged(task="deps", task_digest="e"), BEGAN)
     assert history is not None
-    history = add_move(history, APPROVED, KEY)
+    history = add_move(history, APPROVED, KEY, findings=(), at=BEGAN)
     assert (history.digest, history.approved) == ("e", "d")
 
 

@@ -1,6 +1,6 @@
 """Plan mode: reads a submitted plan, and writes the results for its approval or rejection (P3, P5, P6)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +9,8 @@ from bot.core.comment import code
 from bot.core.errors import Refused
 from bot.core.hosts import pattern
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
+from bot.core.maintenance import TaskFinding, check_findings
+from bot.core.operations import Operation, OperationKind, check_operations
 from bot.core.plan import MARKDOWN_LIMIT, Contract, disarm_text, named_paths, normalize_notes, normalize_text
 from bot.core.transcript import Json, pending_calls
 
@@ -26,6 +28,8 @@ class SubmittedPlan:
     markdown: str
     contract: Contract
     notes: str = ""
+    findings: tuple[TaskFinding, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
 
 def read_plan(tool_input: Json) -> SubmittedPlan:
@@ -40,17 +44,46 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
     notes = normalize_notes(inert_markdown(given)) if given else ""
 
     def strings_of(key: str) -> tuple[str, ...]:
-        lines = (" ".join(text.split()) for text in tool_input.get(key) or ())
-        return tuple(dict.fromkeys(disarm_text(line) for line in lines if line))
+        return _lines(tool_input.get(key) or ())
 
     commands = tuple(map(mark_lookalikes, strings_of("commands")))
     dependencies = tuple(map(mark_beyond_ascii, strings_of("dependencies")))
-    scope = strings_of("scope") or named_paths(markdown)
+    operations = tuple(map(_operation, tool_input.get("operations") or ()))
+    scope = strings_of("scope") or (() if operations else named_paths(markdown))
     contract = Contract(scope, commands, strings_of("hosts"), dependencies)
-    _check_length(markdown, notes, contract)
+    findings = tuple(map(_finding, tool_input.get("findings") or ()))
+    check_findings(findings)
+    check_operations(operations)
+    _check_length(markdown, notes, contract, (*_finding_texts(findings), *(each.text for each in operations)))
     for host in contract.hosts:
         pattern(host)
-    return SubmittedPlan(markdown, contract, notes)
+    return SubmittedPlan(markdown, contract, notes, findings, operations)
+
+
+def _lines(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return each text as one line, without those that are empty or repeated."""
+    return tuple(dict.fromkeys(line for text in texts if (line := disarm_text(" ".join(text.split())))))
+
+
+def _finding(given: Json) -> TaskFinding:
+    """Return a finding as the model submitted it, each text as one line."""
+    named, title = (" ".join(_lines([given[key]])) for key in ("id", "title"))
+    return TaskFinding(named, title or named, _lines(given.get("paths") or ()))
+
+
+def _finding_texts(findings: Iterable[TaskFinding]) -> Iterator[str]:
+    for each in findings:
+        yield from (each.id, each.title, *each.paths)
+
+
+def _operation(given: Json) -> Operation:
+    """Return an operation as the model submitted it: its comment inert and on its own lines, its label one line."""
+    from bot.core.markdown.inert import inert_markdown
+
+    kind, text = OperationKind(given["kind"]), given.get("text") or ""
+    if kind is OperationKind.COMMENT:
+        text = inert_markdown(text).strip()
+    return Operation(kind, given["number"], text if kind is OperationKind.COMMENT else " ".join(_lines([text])))
 
 
 def pending_plan_call(history: Sequence[Json]) -> Json | None:
@@ -58,12 +91,12 @@ def pending_plan_call(history: Sequence[Json]) -> Json | None:
     return next((call for call in pending_calls(history) if call["name"] == EXIT_PLAN_MODE), None)
 
 
-def _check_length(markdown: str, notes: str, contract: Contract) -> None:
+def _check_length(markdown: str, notes: str, contract: Contract, more: Iterable[str]) -> None:
     """Refuse a plan that is too long together with its notes and lists.
 
     People read all of it, so nothing is ever cut.
     """
-    lists = (*contract.scope, *contract.commands, *contract.hosts, *contract.dependencies)
+    lists = (*contract.scope, *contract.commands, *contract.hosts, *contract.dependencies, *more)
     length = len(markdown) + len(notes) + sum(len(code(each)) + 2 for each in lists)
     if length > MARKDOWN_LIMIT:
         raise Refused(

@@ -4,12 +4,14 @@ If the main agent calls it, the session is suspended. Nothing here approves.
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from pydantic import Field
 
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, HANDED_TO_PARENT
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.core.operations import OperationKind
 from bot.ports import ToolOutput
 
 
@@ -22,6 +24,29 @@ class PlanInput(ToolInput):
     hosts: list[str] | None = None
     dependencies: list[str] | None = None
     notes: str | None = None
+
+
+class FindingInput(ToolInput):
+    """One thing that the plan of a scheduled task wants to change."""
+
+    id: str = Field(min_length=1)
+    title: str = Field(min_length=1)
+    paths: list[str] | None = None
+
+
+class OperationInput(ToolInput):
+    """One operation on an issue or a pull request of the repository."""
+
+    kind: OperationKind
+    number: int
+    text: str | None = None
+
+
+class TaskPlanInput(PlanInput):
+    """Input of exit_plan_mode where a scheduled task asks for the plan."""
+
+    findings: list[FindingInput] | None = None
+    operations: list[OperationInput] | None = None
 
 
 async def _call(_: PlanInput, context: ToolContext) -> AsyncIterator[Step]:
@@ -43,3 +68,16 @@ PLAN = Tool(
     kind=lambda _: CallKind.PROPOSE,
     strict=True,
 )
+
+TASK_PLAN = replace(
+    PLAN,
+    description=(
+        f"{PLAN.description} `findings`: each thing that this plan of a scheduled task changes, so that people decide "
+        "on it once. `id`: what it is called, such as a package, a test, or a rule: the same at each run, without "
+        "versions, dates, and line numbers. `title`: one line for people. `operations`: what is to be done to issues "
+        "and pull requests of this repository, in order, at most 50; carried out exactly so once the plan is approved, "
+        "without a session. `text`: the label, or the comment. For a plan of operations alone, leave out `scope`."
+    ),
+    input_model=TaskPlanInput,
+)
+"""Takes the place of PLAN where a scheduled task asks for the plan (MT5)."""

@@ -18,6 +18,7 @@ from bot.agent.prompts.memory import ProjectMemory
 from bot.agent.repository_reads import RepositoryReads
 from bot.agent.scope import ScopeWatch
 from bot.agent.session_events import AgentEvent
+from bot.core.maintenance import PlanLimits
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput, Web
 
@@ -76,6 +77,8 @@ class ToolContext:
     web: Web | None = None
     reached: NetworkLog = field(default_factory=NetworkLog)
     """Network hosts reached by the sandbox and by WebFetch."""
+    plan_limits: PlanLimits | None = None
+    """What no plan of the scheduled task may contain; None for a session of no scheduled task."""
     reads: RepositoryReads | None = None
     """Access to the repository on GitHub, or None if there is no such repository."""
 

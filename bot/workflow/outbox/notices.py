@@ -7,7 +7,7 @@ comment is folded and says so. And so it is while the configuration is broken, b
 from datetime import datetime
 from functools import partial
 
-from bot.core import comment
+from bot.core import notice_text
 from bot.core.approval import approval_attempts
 from bot.core.gate import Stage
 from bot.core.names import thread_ref
@@ -28,7 +28,7 @@ async def notice_void_plan(context: ThreadContext, state: ThreadState) -> Thread
         state = await _fold_void_plans(context, state)
     if state.voided is None or not state.voided.folded:
         return state
-    return await _answer_approval(context, state, state.voided.since, owes=comment.void_plan(state.plan))
+    return await _answer_approval(context, state, state.voided.since, owes=notice_text.void_plan(state.plan))
 
 
 async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -37,7 +37,7 @@ async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> Thread
     found = [journaled, *[await context.dialogue.find_plan_comment(ask) for ask in state.lost]]
     plans = [shown for shown in found if shown]
     for shown in plans:
-        await context.dialogue.supersede(shown, comment.VOID)
+        await context.dialogue.supersede(shown, notice_text.VOID)
     return await note(context, state, Folded(folded=len(plans), shown=plans[-1] if plans else ""))
 
 
@@ -46,7 +46,7 @@ async def notice_configuration_error(context: ThreadContext, state: ThreadState)
     if state.stage is not Stage.AWAITING_APPROVAL or context.pulls is None:
         return state
     return await _answer_approval(
-        context, state, None, owes=comment.approval_on_hold(state.plan, context.settings.refusal)
+        context, state, None, owes=notice_text.approval_on_hold(state.plan, context.settings.refusal)
     )
 
 
@@ -58,7 +58,9 @@ async def notice_unreadable_journal(context: ThreadContext) -> None:
     asked = [turn for turn in turns if may_ask(context, turn) and not turn.aside]
     if asked:
         await context.dialogue.acknowledge(asked[-1], Acknowledgment.SEEN)
-        await context.dialogue.tell(comment.unreadable(thread_ref(context.location.thread)), 0)  # entries count from 1
+        await context.dialogue.tell(
+            notice_text.unreadable(thread_ref(context.location.thread)), 0
+        )  # entries count from 1
 
 
 async def _answer_approval(

@@ -33,6 +33,7 @@ from bot.agent.subagents.project_types import types_of
 from bot.agent.subagents.types import TYPES
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
+from bot.core.maintenance import PlanLimits
 from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.thread_state import ThreadState
@@ -84,10 +85,10 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         reviews = opening.mode is Mode.PLAN and context.location.pull is not None
         environment = await context.environment(state.base)
         place = Place(context.workspace, tree, host, environment, network, rehearsal, opening.scope)
+        limited = None if state.task is None else PlanLimits(context.location.thread, state.task.decided)
+        crew = await _subagents(context, state)
         assembled = assemble_session(
-            SessionSettings(
-                opening.ident, settings.model, await _subagents(context, state), opening.mode, limits, reviews
-            ),
+            SessionSettings(opening.ident, settings.model, crew, opening.mode, limits, reviews, limited),
             resources,
             place=place,
             reached=reaching,

@@ -1,0 +1,96 @@
+"""Carries out operations on the issues of a repository, each exactly once (MT7).
+
+https://docs.github.com/en/rest/issues/issues#update-an-issue
+https://docs.github.com/en/rest/issues/labels
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from bot.core.actor import Actor
+from bot.core.errors import Refused
+from bot.core.marker import Key
+from bot.core.names import ThreadNumber
+from bot.core.operations import Operation, OperationKind, OperationResult, Target
+from bot.github.client import GitHubClient
+from bot.github.comments import Comments
+from bot.github.repository import Address
+
+DONE: Final = "done"
+SKIPPED: Final = "skipped: it changed after the plan was made"
+_KIND: Final = "operation"
+
+
+@dataclass(frozen=True, slots=True)
+class IssueOperations:
+    """Operations on the issues and pull requests of one repository. Comments carry a marker, so that each is once."""
+
+    client: GitHubClient
+    at: Address
+    bot: Actor
+    key: Key
+    check_fence: Callable[[], Awaitable[None]]
+
+    async def target(self, number: int) -> Target | None:
+        """Return an issue or a pull request as it is now, or None if there is none of that number."""
+        try:
+            issue = await self.client.get(self._path(number))
+        except Refused:  # 404, 410, or moved to a repository that is not ours
+            return None
+        labels = frozenset(str(label["name"]) for label in issue["labels"])
+        body = str(issue["body"] or "")
+        return Target(str(issue["title"]), body, labels, int(issue["comments"]), issue["state"] == "open")
+
+    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
+        """Carry out an operation on a target that is still as it was `seen`; else skip it. Return what came of it.
+
+        `name` names the operation in its plan and no other. An operation that an earlier process carried out and did
+        not journal is recognized by the state that it left, a comment by its marker as well.
+        """
+        now = await self.target(operation.number)
+        if now is None:
+            return OperationResult("failed: there is no such issue here", seen)
+        if now.digest != seen:
+            was_done = now.before(operation).digest == seen and await self._is_posted(operation, name)
+            return OperationResult(DONE, now.digest) if was_done else OperationResult(SKIPPED, seen)
+        if now.after(operation) == now:
+            return OperationResult("nothing to do: it is so already", seen)
+        await self.check_fence()
+        try:
+            await self._perform(operation, name)
+        except Refused as error:
+            return OperationResult(f"failed: {error.what}", seen)
+        return OperationResult(DONE, now.after(operation).digest)
+
+    async def _perform(self, operation: Operation, name: str) -> None:
+        path, text = self._path(operation.number), self.client.redactor.redact(operation.text)
+        match operation.kind:
+            case OperationKind.ADD_LABEL:
+                await self.client.post(f"{path}/labels", {"labels": [text]}, repeatable=True)
+            case OperationKind.REMOVE_LABEL:
+                await self.client.delete(f"{path}/labels/{quote(text, safe='')}")
+            case OperationKind.COMMENT:
+                await self._comments(operation).put(_KIND, 0, text, digest=_digest(name))
+            case OperationKind.CLOSE | OperationKind.REOPEN:
+                is_open = operation.kind is OperationKind.REOPEN
+                await self.client.change(path, {"state": "open" if is_open else "closed"})
+
+    async def _is_posted(self, operation: Operation, name: str) -> bool:
+        """Return whether a comment of an earlier process is there; True for what is no comment."""
+        if operation.kind is not OperationKind.COMMENT:
+            return True
+        return await self._comments(operation).find(_KIND, 0, _digest(name)) is not None
+
+    def _comments(self, operation: Operation) -> Comments:
+        number = ThreadNumber(operation.number)
+        return Comments(self.client, self.at, number, self.bot, self.key, self.check_fence)
+
+    def _path(self, number: int) -> str:
+        return f"{self.at.path}/issues/{number}"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()

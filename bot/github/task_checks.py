@@ -1,0 +1,72 @@
+"""Checks of scheduled tasks that ask GitHub instead of a shell (MT4, MT8). They print no words of strangers.
+
+https://docs.github.com/en/rest/issues/issues#list-repository-issues
+https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from bot.core.errors import Refused
+from bot.core.names import CommitId
+from bot.github.attribution import Attribution
+from bot.github.check_results import CheckResults
+from bot.github.client import GitHubClient, Json
+from bot.github.repository import Address
+from bot.github.tracking import LABEL
+
+Options = Mapping[str, Sequence[str]]
+MOST: Final = 100
+"""Issues that one check prints, whatever the task says."""
+_OPTIONS: Final = {"stale-issues": {"days", "most", "exempt"}, "ci-failures": set[str]()}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChecks:
+    """The checks of one repository."""
+
+    client: GitHubClient
+    at: Address
+    results: CheckResults
+    attribution: Attribution
+
+    async def run_check(self, name: str, options: Options, commit: CommitId) -> str:
+        """Return what a check finds, "" for nothing. Raises Refused for an unknown name or option."""
+        if name not in _OPTIONS:
+            raise Refused(f"there is no check github:{name}", fix=f"use one of {', '.join(sorted(_OPTIONS))}")
+        if unknown := sorted(set(options) - _OPTIONS[name]):
+            known = ", ".join(sorted(_OPTIONS[name])) or "none"
+            raise Refused(f"the check github:{name} has no option --{unknown[0]}", fix=f"its options are {known}")
+        if name == "ci-failures":
+            return await self.results.failures(commit, self.attribution)
+        return await self._stale_issues(options)
+
+    async def _stale_issues(self, options: Options) -> str:
+        """Return a line for each open issue without activity for so many days, the oldest first."""
+        days, most = _number(options, "days", 90), min(_number(options, "most", 20), MOST)
+        exempt = {label.casefold() for label in (*options.get("exempt", ()), LABEL)}
+        before = self.client.clock.now() - timedelta(days=days)
+        rows: list[str] = []
+        asked = {"state": "open", "sort": "updated", "direction": "asc"}
+        async for issue in self.client.pages(f"{self.at.path}/issues", asked):
+            if len(rows) == most or datetime.fromisoformat(issue["updated_at"]) > before:
+                break
+            labels = [str(label["name"]) for label in issue["labels"]]
+            if "pull_request" not in issue and exempt.isdisjoint(label.casefold() for label in labels):
+                rows.append(_row(issue, labels))
+        return "\n".join(rows)
+
+
+def _row(issue: Json, labels: Sequence[str]) -> str:
+    """Return a line without title and text: a stranger may have written them. A session reads them by GitHubRead."""
+    listed = f", labels: {', '.join(labels)}" if labels else ""
+    return f"#{issue['number']}: last activity {str(issue['updated_at'])[:10]}, {issue['comments']} comments{listed}"
+
+
+def _number(options: Options, name: str, default: int) -> int:
+    given = options.get(name) or (str(default),)
+    if len(given) != 1 or not given[0].isdecimal() or len(given[0]) > 5:
+        raise Refused(f"--{name} of a check is a whole number, not {' '.join(given)!r}", fix="write it in `with`")
+    return int(given[0])

@@ -1,0 +1,65 @@
+"""Operating: carries out the approved operations on issues, each once, and tells what came of them (MT7)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bot.core import comment
+from bot.core.errors import Broken
+from bot.core.moves import Delivered
+from bot.core.notes import Operated
+from bot.core.operations import Operation
+from bot.core.plan import PlanDocument
+from bot.core.thread_state import ThreadState
+from bot.workflow.journal.ledger import note
+from bot.workflow.thread_context import ThreadContext
+
+
+async def record_targets(context: ThreadContext, plan: PlanDocument) -> PlanDocument:
+    """Return a plan whose operations hold what their targets look like now."""
+    if context.tasks is None or not plan.operations:
+        return plan
+    seen: dict[int, str] = {}
+    for number in dict.fromkeys(each.number for each in plan.operations):
+        target = await context.tasks.target(number)
+        seen[number] = target.digest if target is not None else ""
+    return replace(plan, operations=tuple(replace(each, seen=seen[each.number]) for each in plan.operations))
+
+
+async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState | None:
+    """Carry out the operations of the approved plan that the journal does not hold yet, in order.
+
+    Each is journaled before the next one begins. None when the thread was moved meanwhile.
+    """
+    if context.tasks is None:
+        raise Broken("a plan with operations was made where there are no issues")
+    plan = state.plan
+    for n, operation in enumerate(plan.operations):
+        if n in {each.operation for each in state.operated}:
+            continue
+        if await context.fence.has_moved(state):
+            return None
+        done = await context.tasks.apply(operation, _seen(state, operation), f"{plan.digest}/{n}")
+        entry = Operated(digest=plan.digest, operation=n, outcome=done.outcome, seen=done.seen)
+        state = await note(context, state, entry)
+    return state
+
+
+async def finish_operations(context: ThreadContext, state: ThreadState) -> Delivered | None:
+    """Carry out a plan that changes no files, and end its round with a report; None when the thread was moved."""
+    after = await carry_out(context, state)
+    if after is None:
+        return None
+    return Delivered(branch="", commit=state.base, owes=report(after), digest=state.plan.digest)
+
+
+def report(state: ThreadState) -> str:
+    """Return what came of the operations of the plan, as a table."""
+    outcomes: Sequence[str] = [each.outcome for each in sorted(state.operated, key=lambda each: each.operation)]
+    return f"The approved operations:\n\n{comment.operation_table(state.plan.operations, outcomes)}"
+
+
+def _seen(state: ThreadState, operation: Operation) -> str:
+    """Return what the target must look like: as the plan saw it, or as the last operation on it left it."""
+    earlier = [each for each in state.operated if state.plan.operations[each.operation].number == operation.number]
+    newest = max(earlier, key=lambda each: each.operation, default=None)
+    return newest.seen if newest is not None else operation.seen
