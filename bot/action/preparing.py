@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from bot.action.runner import Runner
 from bot.compose.looks import repository_of
-from bot.compose.sweeping import SWEEP, sweep_switch
+from bot.compose.sweep_switch import SWEEP, sweep_switch
 from bot.config.action_inputs import ActionSettings
 from bot.core.errors import PlangateError
 
@@ -23,7 +23,7 @@ _COSTS: Final = (
 
 
 class Switch(Protocol):
-    """The switch of the sweep (bot/compose/sweeping.py)."""
+    """The switch of the sweep (bot/compose/sweep_switch.py)."""
 
     async def turn(self, *, on: bool) -> None:
         """Switch the sweep on or off."""

@@ -10,7 +10,7 @@ import pytest
 
 from bot.action.preparing import Preparation, preparation
 from bot.action.runner import Runner
-from bot.compose.sweeping import SWEEP
+from bot.compose.sweep_switch import SWEEP
 from bot.config.action_inputs import ActionSettings
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.testing.github.credentials import job_token
