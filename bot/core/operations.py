@@ -89,7 +89,7 @@ class Target:
                 return replace(self, labels=self.labels - {operation.text})
             case OperationKind.COMMENT:
                 return replace(self, comments=self.comments + 1)
-            case OperationKind.CLOSE | OperationKind.REOPEN:
+            case _:
                 return replace(self, is_open=operation.kind is OperationKind.REOPEN)
 
     def before(self, operation: Operation) -> "Target":
@@ -101,7 +101,7 @@ class Target:
                 return replace(self, labels=self.labels | {operation.text})
             case OperationKind.COMMENT:
                 return replace(self, comments=self.comments - 1)
-            case OperationKind.CLOSE | OperationKind.REOPEN:
+            case _:
                 return replace(self, is_open=operation.kind is OperationKind.CLOSE)
 
 

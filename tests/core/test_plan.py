@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import Refused
+from bot.core.maintenance import TaskFinding
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.operations import Operation, OperationKind
 from bot.core.plan import (
     HIDDEN_CHARACTERS,
     HIDDEN_SHOWN,
@@ -129,6 +131,8 @@ CHANGES: Final[dict[str, Any]] = {
     "hidden": Hidden(1, ("<!-- psst -->",)),
     "changed": "-old\n+new",
     "notes": "Root cause: a.py:1",
+    "findings": (TaskFinding("lodash", "Update lodash"),),
+    "operations": (Operation(OperationKind.CLOSE, 7),),
     "contract": Contract(),
 }
 CONTRACTS: Final = [
