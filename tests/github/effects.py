@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -32,6 +31,8 @@ from bot.testing.github.faults import Fault, Logged, Plan
 from bot.testing.github.person import Person
 from bot.workspace.remote import RemoteRepository
 from tests.github.conftest import HOME, Ground, Signed
+from tests.github.effect_cases import Case, Effect, crowded
+from tests.github.issue_effects import ISSUE_EFFECTS
 
 SOURCES: Final = Path(__file__).parents[2] / "bot"
 SILENCE: Final = 1
@@ -56,38 +57,6 @@ BLIND: Final = (
     Plan("POST /graphql", Fault("status", 502), FOR_EVER, containing="query ("),
 )
 """No look-up succeeds any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """An effect about to happen: `act` makes it happen, as often as it is called; `made` counts what came of it."""
-
-    act: Callable[[], Awaitable[object]]
-    made: Callable[[], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """One kind of request that changes something."""
-
-    request: str
-    """``METHOD /path``, with wildcards."""
-    site: str
-    """Where the code sends it: ``file:function:verb``."""
-    prepare: Callable[[Ground, int], Awaitable[Case]] | None = None
-    """Makes a case on a thread with so many comments; None for what only whole stories do."""
-    containing: str = ""
-    once: bool = False
-    """Whether sending it twice would make two: then it is never sent while a look-up fails."""
-
-
-async def crowded(ground: Ground, size: int) -> ThreadNumber:
-    """Open an issue that has so many comments of others."""
-    thread = ground.issue()
-    issue, person = ground.github.world.issue(HOME, thread), ground.person("rea")
-    for number in range(size):
-        conversation.comment(person, issue, f"comment {number}")
-    return thread
 
 
 async def a_comment(ground: Ground, size: int) -> Case:
@@ -338,6 +307,7 @@ BRANCH: Final = "refs/heads/plangate/"
 PUSH: Final = "POST /*.git/git-receive-pack"
 _REACTIONS: Final = "bot/github/comments.py:sign:post"
 EFFECTS: Final = {
+    **ISSUE_EFFECTS,
     "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_create:post", a_comment, once=True),
     "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
     "fold": Effect(GRAPHQL, "bot/github/comments.py:minimise:mutate", a_fold, "minimizeComment"),

@@ -7,7 +7,8 @@ import pytest
 from bot.core.errors import Conflict, Transient
 from bot.testing.github.faults import Plan
 from tests.github.conftest import Ground
-from tests.github.effects import BLIND, EFFECTS, MISHAPS, SILENCE, Case, named, sites
+from tests.github.effect_cases import Case
+from tests.github.effects import BLIND, EFFECTS, MISHAPS, SILENCE, named, sites
 
 SIZES = (0, 99, 100, 101, 1000)
 OFTEN = {"done, then 502", "done, then cut", "not done, 502"}

@@ -20,7 +20,7 @@ UNHEARD = {
     "heading": f"# @plangate {WISH}",
     "indented code": f"So:\n\n    @plangate {WISH}",
     "quote in a list": f"- > @plangate {WISH}",
-    "unclosed comment": f"Hm. <!-- @plangate {WISH}",
+    "unclosed comment": f"Hm.\n\n<!-- @plangate {WISH}",
     "link": f"[@plangate](https://example.org) {WISH}",
     "picture": f"![@plangate](https://example.org/x.png) {WISH}",
     "attribute": f'<b title="@plangate">Bold</b>: {WISH}',

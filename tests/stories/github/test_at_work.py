@@ -18,9 +18,10 @@ WRITES = ("POST", "PATCH", "PUT", "DELETE")
 
 
 def written(requests: Sequence[Logged]) -> list[str]:
-    """List what changed anything on GitHub but the bot's own memory; the closing comment aside."""
+    """List what changed anything on GitHub but the bot's own memory; the closing and the progress comment aside."""
     wrote = [logged for logged in requests if logged.name.startswith(WRITES) and "/repos/" in logged.path]
-    return [logged.name for logged in wrote if b"Stopped by" not in logged.body]
+    own = (b"Stopped by", b"<!-- plangate:1 progress ")
+    return [logged.name for logged in wrote if not any(mark in logged.body for mark in own)]
 
 
 async def stopped(story: Story, model: Model, step: str) -> None:
