@@ -51,9 +51,9 @@ def _open_to_people(github: SimulatedGitHub, port: int) -> int:
     """Open one issue, serve the pages, and stay until Ctrl-C."""
     issue = github.world.person("will").open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}")
     with serve_routes(page_routes(github.world), port) as address:
-        print(f"● The thread: {address}/{REPOSITORY}/issues/{issue.number}")
-        print("● Choose who you are at the top; react to the plan as maya (maintain). Ctrl-C ends it.", flush=True)
         try:
+            print(f"● The thread: {address}/{REPOSITORY}/issues/{issue.number}")
+            print("● Choose who you are at the top; react to the plan as maya (maintain). Ctrl-C ends it.", flush=True)
             while True:
                 time.sleep(3600)
         except KeyboardInterrupt:

@@ -165,7 +165,7 @@ def test_a_check_that_fails_is_not_hidden(meet: Meet) -> None:
     checks = [(check["command"], check["exit_code"]) for check in ended.result["checks"]]
     assert checks == [("echo broken; exit 7", 7), ("true", 0)]
     assert ended.result["checks"][0]["output"].startswith("broken")
-    assert "✗ FAILED echo broken; exit 7" in ended.err
+    assert "✗ FAILED, as before the work, echo broken; exit 7" in ended.err
 
 
 @pytest.mark.long
