@@ -8,12 +8,12 @@ from typing import Final, assert_never
 
 from bot.agent.booking import stream_and_book
 from bot.agent.eager import EagerCalls
-from bot.agent.ending import end_at_limit, end_on_budget
+from bot.agent.ending import end_at_limit, end_on_budget, end_on_canary
 from bot.agent.forwarding import Item, forward, forward_within
 from bot.agent.limits import Ticket
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, Info, RequestStarted, Streamed
-from bot.core.errors import PlangateError, TooLong
+from bot.core.errors import CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, tool_calls
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelRequest, Notice
 
@@ -92,10 +92,17 @@ async def _send_request(
         session.full = True
         yield Info(session.agent, "full", str(error))
     except PlangateError as error:
-        session.note("failed", {"text": str(error)})
         if isinstance(event, AnswerCompleted):
             session.drop(event)
-        yield Ended(session.agent, End.FAILED, str(error))
+        yield _end_on_error(session, error)
+
+
+def _end_on_error(session: Session, error: PlangateError) -> Ended:
+    """Record why no answer can be used, such as a canary in the result of a call that started beside the stream."""
+    if isinstance(error, CanaryShown):
+        return end_on_canary(session, error)
+    session.note("failed", {"text": str(error)})
+    return Ended(session.agent, End.FAILED, str(error))
 
 
 def _book_event(
