@@ -148,7 +148,7 @@ OUTLETS = {
     "bot/github/pulls.py": "redactor.redact",
     "bot/github/replies.py": "redactor.redact",
     "bot/github/reviews.py": "redactor.redact_json",
-    "bot/github/operations.py": "client.redactor.redact",
+    "bot/github/issue_operations.py": "client.redactor.redact",
     "bot/github/tracking.py": "redactor.redact",
     "bot/outlet.py": "redact(",
     "bot/cli/replay.py": "redactor",

@@ -43,7 +43,7 @@ from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
-from bot.github.operations import IssueOperations
+from bot.github.issue_operations import IssueOperations
 from bot.github.permissions import Roles
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings

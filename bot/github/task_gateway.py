@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bot.core.names import CommitId
 from bot.core.operations import Operation, OperationResult, Target
-from bot.github.operations import IssueOperations
+from bot.github.issue_operations import IssueOperations
 from bot.github.task_checks import TaskChecks
 
 

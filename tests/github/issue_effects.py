@@ -5,8 +5,8 @@ from typing import Final
 
 from bot.core.marker import Key
 from bot.core.operations import Operation, OperationKind
+from bot.github.issue_operations import IssueOperations
 from bot.github.labels import OPEN_LABEL, label_as_open, unlabel_as_open
-from bot.github.operations import IssueOperations
 from tests.github.conftest import HOME, Ground, Signed, no_fence
 from tests.github.effect_cases import Case, Effect, crowded
 
@@ -53,7 +53,7 @@ def an_operation(kind: OperationKind, text: str = "") -> Callable[[Ground, int],
     return prepare
 
 
-_PERFORM: Final = "bot/github/operations.py:_perform"
+_PERFORM: Final = "bot/github/issue_operations.py:_perform"
 ISSUE_EFFECTS: Final = {
     "open label": Effect(
         "POST */issues/*/labels", "bot/github/labels.py:label_as_open:post", an_open_label, containing=OPEN_LABEL
