@@ -275,3 +275,54 @@ def test_docstrings_begin_with_what_is_returned_or_done() -> None:
         if riddles.match(ast.get_docstring(node) or "")
     ]
     assert not found
+
+
+CONSTRUCTORS = {"__init__", "__post_init__"}
+
+
+def test_no_callable_is_set_on_an_object_after_it_was_made() -> None:
+    """What an object calls comes through its constructor: a field that holds a callable is assigned there alone, and a
+    lambda or a partial is assigned to no attribute anywhere else."""
+    aliases = {"Callable"} | {
+        target.id
+        for path in sources_with(r"(?m)^\w+ = Callable\[")
+        for node in tree(path).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Callable[")
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    holds = re.compile(rf"\b({'|'.join(aliases)})\b(?!\w)")
+    fields = {
+        node.target.id if isinstance(node.target, ast.Name) else ast.unparse(node.target).rpartition(".")[2]
+        for path in sources_with(holds.pattern)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.AnnAssign) and holds.match(ast.unparse(node.annotation))
+    }
+    late = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {target.attr}"
+        for path in sources_with(r"(?m)^\s+\S+\.\w+(, \S+\.\w+)* = ")
+        for function in functions(path)
+        if function.name not in CONSTRUCTORS
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target, value in _attributes(node)
+        if _is_new_callable(value) or (target.attr in fields and isinstance(value, ast.Attribute | ast.Name))
+    ]
+    assert not late
+
+
+def _attributes(node: ast.Assign) -> Iterator[tuple[ast.Attribute, ast.expr]]:
+    """Yield each attribute that an assignment sets, with what it is set to."""
+    for target in node.targets:
+        if isinstance(target, ast.Attribute):
+            yield target, node.value
+        elif isinstance(target, ast.Tuple):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(target.elts)
+            yield from (
+                (each, of) for each, of in zip(target.elts, values, strict=False) if isinstance(each, ast.Attribute)
+            )
+
+
+def _is_new_callable(value: ast.expr) -> bool:
+    called = value.func if isinstance(value, ast.Call) else None
+    return isinstance(value, ast.Lambda) or (isinstance(called, ast.Name) and called.id == "partial")

@@ -62,7 +62,7 @@ class LightCalls:
         request = ModelRequest(self.model, system_blocks, tools, messages, role="light", user_id=resources.user_id)
         size = tokens([system_blocks, tools, messages])
         highest_cost = most_expensive_answer(resources.model.abilities(self.model), "light", size)
-        async with resources.ledger.call(highest_cost) as ticket:
+        async with resources.ledger.call(highest_cost, resources.shared_budget) as ticket:
             return await self._send(request, ticket, size) if ticket else None
 
     async def _send(self, request: ModelRequest, ticket: Ticket, size: int) -> AnswerCompleted | None:

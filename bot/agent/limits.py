@@ -5,12 +5,12 @@ At most one model call exceeds a budget in dollars: each call in progress counts
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from bot.core.bounds import UNBOUND, Bounds
 from bot.core.exchange import MOST_TOKENS, Abilities
@@ -114,6 +114,21 @@ class Spent:
         return None if self.unpriced else round(self.cost_usd, 6)
 
 
+class SharedBudget(Protocol):
+    """A budget that others spend from as well."""
+
+    async def refusal_reason(self) -> str:
+        """Return why nothing more may be spent, or "" if one more call may go out."""
+
+
+class OwnBudget:
+    """No budget beside the ledger's own: nobody else spends from it."""
+
+    async def refusal_reason(self) -> str:
+        """Return "": one more call may always go out."""
+        return ""
+
+
 @dataclass(slots=True)
 class Ledger:
     """Spend by agent and model, against a budget in dollars (None for no budget)."""
@@ -122,37 +137,32 @@ class Ledger:
     rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
     carried: float = 0.0
     """Dollars of this spend that the thread's journal already has. They count against the budget alone."""
-    beyond: Callable[[], Awaitable[str]] | None = None
-    """Returns, before each call, why nothing may be spent, or "" if the call may go out.
-
-    Set if others spend from the same budget.
-    """
     reason: str = ""
-    """Last result of `beyond`."""
+    """Why the shared budget allowed no further call when it was last asked, or ""."""
     _open: dict["Ticket", float] = field(default_factory=dict)
     """The most that each call in progress can cost."""
     _highest_cost: float = 0.0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def call(self, most_usd: float) -> AsyncIterator["Ticket | None"]:
+    async def call(self, most_usd: float, shared: SharedBudget) -> AsyncIterator["Ticket | None"]:
         """Yield a ticket for a call that costs at most `most_usd`, or None if the call may not go out.
 
-        The call counts as in progress inside the block.
+        The call counts as in progress inside the block. `shared` is asked before each try.
         """
-        ticket = Ticket(self, most_usd)
+        ticket = Ticket(self, most_usd, shared)
         try:
             yield ticket if await ticket.reserve_next_try() else None
         finally:
             self.give_back(ticket)
 
-    async def room(self) -> bool:
+    async def room(self, shared: SharedBudget) -> bool:
         """Return whether one more call may go out.
 
         Waits while the calls in progress could use up the budget, so that at most one call exceeds it.
         """
-        if self.beyond is not None and not self.used_up:
-            self.reason = await self.beyond()
+        if not self.used_up:
+            self.reason = await shared.refusal_reason()
         while self._open and not self.used_up and self._remaining_usd <= sum(self._open.values()):
             await self._changed.wait()
         return not self.used_up
@@ -216,6 +226,7 @@ class Ticket:
 
     ledger: Ledger
     most_usd: float
+    shared: SharedBudget
 
     async def reserve_next_try(self) -> bool:
         """Return whether the next try may go out.
@@ -223,7 +234,7 @@ class Ticket:
         It waits for room like any other call and holds no place meanwhile.
         """
         self.ledger.give_back(self)
-        if not await self.ledger.room():
+        if not await self.ledger.room(self.shared):
             return False
         self.ledger.take(self)
         return True

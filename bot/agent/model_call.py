@@ -42,8 +42,8 @@ async def request_answer(
     session: Session, eager: EagerCalls
 ) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
     """Make one model request as soon as the budget has room for it, and relay it. A permanent failure becomes Ended."""
-    ledger = session.resources.ledger
-    async with ledger.call(session.highest_cost) as ticket:
+    ledger, shared = session.resources.ledger, session.resources.shared_budget
+    async with ledger.call(session.highest_cost, shared) as ticket:
         if ticket is None:
             yield end_on_budget(session)
             return

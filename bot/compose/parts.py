@@ -180,7 +180,7 @@ async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
 
 def local_work_settings(settings: WorkSettings) -> WorkSettings:
     """Return work settings for a person at a terminal: one session, and nobody else moves the thread."""
-    return replace(settings, same_session=True, watch_seconds=0)
+    return replace(settings, same_session=True, watch_seconds=0, day_usd=None)
 
 
 def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:

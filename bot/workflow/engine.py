@@ -21,6 +21,7 @@ from bot.workflow import approving, asking, executing, intake, planning, proposi
 from bot.workflow.journal.ledger import append, current, settle, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
 from bot.workflow.session.budgets import book_stopped, estimate_cost, move_if_spent
+from bot.workflow.session.day_budget import share_day_budget
 from bot.workflow.session.main_session import session_of
 from bot.workflow.thread_context import ThreadContext
 
@@ -153,5 +154,6 @@ async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) ->
     if not context.begin_session():
         return await session_wait.wait_for_session(context, state)
     state = await session_wait.end_wait(context, state)
-    spent = await move_if_spent(context, state, session_of(context, state))
+    context = await share_day_budget(context, state, session_of(context, state))
+    spent = await move_if_spent(context, state)
     return spent or await VERBS[effect](context, state)

@@ -42,8 +42,8 @@ class WorkSettings:
     """Of one session."""
     thread_usd: float = 10.0
     """Of a thread, over all its sessions."""
-    day_usd: float = 50.0
-    """Of a repository on one day (UTC), over all its threads on GitHub."""
+    day_usd: float | None = None
+    """Of a repository on one day (UTC), over all its threads; None for no such budget."""
     expires_days: float = 7.0
     mode: Mode = Mode.ACCEPT_EDITS
     at_once: int = 3

@@ -158,7 +158,7 @@ async def _request_summary(
         summarize=summarize,
         replay=session.replay,
     )
-    async with resources.ledger.call(session.highest_cost) as ticket:
+    async with resources.ledger.call(session.highest_cost, resources.shared_budget) as ticket:
         if ticket is None:
             return
         try:

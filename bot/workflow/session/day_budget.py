@@ -1,0 +1,110 @@
+"""What a repository may cost on one day (UTC), over all sessions of all its threads (budget.repository_day_usd).
+
+Threads of one repository work side by side, in processes that know of each other by their journals alone. So a session
+journals its cost as soon as that is a tenth of what is left of the day, and reads the costs of the others at least
+every few seconds. The less is left, the more often they look, and each exceeds the limit by one call at most.
+"""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bot.core.errors import Transient
+from bot.core.events import decode_entries
+from bot.core.names import SessionId
+from bot.core.notes import Spent
+from bot.core.thread_state import ThreadState
+from bot.workflow.journal.ledger import fold, note
+from bot.workflow.thread_context import ThreadContext
+
+SHARE: Final = 0.1
+"""A session's cost is journaled when it is this part of what is left of the day."""
+
+
+async def share_day_budget(context: ThreadContext, state: ThreadState, session: SessionId) -> ThreadContext:
+    """Return the context in which a session is held to what is left of the repository's day.
+
+    It is the given context where a day has no budget. Raises Transient if the journals cannot be read.
+    """
+    if context.settings.day_usd is None:
+        return context
+    day = DayBudget(context, state, session, context.settings.day_usd)
+    await day.read()
+    return replace(context, resources=replace(context.resources, shared_budget=day))
+
+
+@dataclass(slots=True)
+class DayBudget:
+    """What a repository has spent today, as one of its sessions knows it: a SharedBudget."""
+
+    context: ThreadContext
+    state: ThreadState
+    session: SessionId
+    budget_usd: float
+    _journaled: float = 0.0
+    _spent_before: float = field(init=False)
+    """What this process had spent on the thread before, all of it journaled."""
+    _journaled_of_session: float = field(init=False)
+    """What the thread's journal tells of this session's cost."""
+    _read_at: float = 0.0
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._spent_before = self._unjournaled_usd()
+        self._journaled_of_session = self.state.session_costs.get(self.session, 0.0)
+
+    async def refusal_reason(self) -> str:
+        """Return why no further call may go out, or "". What cannot be read now is taken as it was."""
+        async with self._alone:
+            settings, clock = self.context.settings, self.context.resources.clock
+            if self._matters() or clock.monotonic() - self._read_at >= settings.watch_seconds:
+                with suppress(Transient):
+                    await self.read()
+                    await self._journal()
+            return self.reason
+
+    async def read(self) -> None:
+        """Read what all threads have journaled today."""
+        clock = self.context.resources.clock
+        self._read_at, midnight = clock.monotonic(), clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        threads = await self.context.journal.since(midnight)
+        entries = (entry for journal in threads.values() for entry in journal if entry.at >= midnight)
+        self._journaled = sum(event.cost_usd or 0.0 for _, event in decode_entries(entries))
+        if own := threads.get(self.context.location.thread):
+            self._carry(fold(self.context, own))
+
+    @property
+    def reason(self) -> str:
+        """Why nothing more may be spent today; "" where something is left."""
+        spent, budget = self._journaled + self._own, self.budget_usd
+        if spent < budget:
+            return ""
+        used = f"this repository has spent ${spent:.2f} of its ${budget:.2f} for the day"
+        return f"{used} (budget.repository_day_usd; the next day begins at midnight UTC)"
+
+    @property
+    def _own(self) -> float:
+        """What this session has cost and no journal tells."""
+        return self._unjournaled_usd() - self._spent_before
+
+    def _unjournaled_usd(self) -> float:
+        ledger = self.context.resources.ledger
+        return ledger.cost_usd - ledger.carried
+
+    def _matters(self) -> bool:
+        return self._own > 0 and self._own >= SHARE * (self.budget_usd - self._journaled)
+
+    async def _journal(self) -> None:
+        """Journal what this session has cost so far if that matters for the remaining budget."""
+        if self._matters():
+            cost = round(self._own, 6)
+            self.state = await note(self.context, self.state, Spent(session=self.session, cost_usd=cost))
+            self._journaled += cost
+            self._carry(self.state)
+
+    def _carry(self, state: ThreadState) -> None:
+        """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
+        journaled = max(self._journaled_of_session, state.session_costs.get(self.session, 0.0))
+        self.context.resources.ledger.carried += journaled - self._journaled_of_session
+        self._journaled_of_session = journaled
