@@ -8,6 +8,7 @@ from typing import Protocol
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
 from bot.core.bounds import UNBOUND, Bounds
 from bot.core.entry import Entry
+from bot.core.errors import PlangateError
 from bot.core.exchange import (
     Abilities,
     AnswerCompleted,
@@ -321,6 +322,12 @@ class Dialogue(Protocol):
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Post why a verdict is not an approval, editing an earlier explanation if there is one."""
 
+    def interrupt(self, error: PlangateError) -> None:
+        """Raise the error if whoever asked reads it at once, as at a terminal; return if the thread has to be told."""
+
+    def is_retry(self) -> bool:
+        """Return whether looking at the thread again is itself a request to continue what was interrupted."""
+
     async def ahead(self, position: int, ask: int) -> int:
         """Return the number of the newest bot comment that is newer than the journal at this position; 0 for none."""
 
@@ -364,10 +371,11 @@ class Dialogue(Protocol):
 class Pulls(Protocol):
     """The pull requests of one repository."""
 
-    async def ensure(self, order: PullOrder) -> PullRequest:
+    async def ensure(self, order: PullOrder) -> PullRequest | None:
         """Return the open pull request of that branch, creating it if there is none; never a second one (PR2).
 
-        It gets the labels and reviewers of the order. Repeating the order changes nothing more.
+        It gets the labels and reviewers of the order. Repeating the order changes nothing more. None if the repository
+        has no pull requests: the pushed branch is the result.
         """
 
     async def head(self, number: int) -> CommitId | None:

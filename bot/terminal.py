@@ -29,6 +29,7 @@ from bot.core import comment
 from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Verdict, Way
 from bot.core.codepoints import with_visible_codepoints as readable
+from bot.core.errors import PlangateError
 from bot.core.lines import shorten_line
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, AskKind, Author, BoxEdit, Question
@@ -207,6 +208,14 @@ class Terminal:
         """Print why the plan waits."""
         if not self.dry_run:
             print(f"Plan {plan.short_digest} waits: {comment.reasons(verdict)}.", file=self.out)
+
+    def interrupt(self, error: PlangateError) -> None:
+        """Raise the error: it is printed, and the exit code tells what it is."""
+        raise error
+
+    def is_retry(self) -> bool:
+        """Return True: the same command, given again, continues the run."""
+        return True
 
     def _show(self, plan: PlanDocument) -> None:
         self.last_shown = plan.digest

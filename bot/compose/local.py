@@ -29,6 +29,7 @@ from bot.compose.parts import (
     work_settings,
 )
 from bot.compose.terminal_run import Run, both
+from bot.compose.without_github import NoPulls, NoTasks
 from bot.config.environment import configuration, redactor_for
 from bot.config.settings import PATH, Settings
 from bot.core.actor import Role
@@ -39,26 +40,26 @@ from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread_fold import fold_entries
 from bot.core.transcript import Line
-from bot.core.work import ThreadLocation
+from bot.core.work import LocalRun
 from bot.outlet import outlet
 from bot.ports import Access, Clock, Journal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
-from bot.store.transcripts import SpooledTranscripts, read_spool_file
+from bot.store.transcripts import LocalTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
 from bot.terminal import Story, Terminal
 from bot.workflow.engine import look
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.thread_context import ThreadContext
+from bot.workflow.thread_context import ThreadContext, planning_session
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing
 from bot.workspace.screening import Screen
-from bot.workspace.workspace import GitWorkspace
+from bot.workspace.workspace import GitWorkspace, LocalWorkspace
 
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
@@ -205,7 +206,7 @@ def _workspace(local: Local, keys: "Configuration", redactor: Redactor) -> GitWo
     """Return the workspace on the local repository, which publishes nothing that holds a secret."""
     rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
     limits, passage = sandbox_limits_of(keys), passage_of(local.settings)
-    return GitWorkspace.on(local.source, local.settings.data_dir, limits, rules, passage=passage)
+    return LocalWorkspace.on(local.source, local.settings.data_dir, limits, rules, passage=passage)
 
 
 async def _thread_context(  # noqa: PLR0913 - each part has its name where they are joined
@@ -221,7 +222,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
     thread = await _thread(journal, local, options.prompt)
-    transcripts = SpooledTranscripts(refs, local.number, thread, key=key, spool=local.settings.data_dir / "transcripts")
+    transcripts = LocalTranscripts(refs, local.number, thread, key=key, spool=local.settings.data_dir / "transcripts")
     redactor = _redactor(local, alarm)
     out = outlet(out, redactor)
     work = local_work_settings(work_settings(keys, model=options.model, max_cost_usd=options.max_cost_usd))
@@ -232,17 +233,18 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     means = (chosen_of(keys, model), transcripts, clock, gate, ledger, user, at_hand, alarm, web)
     resources = SessionResources(*means, compact_at=keys.compaction.at_tokens)
     workspace = _workspace(local, keys, redactor)
-    place = ThreadLocation(local.number, thread, options.prompt, local.source.head)
+    place = LocalRun(local.number, thread, options.prompt, local.source.head)
     story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
     folder, branch = workspace.checkouts.shown_as, local.source.branch
     job = place_in_terminal(job_of(keys, folder=folder, repository=Path(folder).name, clock=clock), branch)
     environment = JobEnvironment(job, workspace, local.source.head)
     agents, states = partial(agents_of, local.mirror, local.source.head), StateCache()
     fence = Fence(journal, local.number, thread, states)
-    parts = (environment.at, journal, dialogue, workspace, resources, fence, work, policy)
+    ports = (journal, dialogue, workspace, resources, fence, NoPulls(), NoTasks())
     spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
     take = both(story.take, spans.take)
-    return ThreadContext(place, *parts, listener=take, redactor=redactor, agents=agents, states=states), story
+    beside = (work, policy, take, redactor, agents, planning_session)
+    return ThreadContext(place, environment.at, *ports, *beside, states=states), story
 
 
 async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:

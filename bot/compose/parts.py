@@ -179,8 +179,8 @@ async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
 
 
 def local_work_settings(settings: WorkSettings) -> WorkSettings:
-    """Return work settings for a person at a terminal: one session, and nobody else moves the thread."""
-    return replace(settings, same_session=True, watch_seconds=0, day_usd=None)
+    """Return work settings for a person at a terminal: nobody else moves the thread, commands it, or spends with it."""
+    return replace(settings, mention="", watch_seconds=0, day_usd=None)
 
 
 def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:

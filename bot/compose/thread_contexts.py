@@ -59,7 +59,7 @@ from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.thread_context import ThreadContext, WorkSettings
+from bot.workflow.thread_context import ThreadContext, WorkSettings, no_agent_types
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing
 from bot.workspace.remote import RemoteRepository
@@ -198,13 +198,13 @@ class _Parts:
             workspace,
             self.resources,
             self.fence,
-            self._work_settings(mistake),
-            policy_of(self.keys, self.bot.id),
             GitHubPulls(reached.client, reached.at, self.bot),
             self._task_gateway(),
+            self._work_settings(mistake),
+            policy_of(self.keys, self.bot.id),
             spans.take,
             redactor=shared.redactor,
-            agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else None,
+            agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else no_agent_types,
             states=shared.states,
             read_task=partial(shared.read_task, reached.client, reached.at),
         )

@@ -77,7 +77,9 @@ def _suits(verb: str, argument: str) -> bool:
 
 
 def _after_mention(line: str, mention: str) -> list[str]:
-    """Return the words after the mention; no words if the line does not begin with it."""
+    """Return the words after the mention; no words if the line does not begin with it, or if there is no mention."""
+    if not mention:
+        return []
     words = line.split()
     called = {mention.lower(), "/" + mention.lstrip("@").lower()}
     return words[1:] if words and words[0].lower().rstrip(",:") in called else []

@@ -338,7 +338,7 @@ def cell(text: str) -> str:
 
 def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = "") -> str:
     """Render how a request ended and what can be done next. Without a mention, the text is for the terminal."""
-    retry = f"`{mention} retry`" if mention else "the same command"
+    retry = how_to_retry(mention)
     budget = f" Somebody who may approve can raise a budget here with `{mention} budget N`." if mention else ""
     match stage:
         case Stage.DONE:
@@ -357,6 +357,11 @@ def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = 
             return f"Failed: {detail}. The work so far is kept. Use {retry} to continue."
         case _:
             return f"{stage.replace('_', ' ').capitalize()}. {detail}".strip()
+
+
+def how_to_retry(mention: str) -> str:
+    """Return what continues interrupted work: a command, or at a terminal, without a mention, the program again."""
+    return f"`{mention} retry`" if mention else "the same command"
 
 
 def code(value: str) -> str:

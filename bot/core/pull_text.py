@@ -34,8 +34,11 @@ def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
 
 
 def co_author(actor: Actor, host: str) -> str:
-    """Return a GitHub account as a commit's co-author, with the noreply address that hides the real one."""
-    return f"{actor.login} <{actor.noreply(host)}>"
+    """Return an account of that server as a commit's co-author, with the noreply address that hides the real one.
+
+    Returns "" without a server, because the person then has no account to name.
+    """
+    return f"{actor.login} <{actor.noreply(host)}>" if host else ""
 
 
 @dataclass(frozen=True, slots=True)

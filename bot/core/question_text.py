@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.comment import NAMED, attribution, code, fenced_block
+from bot.core.comment import NAMED, attribution, code, fenced_block, how_to_retry
 from bot.core.question import ALL, Asking, AskKind, Grant, IgnoredAnswer, IgnoreReason, Option, Question, Reply
 
 _NOT_COUNTED: Final[Mapping[IgnoreReason, str]] = MappingProxyType(
@@ -50,7 +50,7 @@ def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
 
 def question_expired(days: float, mention: str) -> str:
     """Render that nobody answered in time."""
-    return f"Nobody answered within {days:g} days, so I stopped waiting. Use `{mention} retry` to ask again."
+    return f"Nobody answered within {days:g} days, so I stopped waiting. Use {how_to_retry(mention)} to ask again."
 
 
 def reply_text(asking: Asking, reply: Reply) -> str:

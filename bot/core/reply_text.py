@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.core.approval import Reason, Verdict
-from bot.core.comment import REASONS, code, mode_sign, reasons, some, todo_list
+from bot.core.comment import REASONS, code, how_to_retry, mode_sign, reasons, some, todo_list
 from bot.core.gate import Stage
 from bot.core.plan import PlanDocument
 
@@ -79,15 +79,16 @@ def approval_withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> st
     alone = all(finding.reason is Reason.NOBODY for finding in verdict.findings)
     left = "the approval was withdrawn" if alone else "no valid approval is left"
     why = reasons(verdict).replace(REASONS[Reason.NOBODY], left)
+    how = f"👍, or `{mention} approve {plan.short_digest}`" if mention else how_to_retry(mention)
     return (
         f"I stopped because plan {plan.plan} ({plan.short_digest}) is no longer approved: {why}. None of its work was "
         "published. The work so far is kept. To continue and publish it, approve this plan again "
-        f"(👍, or `{mention} approve {plan.short_digest}`)."
+        f"({how})."
     )
 
 
 def _kept_work(mention: str) -> str:
-    return f"The work so far is kept. Use `{mention} retry` to continue."
+    return f"The work so far is kept. Use {how_to_retry(mention)} to continue."
 
 
 _TODOS: Final = 50

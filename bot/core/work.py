@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.names import CommitId, RepositoryId, ThreadNumber, run_branch, thread_branch
 from bot.core.pull import PullCommits
 
 
@@ -88,6 +88,21 @@ class ThreadLocation:
     branch: str = ""
     """The branch of a pull request that is worked on in place; empty for an issue."""
     host: str = "github.com"
-    """The server's name, as in addresses of commits."""
+    """The server's name, as in addresses of commits; empty if people have no accounts where the thread is."""
     pull: PullCommits | None = None
     """The commits of a pull request; None for an issue."""
+
+    def new_branch(self, title: str, round_: int) -> str:
+        """Return the name of the branch for work that gets one of its own."""
+        return thread_branch(title, self.thread, round_)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRun(ThreadLocation):
+    """The location of a run on a local repository. It has one round."""
+
+    host: str = ""
+
+    def new_branch(self, title: str, round_: int) -> str:  # noqa: ARG002 - as for every location
+        """Return the name of the run's branch."""
+        return run_branch(title, self.thread)

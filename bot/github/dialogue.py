@@ -209,6 +209,13 @@ class GitHubDialogue:
         text = f"Plan {plan.plan} ({plan.short_digest}) waits: {comment.reasons(verdict)}."
         await self.comments.put("waits", plan.plan, text, digest=plan.digest)
 
+    def interrupt(self, error: PlangateError) -> None:
+        """Do nothing: people learn of errors by a comment."""
+
+    def is_retry(self) -> bool:
+        """Return False: people say `retry`."""
+        return False
+
     async def ahead(self, position: int, ask: int) -> int:
         """Return the id of the bot's newest comment that is newer than the journal, or 0 (A4b)."""
         return max(self._ahead(await self.thread_as_read(), position, ask), default=0)

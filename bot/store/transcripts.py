@@ -213,6 +213,20 @@ class SpooledTranscripts:
         return place(self._repository, self._thread, f"{FOLDER}/{session}/{ordinal}")
 
 
+class LocalTranscripts(SpooledTranscripts):
+    """The Transcripts port of a local run, whose checkout stays on this disk: no work is saved beside a transcript."""
+
+    def hold(self, session: SessionId) -> None:
+        """Do nothing: the transcript waits for no work."""
+
+    def keep(self, session: SessionId, work: bytes) -> None:
+        """Do nothing: the work stays in its checkout."""
+
+    def is_behind(self, session: SessionId) -> bool:  # noqa: ARG002 - the port's
+        """Return False: nothing continues elsewhere."""
+        return False
+
+
 def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
     """Return the lines of one spool file, ``.../<repository>/<thread>/<session>``. Raises Refused if it does not open.
 

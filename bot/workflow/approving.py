@@ -67,9 +67,7 @@ def move_to_withdraw(context: ThreadContext, state: ThreadState, verdict: Verdic
 
 async def _explain(context: ThreadContext, state: ThreadState, verdict: Verdict) -> None:
     """Post why the plan waits if the reason changed. Only the job that journals its presence first posts (E4)."""
-    if context.settings.same_session:
-        await context.dialogue.explain(state.plan, verdict)
-    elif verdict.needs_explanation and (said := comment.reasons(verdict)) != state.explained:
+    if verdict.needs_explanation and (said := comment.reasons(verdict)) != state.explained:
         state = await take_over(context, state)
         await context.dialogue.explain(state.plan, verdict)
         await note(context, state, Explained(reasons=said))

@@ -24,11 +24,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """Show the question, exactly once, and look for its answer; None while there is none."""
     if not context.resources.availability.answers:
         return _resume_move(state, NOBODY)
-    if (
-        state.steers
-        and not context.settings.same_session
-        and (stop := await move_if_stopped(context, state)) is not None
-    ):
+    if state.steers and (stop := await move_if_stopped(context, state)) is not None:
         return stop
     if context.resources.clock.now() >= _expires(context, state):
         return Expired(owes=question_text.question_expired(context.settings.expires_days, context.settings.mention))

@@ -133,8 +133,8 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
     try:
         done = await _answer(context, state, effect)
     except Refused as error:
-        if context.settings.same_session and not isinstance(error, CanaryShown):
-            raise  # a person at a terminal is told on the spot
+        if not isinstance(error, CanaryShown):  # which ends the work for good
+            context.dialogue.interrupt(error)
         done = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
     if done is None:

@@ -4,7 +4,6 @@ The tree that was verified last is journaled, and publishing refuses another one
 """
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 
 from bot.agent.light_calls import pull_request_title
 from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
@@ -143,7 +142,7 @@ async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attemp
 async def _is_overtaken(context: ThreadContext, state: ThreadState) -> bool:
     """Return whether the pull request was closed or its branch moved before the work could be pushed."""
     number = pull_number(context, state)
-    if context.pulls is None or not number:
+    if not number:
         return False
     pushed = {state.pushing.commit} if state.pushing else set[CommitId]()
     return await context.pulls.head(number) not in {state.base, *pushed}
@@ -154,19 +153,21 @@ async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> 
 
     None for none. Only a journal that was set back does not know of it.
     """
-    if context.pulls is None or pull_number(context, state) or state.executed:
+    if pull_number(context, state) or state.executed:
         return None
     return await context.pulls.find(branch_name(context, state))
 
 
 def _opening(context: ThreadContext, state: ThreadState) -> SessionStart:
-    """Choose the session: the one that planned, or a new one that knows only what was approved (product.md)."""
-    scope = ScopeWatch(state.plan.contract.reaches, set(leftovers(state)))
-    start = partial(SessionStart, access=Access.WRITE, hosts=hosts(context, state), scope=scope)
-    if context.settings.same_session:
-        return start(state.planning_session, task=state.turn.text)
-    task = execution_brief(context, state).render()
-    return start(state.work_session, task=task, mode=working_mode(context, state))
+    """Return how the session of approved work begins: it knows only what was approved, unless it planned the work."""
+    return SessionStart(
+        context.work_session(state),
+        Access.WRITE,
+        execution_brief(context, state).render(),
+        mode=working_mode(context, state),
+        hosts=hosts(context, state),
+        scope=ScopeWatch(state.plan.contract.reaches, set(leftovers(state))),
+    )
 
 
 async def _run_session(context: ThreadContext, state: ThreadState, session: Session) -> Ended | Asked | None:

@@ -45,7 +45,7 @@ WITH_IT: Final = timedelta(minutes=1)
 
 
 async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Journal every new turn. At a terminal without new turns, continue an interrupted thread.
+    """Journal every new turn. Continue an interrupted thread where looking again asks for that, as at a terminal.
 
     Raises Unreadable where the journal was set back.
     """
@@ -67,7 +67,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
     state = defer(context, state, *(_heard(replace(turn, waits=since)) for turn in passed))
     for turn in refused:
         state = await _refuse(context, state, replace(turn, waits=since))
-    if context.settings.same_session and not turns and state.stage in _INTERRUPTED:
+    if not turns and state.stage in _INTERRUPTED and context.dialogue.is_retry():
         state = await append(context, state, _resume_move(state))
     return state
 

@@ -149,8 +149,6 @@ async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
             values = options[word.removeprefix("--")] = []
         else:
             values.append(word)
-    if context.tasks is None:
-        return CheckResult(problem="it asks GitHub, which this repository is not on")
     try:
         printed = await context.tasks.run_check(name, options, context.location.base)
     except PlangateError as error:
@@ -177,13 +175,13 @@ async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task
 
 async def _open_pull_requests(context: ThreadContext, state: ThreadState) -> list[int]:
     """Return the numbers of the task's pull requests that are open."""
-    pulls, made = context.pulls, state.task.pull_requests if state.task is not None else ()
-    return [] if pulls is None else [number for number in made if await pulls.head(number) is not None]
+    made = state.task.pull_requests if state.task is not None else ()
+    return [number for number in made if await context.pulls.head(number) is not None]
 
 
 async def _end_reviews(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Journal which pull requests are no longer open: only those whose findings are not settled are looked up."""
-    if context.pulls is None or state.task is None:
+    if state.task is None:
         return state
     for each in state.task.in_review:
         if await context.pulls.head(each.pull_number) is None:

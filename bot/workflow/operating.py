@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.core import comment
-from bot.core.errors import Broken
 from bot.core.moves import Delivered
 from bot.core.notes import Operated
 from bot.core.operations import Operation
@@ -16,8 +15,6 @@ from bot.workflow.thread_context import ThreadContext
 
 async def record_targets(context: ThreadContext, plan: PlanDocument) -> PlanDocument:
     """Return a plan whose operations hold what their targets look like now."""
-    if context.tasks is None or not plan.operations:
-        return plan
     seen: dict[int, str] = {}
     for number in dict.fromkeys(each.number for each in plan.operations):
         target = await context.tasks.target(number)
@@ -30,8 +27,6 @@ async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState |
 
     Each is journaled before the next one begins. None when the thread was moved meanwhile.
     """
-    if context.tasks is None:
-        raise Broken("a plan with operations was made where there are no issues")
     plan = state.plan
     for n, operation in enumerate(plan.operations):
         if n in {each.operation for each in state.operated}:

@@ -36,9 +36,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
     if (stop := await move_if_stopped(context, state)) is not None:
         return stop
-    opening = SessionStart(
-        state.planning_session, Access.READ, _task(context, state), quotes=not may_stand(context, state)
-    )
+    opening = SessionStart(state.planning_session, Access.READ, _task(state), quotes=not may_stand(context, state))
     async with open_session(context, state, opening) as session:
         if (question := await move_to_ask(context, state, session)) is not None:
             return question
@@ -100,8 +98,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
         expires=expires.replace(microsecond=0),
         hidden=state.hidden,
     )
-    older = state.replaced if context.pulls is not None else None
-    return made if older is None else replace(made, changed=changes(older, made))
+    return made if state.replaced is None else replace(made, changed=changes(state.replaced, made))
 
 
 def _names(contract: Contract) -> tuple[str, ...]:
@@ -114,10 +111,10 @@ def _task_texts(handed_in: SubmittedPlan) -> Iterator[str]:
     yield from (each.text for each in handed_in.operations)
 
 
-def _task(context: ThreadContext, state: ThreadState) -> str:
+def _task(state: ThreadState) -> str:
     """Return what is asked: the turn itself, and the plan that it revises."""
     parts = [cut_middle(state.turn.text, REQUEST_LIMIT)]
-    if (last := state.newest_plan) is not None and context.pulls is not None:
+    if (last := state.newest_plan) is not None:
         notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
         bounds = f"What it was to be allowed:\n\n{comment.contract(last)}"
         parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}\n\n{bounds}")

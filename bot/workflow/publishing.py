@@ -59,8 +59,8 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
         plan = outgrown(proof.document, error.paths, error.tree)
         return Outgrew(plan=plan, digest=plan.digest)
     except (Refused, Conflict) as error:
-        if isinstance(error, Conflict) and context.pulls is None:
-            raise  # a person at a terminal is told on the spot
+        if isinstance(error, Conflict):
+            context.dialogue.interrupt(error)
         if isinstance(error, Conflict) and await context.fence.has_moved(state):
             return None
         if isinstance(error, Conflict) and order.expected is not None:
@@ -72,14 +72,17 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
 async def _handed_in(
     context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict
 ) -> Published | Delivered | None:
-    """Have a pull request for what was pushed; None when the thread was moved meanwhile."""
+    """Have a pull request for what was pushed; None when the thread was moved meanwhile.
+
+    Where there are no pull requests, the branch is handed in.
+    """
     digest = state.plan.digest
-    if context.pulls is None:
-        owes = comment.outcome(Stage.DONE, branch=made.branch)
-        return Delivered(branch=made.branch, commit=made.commit, paths=made.paths, owes=owes, digest=digest)
     if await context.fence.has_moved(state):
         return None
     pull = await context.pulls.ensure(_pull(context, state, made, verdict))
+    if pull is None:
+        owes = comment.outcome(Stage.DONE, branch=made.branch)
+        return Delivered(branch=made.branch, commit=made.commit, paths=made.paths, owes=owes, digest=digest)
     after = await carry_out(context, state) if state.plan.operations else state
     if after is None:
         return None
@@ -109,7 +112,7 @@ async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork
 async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:
     """Return the work if the pull request's head is that commit: an earlier process pushed it and died."""
     made, number = state.pushing, pull_number(context, state)
-    if context.pulls is None or made is None or not number:
+    if made is None or not number:
         return None
     return made if await context.pulls.head(number) == made.commit else None
 
@@ -146,7 +149,7 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan, summary)
     expected = state.base if context.location.branch or state.onto else None
     asked_by = state.turn.actor
-    by_person = context.pulls is not None and asked_by.id != context.policy.bot
+    by_person = asked_by.id != context.policy.bot
     return CommitOrder(
         branch_name(context, state),
         message,

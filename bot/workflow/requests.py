@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bot.core.entry import JournaledTurn
 from bot.core.moves import Requested
-from bot.core.names import CommitId, run_branch, thread_branch
+from bot.core.names import CommitId
 from bot.core.plan import Hidden
 from bot.core.thread_parts import Wish
 from bot.core.thread_state import ThreadState
@@ -35,7 +35,7 @@ async def beginning(context: ThreadContext, state: ThreadState) -> Beginning:
     """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2)."""
     place, published = context.location, state.published
     start = Beginning(place.base, place.title, place.branch)
-    if context.pulls is None or published is None:
+    if published is None:
         return start
     head = await context.pulls.head(published.pull_number)
     if head is None:
@@ -81,9 +81,7 @@ def branch_name(context: ThreadContext, state: ThreadState) -> str:
     place = context.location
     if named := place.branch or state.onto:
         return named
-    if context.pulls is None:
-        return run_branch(thread_title(context, state), place.thread)
-    name = thread_branch(thread_title(context, state), place.thread, state.thread.round)
+    name = place.new_branch(thread_title(context, state), state.thread.round)
     return f"{name}-{state.apart}" if state.apart else name  # what a journal that was set back forgot keeps its branch
 
 

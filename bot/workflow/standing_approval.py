@@ -27,7 +27,7 @@ def may_stand(context: ThreadContext, state: ThreadState) -> bool:
 async def standing_approval(context: ThreadContext, state: ThreadState) -> Standing | None:
     """Return what the default branch approves now of the thread's task by itself; None for nothing."""
     history = state.task
-    if history is None or context.read_task is None or not may_stand(context, state):
+    if history is None or not may_stand(context, state):
         return None
     task = await context.read_task(history.task)
     if task is None or not task.standing:

@@ -14,7 +14,7 @@ from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy
 from bot.core.gate import Stage
 from bot.core.maintenance import Task
-from bot.core.names import CommitId
+from bot.core.names import CommitId, SessionId
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
@@ -27,6 +27,26 @@ from bot.workflow.task_access import TaskAccess
 
 async def nothing_to_prepare() -> None:
     """Do nothing: the machine is fit for work as it is."""
+
+
+async def no_agent_types() -> Mapping[str, str]:
+    """Return nothing: the project has no sub-agent types of its own."""
+    return {}
+
+
+async def no_task(name: str) -> Task | None:  # noqa: ARG001 - as for every reader of tasks
+    """Return None: the default branch has no scheduled tasks."""
+    return None
+
+
+def separate_session(state: ThreadState) -> SessionId:
+    """Return a session of its own for approved work, so that nothing but the approved document crosses the gate."""
+    return state.work_session
+
+
+def planning_session(state: ThreadState) -> SessionId:
+    """Return the session that planned, for work that the person who watched it approved."""
+    return state.planning_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +92,11 @@ class WorkSettings:
     ask_per_day: int = 0
     """So many requests one person may make in a repository on one day (UTC); 0 for no quota."""
     mention: str = "@plangate"
+    """How people address the bot; "" at a terminal, where a thread takes no commands."""
     draft: bool = False
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] | None = None
     """Logins of those who are asked to review pull requests; None for whoever approved the plan."""
-    same_session: bool = False
-    """Whether approved work goes on in the session that planned it (`plangate run`); on GitHub a new one begins from
-    the approved document, so that nothing else crosses the gate."""
     refusal: str = ""
     """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
     watch_seconds: float = 5.0
@@ -128,17 +146,17 @@ class ThreadContext:
     resources: SessionResources
     fence: Fence
     """Checked before anything is posted or pushed (E4)."""
+    pulls: Pulls
+    tasks: TaskAccess
     settings: WorkSettings = WorkSettings()
     policy: Policy = Policy()
-    pulls: Pulls | None = None
-    """None where the result is a local branch."""
-    tasks: TaskAccess | None = None
-    """None where the repository is not on GitHub."""
     listener: Callable[[AgentEvent], None] = lambda _: None
     redactor: Redactor = field(default_factory=Redactor)
-    agents: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    agents: Callable[[], Awaitable[Mapping[str, str]]] = no_agent_types
     """Reads the project's own types of sub-agents, on the default branch: path -> text."""
-    read_task: Callable[[str], Awaitable[Task | None]] | None = None
+    work_session: Callable[[ThreadState], SessionId] = separate_session
+    """Chooses the session that carries approved work out."""
+    read_task: Callable[[str], Awaitable[Task | None]] = no_task
     """Reads a scheduled task, with what its recipe adds, as the default branch has it now; None if it has none."""
     begin_session: Callable[[], bool] = lambda: True
     """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
@@ -150,9 +168,7 @@ class ThreadContext:
 
     def outcome_text(self, stage: Stage, detail: str) -> str:
         """Return how a request ended, with what people can say next."""
-        return comment.outcome(
-            stage, detail=detail, mention="" if self.settings.same_session else self.settings.mention
-        )
+        return comment.outcome(stage, detail=detail, mention=self.settings.mention)
 
 
 def working_mode(context: ThreadContext, state: ThreadState) -> Mode:

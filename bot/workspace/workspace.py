@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from bot.core.approval import ApprovedPlan
 from bot.core.bounds import UNBOUND, Bounds
@@ -73,7 +74,7 @@ class GitWorkspace:
         publishing: Publishing | None = None,
         *,
         passage: EgressRoute | None = None,
-    ) -> "GitWorkspace":
+    ) -> Self:
         """Assemble the workspace; everything that is kept is in the folder `data`."""
         run.leave_keyring()
         folder, bounds = data.resolve(), limits or SandboxLimits()
@@ -234,6 +235,16 @@ class GitWorkspace:
             command += program(sandbox.python(), sandbox.PACKAGE)
             after = None if scratch is None else partial(self.checkouts.clear, scratch)
             return await SandboxedToolhost.start(command, config, environment={}, descriptors=filters, after=after)
+
+
+class LocalWorkspace(GitWorkspace):
+    """The workspace of a local run, whose checkouts stay on this disk."""
+
+    __slots__ = ()
+
+    async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002 - the port's
+        """Return b"": nothing has to be restored elsewhere."""
+        return b""
 
 
 def _memory_mb(every: int, bounds: Bounds) -> int:

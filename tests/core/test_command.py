@@ -113,6 +113,7 @@ def test_other_mention() -> None:
     assert parse("@our-bot stop", "@our-bot") == Command(Verb.STOP)
     assert parse("/our-bot stop", "@our-bot") == Command(Verb.STOP)
     assert parse("@plangate stop", "@our-bot") is None
+    assert parse("/ stop", "") is None, "at a terminal nothing is a command"
 
 
 def test_every_verb_is_understood() -> None:

@@ -208,6 +208,7 @@ def test_a_crowd_under_a_plan() -> None:
 def test_co_author() -> None:
     """A co-author is named by an address that hides the real one."""
     assert co_author(Actor(7, "ana"), "ghe.example.org") == "ana <7+ana@users.noreply.ghe.example.org>"
+    assert co_author(Actor(1, "you"), "") == ""
 
 
 @pytest.mark.parametrize("reason", Reason)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bot.core.names import (
     CommitId,
+    RepositoryId,
     ThreadNumber,
     is_commit,
     local_repository,
@@ -18,6 +19,7 @@ from bot.core.names import (
     thread_branch,
     thread_ref,
 )
+from bot.core.work import LocalRun, ThreadLocation
 
 BASE = CommitId("a" * 40)
 FIVE = ThreadNumber(5)
@@ -63,6 +65,9 @@ def test_branches() -> None:
     assert thread_branch("Fix it!", FIVE, 2) == "plangate/5-fix-it-r2"
     assert run_branch("Fix it!", FIVE) == "plangate/run-fix-it-00000005"
     assert run_branch("Fix it!", ThreadNumber(2**32 - 1)) == "plangate/run-fix-it-ffffffff"
+    location = RepositoryId(1), FIVE, "Fix it!", BASE
+    assert ThreadLocation(*location).new_branch("Fix it!", 2) == thread_branch("Fix it!", FIVE, 2)
+    assert LocalRun(*location).new_branch("Fix it!", 1) == run_branch("Fix it!", FIVE)
     assert thread_ref(FIVE) == "refs/plangate/threads/5"
 
 

@@ -123,6 +123,7 @@ REPLIES: Final = {
     "thread closed": reply_text.thread_closed(BOT),
     "work so far": reply_text.work_so_far(TODOS, ("src/login.py",), 1.234),
     "approval withdrawn": reply_text.approval_withdrawn(PLAN, NOBODY, BOT),
+    "approval withdrawn at a terminal": reply_text.approval_withdrawn(PLAN, NOBODY, ""),
     "approver lost the role": reply_text.approval_withdrawn(PLAN, WITHDRAWN, BOT),
     "journal set back": reply_text.journal_set_back("refs/plangate/threads/8", BOT),
     "waiting for a session": reply_text.session_queued(BOT),

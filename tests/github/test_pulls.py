@@ -7,13 +7,12 @@ import pytest
 from bot.core.errors import Refused, Transient
 from bot.core.pull import PullOrder
 from bot.github.pulls import GitHubPulls
-from bot.ports import Pulls
 from tests.github.conftest import HOME, Ground
 
 ORDER = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.\n\nCloses #1")
 
 
-def pulls(ground: Ground) -> Pulls:
+def pulls(ground: Ground) -> GitHubPulls:
     ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch=ORDER.branch)
     return GitHubPulls(ground.client, ground.address, ground.bot)
 

@@ -42,6 +42,9 @@ class Slow:
         self.pushed.append(order.branch)
         return made
 
+    def interrupt(self, _: object) -> None:
+        """Do nothing: people are told on the thread."""
+
     async def snapshot(self, *_: object, **__: object) -> Snapshot:
         now = self.thread.resources.clock.now()
         said = Candidate(MAYA, Way.REACTION, Opinion.APPROVE, now, Role.ADMIN)

@@ -22,7 +22,7 @@ from bot.workflow.thread_context import ThreadContext
 
 async def notice_void_plan(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Fold a plan that lost its force and was not replaced; answer who approves it all the same."""
-    if not state.has_void_plan or context.pulls is None:
+    if not state.has_void_plan:
         return state
     if state.voided is not None and state.voided.folded is None:
         state = await _fold_void_plans(context, state)
@@ -43,7 +43,7 @@ async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> Thread
 
 async def notice_configuration_error(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Answer who approves a plan while the configuration is broken."""
-    if state.stage is not Stage.AWAITING_APPROVAL or context.pulls is None:
+    if state.stage is not Stage.AWAITING_APPROVAL:
         return state
     return await _answer_approval(
         context, state, None, owes=notice_text.approval_on_hold(state.plan, context.settings.refusal)
@@ -52,15 +52,12 @@ async def notice_configuration_error(context: ThreadContext, state: ThreadState)
 
 async def notice_unreadable_journal(context: ThreadContext) -> None:
     """Post once that the thread's journal cannot be read and that nothing decided there counts."""
-    if context.pulls is None:
-        return
     turns = await context.dialogue.turns((), may_act=partial(may_ask, context))
     asked = [turn for turn in turns if may_ask(context, turn) and not turn.aside]
     if asked:
         await context.dialogue.acknowledge(asked[-1], Acknowledgment.SEEN)
-        await context.dialogue.tell(
-            notice_text.unreadable(thread_ref(context.location.thread)), 0
-        )  # entries count from 1
+        text = notice_text.unreadable(thread_ref(context.location.thread))
+        await context.dialogue.tell(text, 0)  # entries count from 1
 
 
 async def _answer_approval(

@@ -56,9 +56,9 @@ async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt
 async def so_far(context: ThreadContext, state: ThreadState) -> str:
     """Return what stopped work came to, from its transcript and checkout. What cannot be read is left out."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
-    if state.steers and context.pulls is not None:
+    if state.steers:
         with suppress(PlangateError):
-            lines = await asyncio.to_thread(context.resources.transcripts.load, state.work_session)
+            lines = await asyncio.to_thread(context.resources.transcripts.load, context.work_session(state))
             todos = todos_of(all_messages(lines))
             paths = await context.workspace.changed_paths(await checkout(context, state)) if lines else ()
     return reply_text.work_so_far(todos, paths, state.cost_usd)

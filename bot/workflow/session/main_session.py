@@ -30,7 +30,6 @@ from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, SessionStarted
 from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.project_types import types_of
-from bot.agent.subagents.types import TYPES
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
 from bot.core.maintenance import PlanLimits
@@ -110,7 +109,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
 async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSettings:
     """Return which sub-agents a session has; where strangers have a say, or may have, readers are restricted (S9)."""
     settings = context.settings
-    types = types_of(await context.agents()) if context.agents else TYPES
+    types = types_of(await context.agents())
     counts = SubagentCounts(settings.at_once, settings.in_all, settings.on_one)
     return SubagentSettings(settings.subagent_model, types, counts, state.untrusted, settings.agents)
 
@@ -210,8 +209,7 @@ def has_room(session: Session) -> bool:
 
 def session_of(context: ThreadContext, state: ThreadState) -> SessionId:
     """Return the session that the thread's stage works in."""
-    planned = state.stage is Stage.PLANNING or context.settings.same_session
-    return state.planning_session if planned else state.work_session
+    return state.planning_session if state.stage is Stage.PLANNING else context.work_session(state)
 
 
 def _log_subagents(context: ThreadContext, assembled: AssembledSession) -> None:

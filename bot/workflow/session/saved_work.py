@@ -44,7 +44,7 @@ async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = F
     pull = None if is_of_fork and state.steers else place.pull
     name = name if pull == place.pull else f"{name}-work"
     transcripts, session = context.resources.transcripts, state.work_session
-    anew = anew or (context.pulls is not None and await asyncio.to_thread(transcripts.is_behind, session))
+    anew = anew or await asyncio.to_thread(transcripts.is_behind, session)
     kept = partial(transcripts.saved_work, session)
     return await context.workspace.checkout(name, state.base, kept, anew=anew, pull=pull)
 
@@ -63,15 +63,13 @@ async def toolhost(
 
 def hold_transcript(context: ThreadContext, state: ThreadState) -> None:
     """Have the transcript of the newest turn's work saved with that work alone."""
-    if context.pulls is not None:
-        context.resources.transcripts.hold(state.work_session)
+    context.resources.transcripts.hold(state.work_session)
 
 
 async def keep_work(context: ThreadContext, state: ThreadState) -> None:
     """Have the work of the newest turn saved as it stands, with its transcript; b"" counts: then nothing is kept."""
-    if context.pulls is not None:
-        work = await context.workspace.keep(await checkout(context, state))
-        context.resources.transcripts.keep(state.work_session, work)
+    work = await context.workspace.keep(await checkout(context, state))
+    context.resources.transcripts.keep(state.work_session, work)
 
 
 @dataclass(slots=True)
@@ -101,7 +99,7 @@ class WorkSaver:
 
     async def _save_work(self) -> int:
         """Keep approved work, and give its size; where it cannot be kept as it stands, what was saved last counts."""
-        if self.state.stage is not Stage.EXECUTING or self.context.pulls is None:
+        if self.state.stage is not Stage.EXECUTING:
             return 0
         work = await self.context.workspace.keep(await checkout(self.context, self.state))
         if work:

@@ -1,0 +1,43 @@
+"""The ports of GitHub, for a local repository: there are no pull requests, and no issues that a task could work on."""
+
+from collections.abc import Mapping, Sequence
+
+from bot.core.errors import Broken, Refused
+from bot.core.names import CommitId
+from bot.core.operations import Operation, OperationResult, Target
+from bot.core.pull import PullOrder
+
+
+class NoPulls:
+    """The Pulls port where a branch is the result."""
+
+    async def ensure(self, order: PullOrder) -> None:
+        """Return None: the branch is the result."""
+
+    async def head(self, number: int) -> CommitId | None:  # noqa: ARG002 - the port's
+        """Return None: no pull request is open."""
+        return None
+
+    async def is_merged(self, number: int) -> bool:  # noqa: ARG002 - the port's
+        """Return False: no pull request was merged."""
+        return False
+
+    async def find(self, branch: str) -> int | None:  # noqa: ARG002 - the port's
+        """Return None: no branch has a pull request."""
+        return None
+
+
+class NoTasks:
+    """The TaskAccess port where there are no issues."""
+
+    async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:  # noqa: ARG002
+        """Raise Refused: the check asks GitHub."""
+        raise Refused("it asks GitHub, which this repository is not on", where=f"github:{name}", fix="use a command")
+
+    async def target(self, number: int) -> Target | None:  # noqa: ARG002 - the port's
+        """Return None: there is no issue."""
+        return None
+
+    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:  # noqa: ARG002 - the port's
+        """Raise Broken: no plan of a local repository has operations."""
+        raise Broken("a plan with operations was made where there are no issues")
