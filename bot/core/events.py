@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, get_args
 from bot.core import plan as plans
 from bot.core import question
 from bot.core.actor import Actor
+from bot.core.decision_evidence import DecisionEvidence
 from bot.core.entry import Entry, JournaledTurn, ModeChange
 from bot.core.errors import Broken, Refused
 from bot.core.moves import MoveEvent
@@ -36,6 +37,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "beside": Hidden.from_json,
         "review": Review.from_json,
         "grant": Grant,
+        "evidence": DecisionEvidence.from_json,
     }
 )
 
@@ -96,12 +98,12 @@ def _decode(cls: type[Any], kind: str, body: Json) -> JournalEvent:
 def _read(key: str, value: Any) -> Any:
     """Return the value of a key."""
     match key:
-        case "plan" | "asking" | "beside" | "review" | "grant":
+        case "plan" | "asking" | "beside" | "review" | "grant" | "evidence":
             return _READERS[key](value)
         case "approved_at" | "question_at" | "due":
             return datetime.fromisoformat(value)
         case "made":
-            return PushedWork(value["branch"], CommitId(value["commit"]), tuple(value["paths"]))
+            return PushedWork(value["branch"], CommitId(value["commit"]), tuple(value["paths"]), value.get("tree", ""))
         case "mode_change":
             return ModeChange(value["from"], value["to"], tuple(value["by"]))
         case _:
@@ -117,10 +119,11 @@ def _write(value: Any) -> Any:
             return question.to_json(value)
         case datetime():
             return value.isoformat()
-        case Hidden() | Review():
+        case Hidden() | Review() | DecisionEvidence():
             return value.to_json()
         case PushedWork():
-            return {"branch": value.branch, "commit": value.commit, "paths": list(value.paths)}
+            tree = {"tree": value.tree} if value.tree else {}
+            return {"branch": value.branch, "commit": value.commit, "paths": list(value.paths), **tree}
         case ModeChange():
             return {"from": value.before, "to": value.after, "by": list(value.by)}
         case tuple():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
+from bot.core.decision_evidence import DecisionEvidence
 from bot.core.entry import EntryFacts, JournaledTurn
 from bot.core.gate import Move
 from bot.core.names import CommitId
@@ -131,6 +132,8 @@ class Approved(EntryFacts):
     reasons: str | None = None
     by: tuple[str, ...]
     approved_at: datetime
+    evidence: DecisionEvidence | None = None
+    """What it rested on; None in entries of a version that did not journal it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,8 @@ class PlanEnd(EntryFacts):
     apart: int = 0
     """The pull request that approved work would have made once more (A4b); 0 for none."""
     owes: str = ""
+    evidence: DecisionEvidence | None = None
+    """What a rejection rested on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ class PushedWork:
     branch: str
     commit: CommitId
     paths: tuple[str, ...]
+    tree: str = ""
+    """The git tree of the head; "" in entries of a version that did not journal it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class ThreadLocation:
     """The branch of a pull request that is worked on in place; empty for an issue."""
     host: str = "github.com"
     """The server's name, as in addresses of commits; empty if people have no accounts where the thread is."""
+    name: str = ""
+    """``OWNER/NAME`` of the repository; "" for one that is not on GitHub."""
     pull: PullCommits | None = None
     """The commits of a pull request; None for an issue."""
 

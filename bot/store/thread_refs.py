@@ -194,6 +194,23 @@ class ThreadRefs:
             self._wait(pause)
         raise Transient("the remote did not take the change", where=_ref(thread), fix=refused)
 
+    def create(self, ref: str, files: Mapping[str, bytes], *, note: str) -> str:
+        """Create another ref of this remote, on a commit without parents that holds these files.
+
+        Returns "" if it was created, else the reason: most often that it exists.
+        """
+        built = self._build(ref, Tip(), files, note=note)
+        return self.pushes.push(ref, "", built.commit or "")
+
+    def file_of(self, ref: str, path: str) -> bytes | None:
+        """Return a file of the commit that another ref of the remote points to now; None if there is none."""
+        commit = self._list(ref).get(ref)
+        if commit is None:
+            return None
+        self._bring({ref: commit})
+        blob = self._tip(commit).files.get(path)
+        return None if blob is None else self.read([blob])[0]
+
     def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it.
 

@@ -85,7 +85,7 @@ class Publisher:
             changes, tree = await self._export(clone, checkout, plan.document, order=order)
             await self.rules.screen.check(clone, changes, order)
             commit = await commit_tree(clone, tree, checkout.base, order, committer=self.rules.committer)
-            made = PushedWork(order.branch, commit, tuple(sorted(change.path for change in changes)))
+            made = PushedWork(order.branch, commit, tuple(sorted(change.path for change in changes)), tree)
             if before is not None:
                 await before(made)
             await self._push(clone, commit, order)

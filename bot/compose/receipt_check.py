@@ -1,0 +1,169 @@
+"""Checks receipts against the commits of a local clone, offline, with a few git processes for any number of them."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from bot.core.errors import Misconfigured, Transient
+from bot.receipts.keys import KEYS_FILE, KEYS_REF, PublicKey, decode_keys
+from bot.receipts.verification import CommitFacts, Trust, Verdict, verify_receipt
+from bot.store.plumbing import Plumbing
+from bot.store.receipt_refs import RECEIPT_FILE
+
+_RECEIPTS: Final = "refs/plangate/receipts/"
+_TRAILER: Final = "Plangate-Plan: "
+# https://git-scm.com/docs/git-fetch#_git_urls; the user and the port are no part of a repository's name
+_URL: Final = re.compile(r"(?:[a-z+]+://)?(?:[^@/]+@)?([^:/]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
+_FETCH: Final = f"git fetch origin '{_RECEIPTS}*:{_RECEIPTS}*' {KEYS_REF}:{KEYS_REF}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCommit:
+    """One commit, and the verdicts on its receipt; none if it has no receipt."""
+
+    commit: str
+    by_agent: bool
+    """Whether its message says that Plangate made it."""
+    verdicts: tuple[Verdict, ...] = ()
+    note: str = ""
+    """Why there is no receipt, as far as that can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptRepository:
+    """A local clone, with the receipts that were fetched into it."""
+
+    git: Plumbing
+    expected: str
+    """``HOST/OWNER/NAME`` that receipts must be made for; "" for any."""
+    pinned: tuple[PublicKey, ...]
+
+    @classmethod
+    def at(cls, folder: Path, *, keys: Path | None, repository: str) -> "ReceiptRepository":
+        """Return the clone around a folder. Raises Misconfigured if there is none, or if the key file cannot be read.
+
+        `repository` is ``OWNER/NAME`` or ``HOST/OWNER/NAME``; "" takes the URL of the remote origin.
+        """
+        pinned = decode_keys(_read(keys)) if keys else ()
+        top = next((each for each in (folder.absolute(), *folder.absolute().parents) if (each / ".git").exists()), None)
+        if top is None:
+            raise Misconfigured("this is no git clone", where=str(folder), fix="run it inside one, or give --dir")
+        git = Plumbing(top / ".git", dict)
+        common = git.ask("rev-parse", "--path-format=absolute", "--git-common-dir").decode().strip()
+        git = Plumbing(Path(common), dict)
+        return cls(git, _expected(git, repository), pinned)
+
+    def check_commit(self, revision: str, content: bytes | None, now: datetime) -> CheckedCommit:
+        """Return the verdicts on one commit's receipt: the given one, or the one in the clone.
+
+        Raises Misconfigured if the clone has no such commit.
+        """
+        found = self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        if found.code:
+            raise Misconfigured("the clone has no such commit", where=revision, fix="fetch it, or name another")
+        commit = found.out.decode().strip()
+        given = {} if content is None else {commit: content}
+        return next(self._check([commit], given, now))
+
+    def check_range(self, revisions: str, now: datetime) -> Iterator[CheckedCommit]:
+        """Yield every commit of a range such as ``main..topic``, newest first."""
+        ran = self.git.run("rev-list", "--end-of-options", revisions)
+        if ran.code or ".." not in revisions:
+            raise Misconfigured("this is no range of commits", where=revisions, fix="give two, such as main..topic")
+        return self._check(ran.out.decode().split(), {}, now)
+
+    def _check(self, commits: Sequence[str], given: Mapping[str, bytes], now: datetime) -> Iterator[CheckedCommit]:
+        receipts = {**self._receipts(commits), **given}
+        trust = Trust(self.pinned, self._found_keys())
+        for facts in self._facts(commits):
+            by_agent = any(line.startswith(_TRAILER) for line in facts.message.splitlines())
+            if facts.commit in receipts:
+                yield CheckedCommit(facts.commit, by_agent, verify_receipt(receipts[facts.commit], facts, trust, now))
+            else:
+                yield CheckedCommit(facts.commit, by_agent, note=_why_none(facts) if by_agent else "")
+
+    def _receipts(self, commits: Sequence[str]) -> dict[str, bytes]:
+        listed = self.git.ask("for-each-ref", "--format=%(refname)", _RECEIPTS).decode().split()
+        wanted = set(commits)
+        kept = [each.removeprefix(_RECEIPTS) for each in listed if each.removeprefix(_RECEIPTS) in wanted]
+        files = self._blobs([f"{_RECEIPTS}{commit}:{RECEIPT_FILE}" for commit in kept])
+        return {commit: content for commit, content in zip(kept, files, strict=True) if content is not None}
+
+    def _found_keys(self) -> tuple[PublicKey, ...]:
+        content = self._blobs([f"{KEYS_REF}:{KEYS_FILE}"])[0]
+        return decode_keys(content) if content is not None else ()
+
+    def _facts(self, commits: Sequence[str]) -> Iterator[CommitFacts]:
+        objects = self._blobs(list(commits))
+        parsed = [_parse_commit(each or b"") for each in objects]
+        paths = self._changed_paths({each: parents for each, (_, parents, _) in zip(commits, parsed, strict=True)})
+        for commit, (tree, parents, message) in zip(commits, parsed, strict=True):
+            yield CommitFacts(commit, tree, parents, paths.get(commit, ()), message, self.expected)
+
+    def _changed_paths(self, parents: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """Return the paths in which each commit differs from its first parent."""
+        pairs = "".join(f"{commit} {of[0]}\n" for commit, of in parents.items() if of)
+        out = self.git.ask("diff-tree", "--stdin", "-r", "-z", "--name-only", "--no-renames", stdin=pairs.encode())
+        found: dict[str, list[str]] = {}
+        at: list[str] = []
+        for field in out.decode("utf-8", "surrogateescape").split("\0"):
+            name = field.strip("\n") if field.strip("\n") in parents else ""
+            if name and name not in found:
+                at = found.setdefault(name, [])
+            elif field:
+                at.append(field)
+        return {commit: tuple(paths) for commit, paths in found.items()}
+
+    def _blobs(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return objects by name, in order; None for one that the clone does not have."""
+        out = self.git.ask("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
+        found: list[bytes | None] = []
+        start = 0
+        for _ in names:
+            end = out.index(b"\n", start)
+            head = out[start:end].rsplit(b" ", 2)
+            if head[-1] == b"missing":
+                found.append(None)
+                start = end + 1
+            else:
+                size = int(head[-1])
+                found.append(out[end + 1 : end + 1 + size])
+                start = end + size + 2
+        return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Misconfigured("the file cannot be read", where=str(path), fix=error.strerror or "give another") from error
+
+
+def _expected(git: Plumbing, repository: str) -> str:
+    """Return ``HOST/OWNER/NAME``: the given one, or that of the remote origin."""
+    if repository:
+        return repository if repository.count("/") == 2 else f"github.com/{repository}"
+    try:
+        url = git.ask("config", "--local", "--get", "remote.origin.url").decode().strip()
+    except Transient:
+        return ""
+    match = _URL.fullmatch(url)
+    return f"{match[1]}/{match[2]}" if match and match[2].count("/") == 1 else ""
+
+
+def _parse_commit(content: bytes) -> tuple[str, tuple[str, ...], str]:
+    """Return tree, parents, and message of a commit object."""
+    head, _, message = content.decode("utf-8", "replace").partition("\n\n")
+    lines = [line.split(" ", 1) for line in head.splitlines() if not line.startswith(" ")]
+    tree = next((line[1] for line in lines if line[0] == "tree"), "")
+    return tree, tuple(line[1] for line in lines if line[0] == "parent"), message
+
+
+def _why_none(facts: CommitFacts) -> str:
+    return (
+        f"no receipt for {facts.commit[:12]}: fetch the receipts ({_FETCH}). A commit that was rebased, squashed, or "
+        "amended has none, since nobody approved that commit; the receipt of the original commit stays"
+    )

@@ -1,0 +1,143 @@
+"""What a decision on a plan rested on: the opinions that counted, the rule, and the snapshot (RC1).
+
+The journal keeps it with the decision, and a receipt states it. Old decisions have none.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from bot.core.actor import Actor
+from bot.core.approval import Candidate, Opinion, Outcome, Policy, Snapshot, Verdict
+from bot.core.paths import Tier
+from bot.core.plan import PlanDocument
+from bot.core.transcript import Json
+
+
+@dataclass(frozen=True, slots=True)
+class CountedOpinion:
+    """One person's opinion that counted, and what was looked up about the person in the same snapshot."""
+
+    actor: Actor
+    role: str
+    """The role on the repository; "" if the configuration names the person and the role is unknown."""
+    listed: bool
+    """Whether `approve.users` or a team of `approve.teams` names the person."""
+    way: str
+    """``reaction``, ``tick``, ``command``, ``dashboard``, or ``terminal``."""
+    at: datetime
+
+    def to_json(self) -> Json:
+        """Return the opinion as a JSON object."""
+        return {
+            "actor_id": self.actor.id,
+            "login": self.actor.login,
+            "role": self.role,
+            "listed": self.listed,
+            "way": self.way,
+            "at": _utc(self.at),
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Self:
+        """Return the opinion from a JSON object made by `to_json`."""
+        actor = Actor(value["actor_id"], value["login"])
+        return cls(actor, value["role"], value["listed"], value["way"], datetime.fromisoformat(value["at"]))
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionEvidence:
+    """What a decision rested on."""
+
+    snapshot: str
+    """SHA-256 of the snapshot in canonical JSON, in hex."""
+    opinions: tuple[CountedOpinion, ...]
+    """The opinions that decided; none where the configuration approved the plan by itself."""
+    configuration: str
+    """Git blob id of the configuration file that was in force; "" for the defaults."""
+    required_role: str
+    needed: int
+    """The number of approvals that the plan's tier needs."""
+    four_eyes: bool
+    requesters: tuple[int, ...]
+    """Numeric ids of the people whose words the plan was made for, in ascending order."""
+    fewer: str = ""
+    """Why fewer approvals than `needed` were enough; "" where they were not."""
+
+    def to_json(self) -> Json:
+        """Return the evidence as a JSON object."""
+        return {
+            "snapshot": self.snapshot,
+            "opinions": [each.to_json() for each in self.opinions],
+            "configuration": self.configuration,
+            "required_role": self.required_role,
+            "needed": self.needed,
+            "four_eyes": self.four_eyes,
+            "requesters": list(self.requesters),
+            **({"fewer": self.fewer} if self.fewer else {}),
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Self:
+        """Return the evidence from a JSON object made by `to_json`."""
+        opinions = tuple(map(CountedOpinion.from_json, value["opinions"]))
+        return cls(
+            value["snapshot"],
+            opinions,
+            value["configuration"],
+            value["required_role"],
+            value["needed"],
+            value["four_eyes"],
+            tuple(value["requesters"]),
+            value.get("fewer", ""),
+        )
+
+
+def decision_evidence(
+    plan: PlanDocument, snapshot: Snapshot, policy: Policy, verdict: Verdict, *, configuration: str
+) -> DecisionEvidence:
+    """Return what a verdict that approves or rejects rested on."""
+    opinion = Opinion.REJECT if verdict.outcome is Outcome.REJECTED else Opinion.APPROVE
+    deciding = {actor.id for actor in verdict.by}
+    counted = (word for word in snapshot.candidates if word.opinion is opinion and word.actor.id in deciding)
+    needed = policy.high_needs if plan.tier == Tier.HIGH else 1
+    reasons = [str(finding.reason) for finding in verdict.findings if finding.actor is None]
+    return DecisionEvidence(
+        snapshot=snapshot_digest(snapshot),
+        opinions=tuple(map(_counted_opinion, _newest_of_each(counted))),
+        configuration=configuration,
+        required_role=policy.role.name.lower(),
+        needed=needed,
+        four_eyes=policy.four_eyes,
+        requesters=tuple(sorted(snapshot.requesters)),
+        fewer=reasons[0] if reasons and opinion is Opinion.APPROVE and len(deciding) < needed else "",
+    )
+
+
+def snapshot_digest(snapshot: Snapshot) -> str:
+    """Return the SHA-256 of a snapshot in hex. Equal snapshots have equal digests."""
+    text = json.dumps(asdict(snapshot), sort_keys=True, separators=(",", ":"), default=_json_value)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    return _utc(value) if isinstance(value, datetime) else str(value)
+
+
+def _newest_of_each(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Return the newest of each person's words, in the order of the people's first words."""
+    return tuple({word.actor.id: word for word in sorted(words, key=lambda word: word.at)}.values())
+
+
+def _counted_opinion(word: Candidate) -> CountedOpinion:
+    role = "" if word.role is None else word.role.name.lower()
+    return CountedOpinion(word.actor, role, bool(word.listed), str(word.way), word.at)
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

@@ -1,0 +1,237 @@
+"""The receipt of published work: an in-toto Statement of who allowed what, made from the thread's journal (RC1, RC5).
+
+The same journal and the same commit always give the same bytes. The service that signs a receipt attests what GitHub
+reported to it; the people named in it signed nothing (RC2). docs/receipts.md describes every field.
+
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
+https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from bot.core.checks import Check
+from bot.core.decision_evidence import DecisionEvidence
+from bot.core.entry import Entry
+from bot.core.errors import Broken
+from bot.core.events import decode_entries
+from bot.core.moves import Approved, Closed, Executed, Outgrew, Published, Rejected
+from bot.core.names import CommitId, Digest, RepositoryId
+from bot.core.plan import PlanDocument
+from bot.core.thread_fold import fold_entries
+from bot.core.thread_parts import Wish
+from bot.core.thread_state import ThreadState
+from bot.core.transcript import Json
+
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Final = "https://plangate.dev/plan-approval/v1"
+ATTESTER: Final = (
+    "The service that signed this attests what GitHub reported to it. The people named here signed nothing."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptSubject:
+    """The commit that a receipt is about."""
+
+    host: str
+    """The server's name, such as ``github.com``."""
+    repository: RepositoryId
+    name: str
+    """``OWNER/NAME`` when the commit was made."""
+    branch: str
+    commit: CommitId
+    tree: str
+    paths: tuple[str, ...]
+    """The changed paths, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """What did the work."""
+
+    version: str
+    run: str = ""
+    """The run of GitHub Actions, or a name of the service's process; "" if unknown."""
+
+
+def receipt_statement(entries: Sequence[Entry], subject: ReceiptSubject, builder: Builder) -> Json:
+    """Return the Statement about the newest work in a journal, as far as the entry that says the work was done.
+
+    Later entries change nothing, so that a receipt that was made after a crash equals the one that was lost. Raises
+    Broken if no work was done. No work is done without an approval: the gate has no such move.
+    """
+    events = tuple(decode_entries(entries))
+    done = [n for n, (_, event) in enumerate(events, start=1) if isinstance(event, Executed)]
+    if not done:
+        raise Broken("no work was done on this thread, so there is no receipt")
+    anchor = entries[done[-1] - 1]
+    state = fold_entries(entries[: anchor.n])
+    over = [n for n, (_, event) in enumerate(events[: anchor.n]) if isinstance(event, Published | Closed)]
+    told = events[over[-1] if over else 0 : anchor.n]
+    plan, work, approvals = state.plan, state.finished_work, state.approvals
+    missing = _missing(approvals, state)
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": _subjects(subject),
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "attester": ATTESTER,
+            "repository": {"host": subject.host, "id": subject.repository, "name": subject.name},
+            "thread": plan.thread,
+            "branch": subject.branch,
+            "plan": _plan(plan),
+            "requests": [_request(wish) for wish in state.wishes],
+            "approvals": [
+                _decision(approval.digest, approval.approved_at, approval.evidence) for approval in approvals
+            ],
+            "rejections": [
+                _decision(event.digest, at, event.evidence) for at, event in told if isinstance(event, Rejected)
+            ],
+            "policy": _policy(approvals[-1].evidence),
+            "execution": _execution(state, work),
+            "scope": {
+                "planned": list(plan.contract.scope),
+                "changed": list(subject.paths),
+                "amendments": sum(isinstance(event, Outgrew) for _, event in told),
+            },
+            "verification": {
+                "tree": work.tree,
+                "baseline": work.no_baseline or "complete",
+                "checks": [_check(check) for check in work.checks],
+            },
+            "journal": {"position": anchor.n, "hash": anchor.chain_hash, "at": _utc(anchor.at)},
+            "builder": {"version": builder.version, "run": state.run or builder.run},
+            "complete": not missing,
+            "missing": missing,
+        },
+    }
+
+
+def receipt_ref(commit: str) -> str:
+    """Return the ref that keeps the receipt of a commit."""
+    return f"refs/plangate/receipts/{commit}"
+
+
+def canonical_statement(statement: Json) -> bytes:
+    """Return the bytes that are signed: JSON in UTF-8 with sorted keys and no white space between tokens.
+
+    Every number in a statement is an integer, since languages write fractions differently.
+    """
+    text = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace")  # half a surrogate pair has no UTF-8
+
+
+def _subjects(subject: ReceiptSubject) -> list[Json]:
+    name = f"https://{subject.host}/{subject.name}"
+    return [
+        {"name": f"{name}/commit/{subject.commit}", "digest": {"gitCommit": subject.commit}},
+        {"name": f"{name}/tree/{subject.commit}", "digest": {"gitTree": subject.tree}},
+    ]
+
+
+def _plan(plan: PlanDocument) -> Json:
+    return {
+        "digest": plan.digest,
+        "version": plan.plan,
+        "base": plan.base,
+        "tier": plan.tier,
+        "expires": _utc(plan.expires),
+        "scope_tree": plan.tree,
+    }
+
+
+def _request(wish: Wish) -> Json:
+    said = wish.said
+    return {
+        "actor_id": said.actor.id,
+        "login": said.actor.login,
+        "turn": said.key,
+        "at": _utc(said.at),
+        "text_sha256": _sha256(said.text),
+        "editors": list(said.hands),
+    }
+
+
+def _decision(digest: Digest | None, observed_at: datetime, evidence: DecisionEvidence | None) -> Json:
+    return {
+        "plan": digest or "",
+        "observed_at": _utc(observed_at),
+        "snapshot_sha256": evidence.snapshot if evidence else "",
+        "by": [each.to_json() for each in evidence.opinions] if evidence else [],
+    }
+
+
+def _policy(evidence: DecisionEvidence | None) -> Json:
+    """Return the rule under which the newest approval was enough; {} if the journal does not have it."""
+    if evidence is None:
+        return {}
+    others = [each for each in evidence.opinions if each.actor.id not in evidence.requesters]
+    return {
+        "configuration": evidence.configuration,
+        "required_role": evidence.required_role,
+        "needed": evidence.needed,
+        "fewer": evidence.fewer,
+        "four_eyes": evidence.four_eyes,
+        "requesters": list(evidence.requesters),
+        "approver_is_not_requester": bool(others),
+    }
+
+
+def _execution(state: ThreadState, work: Executed) -> Json:
+    return {
+        "session": state.work_session,
+        "model": work.model or "",
+        "agents": [_agent(agent) for agent in work.agents or ()],
+        "commands": [{key: each.get(key) for key in ("agent", "command", "exit_code")} for each in work.commands or ()],
+        "cost_usd": _dollars(state.cost_usd),
+        "hosts": list(state.plan.contract.hosts),
+    }
+
+
+def _agent(agent: Json) -> Json:
+    return {
+        "type": agent["type"],
+        "state": agent["state"],
+        "tool_calls": agent["tool_calls"],
+        "cost_usd": _dollars(agent["cost_usd"]),
+    }
+
+
+def _dollars(cost: float | None) -> str | None:
+    """Return dollars with six digits after the point; None if the price is unknown."""
+    return None if cost is None else f"{cost:.6f}"
+
+
+def _check(check: Check) -> Json:
+    before = check.get("before")
+    return {
+        "command": check["command"],
+        "exit_code": check["exit_code"],
+        "exit_code_before": before["exit_code"] if before else None,
+        "output_sha256": _sha256(check["output"]),
+    }
+
+
+def _missing(approvals: Iterable[Approved], state: ThreadState) -> list[str]:
+    """List what a complete receipt would have and this one lacks, as sentences."""
+    missing = []
+    if any(approval.evidence is None for approval in approvals):
+        missing.append("An approval was journaled by a version that kept no roles and no snapshot.")
+    if state.cost_usd is None:
+        missing.append("The model's price is unknown, so the cost is.")
+    if not state.finished_work.checks:
+        missing.append("No check was configured, so nothing was verified.")
+    return missing
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

@@ -1,0 +1,156 @@
+"""The JSON schema of a receipt's statement, and the check of a value against it.
+
+The schema is the one description of the format: docs/receipts/plan-approval-v1.schema.json is a copy of it. It uses the
+few words of JSON Schema that `schema_objections` knows, so that a check needs no library and takes microseconds.
+https://json-schema.org/draft/2020-12/json-schema-validation
+"""
+
+import re
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any, Final
+
+from bot.core.receipt import PREDICATE_TYPE, STATEMENT_TYPE
+from bot.core.transcript import Json
+
+_TYPES: Final = MappingProxyType(
+    {
+        "string": (str,),
+        "integer": (int,),
+        "boolean": (bool,),
+        "array": (list,),
+        "object": (dict,),
+        "null": (type(None),),
+    }
+)
+_DEEPEST: Final = 20
+
+
+def _object(**properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": sorted(properties), "additionalProperties": False}
+
+
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items, "maxItems": 100_000}
+
+
+def _text(pattern: str) -> Json:
+    return {"type": "string", "pattern": f"^(?:{pattern})$"}
+
+
+_STRING: Final[Json] = {"type": "string"}
+_INTEGER: Final[Json] = {"type": "integer"}
+_BOOLEAN: Final[Json] = {"type": "boolean"}
+_COST: Final[Json] = {"type": ["string", "null"], "pattern": r"^(?:\d+\.\d{6})$"}
+_EXIT_CODE: Final[Json] = {"type": ["integer", "null"]}
+_GIT: Final = _text("[0-9a-f]{40}|[0-9a-f]{64}")
+_GIT_OR_NONE: Final = _text("|[0-9a-f]{40}|[0-9a-f]{64}")
+_SHA256: Final = _text("[0-9a-f]{64}")
+_SHA256_OR_NONE: Final = _text("|[0-9a-f]{64}")
+_TIME: Final = _text(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?\+00:00")
+_OPINION: Final = _object(actor_id=_INTEGER, login=_STRING, role=_STRING, listed=_BOOLEAN, way=_STRING, at=_TIME)
+_DECISION: Final = _object(plan=_SHA256_OR_NONE, observed_at=_TIME, snapshot_sha256=_SHA256_OR_NONE, by=_list(_OPINION))
+_POLICY: Final = {
+    "type": "object",
+    "properties": {
+        "configuration": _GIT_OR_NONE,
+        "required_role": _STRING,
+        "needed": _INTEGER,
+        "fewer": _STRING,
+        "four_eyes": _BOOLEAN,
+        "requesters": _list(_INTEGER),
+        "approver_is_not_requester": _BOOLEAN,
+    },
+    "additionalProperties": False,
+}
+_AGENT: Final = _object(type=_STRING, state=_STRING, tool_calls=_INTEGER, cost_usd=_COST)
+_COMMAND: Final = _object(agent=_STRING, command=_STRING, exit_code=_EXIT_CODE)
+_CHECK: Final = _object(command=_STRING, exit_code=_EXIT_CODE, exit_code_before=_EXIT_CODE, output_sha256=_SHA256)
+_REQUEST: Final = _object(
+    actor_id=_INTEGER, login=_STRING, turn=_STRING, at=_TIME, text_sha256=_SHA256, editors=_list(_INTEGER)
+)
+_PREDICATE: Final = _object(
+    attester=_STRING,
+    repository=_object(host=_STRING, id=_INTEGER, name=_STRING),
+    thread=_INTEGER,
+    branch=_STRING,
+    plan=_object(digest=_SHA256, version=_INTEGER, base=_GIT, tier=_STRING, expires=_TIME, scope_tree=_GIT_OR_NONE),
+    requests=_list(_REQUEST),
+    approvals=_list(_DECISION),
+    rejections=_list(_DECISION),
+    policy=_POLICY,
+    execution=_object(
+        session=_STRING,
+        model=_STRING,
+        agents=_list(_AGENT),
+        commands=_list(_COMMAND),
+        cost_usd=_COST,
+        hosts=_list(_STRING),
+    ),
+    scope=_object(planned=_list(_STRING), changed=_list(_STRING), amendments=_INTEGER),
+    verification=_object(tree=_GIT_OR_NONE, baseline=_STRING, checks=_list(_CHECK)),
+    journal=_object(position=_INTEGER, hash=_SHA256, at=_TIME),
+    builder=_object(version=_STRING, run=_STRING),
+    complete=_BOOLEAN,
+    missing=_list(_STRING),
+)
+STATEMENT_SCHEMA: Final = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": f"{PREDICATE_TYPE}/schema.json",
+    "title": "Plangate receipt: the in-toto Statement of an approved plan",
+    **_object(
+        _type={"const": STATEMENT_TYPE},
+        subject={
+            **_list({"type": "object", "properties": {"name": _STRING, "digest": {"type": "object"}}}),
+            "minItems": 2,
+            "maxItems": 2,
+        },
+        predicateType={"const": PREDICATE_TYPE},
+        predicate=_PREDICATE,
+    ),
+}
+
+
+def schema_objections(value: Any, schema: Json, where: str = "statement", depth: int = 0) -> Iterator[str]:
+    """Yield what is wrong with a value, one sentence each; nothing if it fits the schema."""
+    if depth > _DEEPEST:
+        yield f"{where} is nested too deeply"
+        return
+    if "const" in schema and value != schema["const"]:
+        yield f"{where} is not {schema['const']}"
+    if "type" in schema and not _has_type(value, schema["type"]):
+        yield f"{where} is not of type {schema['type']}"
+        return
+    if isinstance(value, str) and "pattern" in schema and not re.fullmatch(schema["pattern"], value):
+        yield f"{where} does not have the form {schema['pattern']}"
+    if isinstance(value, list):
+        yield from _list_objections(value, schema, where, depth)
+    if isinstance(value, dict):
+        yield from _object_objections(value, schema, where, depth)
+
+
+def _has_type(value: Any, wanted: str | list[str]) -> bool:
+    """Return whether a value has one of the wanted types. In JSON, true is no number."""
+    names = [wanted] if isinstance(wanted, str) else wanted
+    if isinstance(value, bool):
+        return "boolean" in names
+    return any(isinstance(value, _TYPES[name]) for name in names)
+
+
+def _list_objections(value: list[Any], schema: Json, where: str, depth: int) -> Iterator[str]:
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        yield f"{where} has {len(value)} items"
+        return
+    for n, each in enumerate(value):
+        yield from schema_objections(each, schema.get("items", {}), f"{where}[{n}]", depth + 1)
+
+
+def _object_objections(value: dict[str, Any], schema: Json, where: str, depth: int) -> Iterator[str]:
+    properties = schema.get("properties", {})
+    for name in sorted(set(schema.get("required", ())) - value.keys()):
+        yield f"{where} lacks {name}"
+    if not schema.get("additionalProperties", True):
+        for name in sorted(value.keys() - properties.keys()):
+            yield f"{where} has an unknown key {name}"
+    for name in value.keys() & properties.keys():
+        yield from schema_objections(value[name], properties[name], f"{where}.{name}", depth + 1)

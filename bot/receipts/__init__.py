@@ -1,0 +1,1 @@
+"""Signing and checking of receipts. Imports core alone, and the `cryptography` library lazily."""

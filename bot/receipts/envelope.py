@@ -1,0 +1,126 @@
+"""The envelope of a receipt: DSSE with one or more Ed25519 signatures (RC1).
+
+https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.errors import Unreadable
+from bot.core.receipt import canonical_statement
+from bot.core.transcript import Json
+from bot.receipts.keys import ReceiptKey
+
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+SIZE_LIMIT: Final = 4 << 20
+"""Bytes. A larger envelope is refused unread."""
+_FIX: Final = "give the file or commit of a receipt that Plangate made"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One signature, and the id of the key that claims to have made it."""
+
+    key_id: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A parsed envelope. Nothing in it is verified yet."""
+
+    payload: bytes
+    """The exact bytes that were signed, but for their frame."""
+    statement: Json
+    signatures: tuple[Signature, ...]
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """The bytes that every signature is over."""
+        return pre_authentication_encoding(self.payload)
+
+
+def pre_authentication_encoding(payload: bytes) -> bytes:
+    """Return what DSSE signs: the payload, framed with its type and both lengths."""
+    kind = PAYLOAD_TYPE.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def sign_statement(statement: Json, key: ReceiptKey) -> bytes:
+    """Return the envelope of a statement as JSON. The same statement and key always give the same bytes."""
+    payload = canonical_statement(statement)
+    signature = {"keyid": key.public.id, "sig": _encode(key.sign(pre_authentication_encoding(payload)))}
+    envelope = {"payload": _encode(payload), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
+    return json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def parse_envelope(content: bytes) -> Envelope:
+    """Return the envelope in a file.
+
+    Raises Unreadable, with what is wrong, if it is no DSSE envelope, or if its payload is not a canonical Statement:
+    two spellings of one statement would have two digests.
+    """
+    if len(content) > SIZE_LIMIT:
+        raise Unreadable(f"the receipt is larger than {SIZE_LIMIT} bytes", where="receipt", fix=_FIX)
+    value = _object(content, "the receipt")
+    if set(value) != {"payload", "payloadType", "signatures"}:
+        raise Unreadable("a DSSE envelope has exactly payload, payloadType, and signatures", where="receipt", fix=_FIX)
+    if value["payloadType"] != PAYLOAD_TYPE:
+        raise Unreadable(f"the payload is not of type {PAYLOAD_TYPE}", where="payloadType", fix=_FIX)
+    payload = _decode(value["payload"], "payload")
+    statement = _object(payload, "the payload")
+    if canonical_statement(statement) != payload:
+        raise Unreadable("the payload is not canonical JSON", where="payload", fix=_FIX)
+    return Envelope(payload, statement, tuple(_signatures(value["signatures"])))
+
+
+def _signatures(value: object) -> Sequence[Signature]:
+    if not isinstance(value, list) or not 0 < len(value) <= 16:
+        raise Unreadable("an envelope has 1 to 16 signatures", where="signatures", fix=_FIX)
+    found = []
+    for each in value:
+        if not isinstance(each, dict) or set(each) != {"keyid", "sig"} or not isinstance(each["keyid"], str):
+            raise Unreadable("a signature has exactly keyid and sig", where="signatures", fix=_FIX)
+        found.append(Signature(each["keyid"], _decode(each["sig"], "sig")))
+    return found
+
+
+def _object(content: bytes, what: str) -> Json:
+    """Return the JSON object in some bytes. A key that stands twice is refused: readers disagree about its value."""
+    try:
+        value = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"{what} is not JSON: {error}", where="receipt", fix=_FIX) from error
+    if not isinstance(value, dict):
+        raise Unreadable(f"{what} is not a JSON object", where="receipt", fix=_FIX)
+    return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return value
+
+
+def _refuse_constant(text: str) -> object:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _encode(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _decode(text: object, where: str) -> bytes:
+    """Return decoded base64 of the one spelling that encoding gives."""
+    try:
+        content = base64.b64decode(str(text), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Unreadable("this is not base64", where=where, fix=_FIX) from error
+    if _encode(content) != text:
+        raise Unreadable("this is not base64 in its usual spelling", where=where, fix=_FIX)
+    return content

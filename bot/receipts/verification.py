@@ -1,0 +1,221 @@
+"""The verdicts on a receipt, each with its own question, so that a failure says what is wrong (RC3, RC4).
+
+Nothing here reads a clock, a file, or a network: the caller brings what git says about the commit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from bot.core.actor import Role
+from bot.core.errors import Unreadable
+from bot.core.paths import Tier
+from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
+from bot.core.transcript import Json
+from bot.receipts.envelope import Envelope, parse_envelope
+from bot.receipts.keys import PublicKey
+
+CLOCK_SKEW: Final = timedelta(minutes=5)
+"""How far the signer's clock may be ahead of the verifier's."""
+_STANDING: Final = "standing"
+
+
+class Check(StrEnum):
+    """What is asked about a receipt, in this order."""
+
+    SYNTAX = "syntax"
+    SIGNATURE = "signature"
+    TRUST = "trust"
+    BINDING = "binding"
+    FRESHNESS = "freshness"
+    POLICY = "policy"
+    COMPLETENESS = "completeness"
+
+
+EXIT_CODES: Final = {check: code for code, check in enumerate(Check, start=20)}
+"""The exit code of `plangate verify` for the first check that fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one check. `objections` is empty if it passes."""
+
+    check: Check
+    objections: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether the receipt passes this check."""
+        return not self.objections
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFacts:
+    """What git says about the commit that a receipt is checked against."""
+
+    commit: str
+    tree: str
+    parents: tuple[str, ...]
+    paths: tuple[str, ...]
+    """The paths that differ from the first parent."""
+    message: str
+    repository: str = ""
+    """``HOST/OWNER/NAME`` that the commit must belong to; "" if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Which keys a verifier trusts, and which it merely found."""
+
+    pinned: tuple[PublicKey, ...] = ()
+    """Keys that the verifier got from elsewhere than the repository."""
+    found: tuple[PublicKey, ...] = ()
+    """Keys in the repository itself, where everybody who can push can put one."""
+
+
+def verify_receipt(content: bytes, facts: CommitFacts | None, trust: Trust, now: datetime) -> tuple[Verdict, ...]:
+    """Return one verdict per check, in order. After a failed syntax check there are no others.
+
+    Without commit facts, binding fails: a receipt on its own says nothing about any commit.
+    """
+    try:
+        envelope = parse_envelope(content)
+        objections = tuple(_first(schema_objections(envelope.statement, STATEMENT_SCHEMA)))
+    except Unreadable as error:
+        return (Verdict(Check.SYNTAX, (f"{error.what} ({error.where})",)),)
+    if objections:
+        return (Verdict(Check.SYNTAX, objections),)
+    predicate = envelope.statement["predicate"]
+    signers = _signers(envelope, (*trust.pinned, *trust.found))
+    asked: dict[Check, Callable[[], Iterable[str]]] = {
+        Check.SIGNATURE: lambda: _signature_objections(envelope, signers),
+        Check.TRUST: lambda: _trust_objections(predicate, signers, trust),
+        Check.BINDING: lambda: _binding_objections(envelope.statement, facts),
+        Check.FRESHNESS: lambda: _freshness_objections(predicate, now),
+        Check.POLICY: lambda: _policy_objections(predicate),
+        Check.COMPLETENESS: lambda: _completeness_objections(predicate),
+    }
+    return (Verdict(Check.SYNTAX), *(Verdict(check, tuple(_first(ask()))) for check, ask in asked.items()))
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> int:
+    """Return 0 if every check passes, else the code of the first that fails."""
+    return next((EXIT_CODES[verdict.check] for verdict in verdicts if not verdict.passes), 0)
+
+
+def _signers(envelope: Envelope, keys: Iterable[PublicKey]) -> tuple[PublicKey, ...]:
+    """Return the keys that really made a signature of the envelope."""
+    by_id = {key.id: key for key in reversed(tuple(keys))}  # a pinned key outranks one of the same id that was found
+    claimed = ((by_id[each.key_id], each.value) for each in envelope.signatures if each.key_id in by_id)
+    return tuple(key for key, value in claimed if key.verify(value, envelope.signed_bytes))
+
+
+def _signature_objections(envelope: Envelope, signers: Sequence[PublicKey]) -> Iterator[str]:
+    if not signers:
+        ids = ", ".join(each.key_id[:16] for each in envelope.signatures)
+        yield f"no key at hand made a valid signature; the receipt names {ids}"
+
+
+def _trust_objections(predicate: Json, signers: Sequence[PublicKey], trust: Trust) -> Iterator[str]:
+    pinned = [key for key in signers if key in trust.pinned]
+    if not pinned:
+        known = ", ".join(key.id for key in signers) or "no known key"
+        yield f"signed by {known}, which is not among the keys that you trust (--keys FILE)"
+        return
+    objections = [key.objection(_time(predicate["journal"]["at"])) for key in pinned]
+    if all(objections):
+        yield from objections
+
+
+def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[str]:
+    """Yield why the receipt is not about this commit."""
+    if facts is None:
+        yield "there is no commit to compare it with: run it in a clone that has the commit"
+        return
+    predicate = statement["predicate"]
+    digests: dict[str, Any] = {}
+    for subject in statement["subject"]:
+        digests |= subject.get("digest", {})
+    if digests != {"gitCommit": facts.commit, "gitTree": facts.tree}:
+        yield f"its subject is not commit {facts.commit} with tree {facts.tree}"
+    if predicate["plan"]["base"] not in facts.parents:
+        yield f"the commit's parent is not the plan's base {predicate['plan']['base']}"
+    if sorted(predicate["scope"]["changed"]) != sorted(facts.paths):
+        yield "the commit does not change the files that the receipt lists"
+    if f"Plangate-Plan: {predicate['plan']['digest']}" not in facts.message.splitlines():
+        yield "the commit's message does not name the plan"
+    named = predicate["repository"]
+    if facts.repository and facts.repository.lower() != f"{named['host']}/{named['name']}".lower():
+        yield f"it was made for {named['host']}/{named['name']}, not for {facts.repository}"
+
+
+def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:
+    """Yield which times cannot be: an approval of an expired plan, or something that came before its cause."""
+    made, expires = _time(predicate["journal"]["at"]), _time(predicate["plan"]["expires"])
+    if made > now + CLOCK_SKEW:
+        yield f"it was made in the future, at {made.isoformat()}"
+    for approval in predicate["approvals"]:
+        observed = _time(approval["observed_at"])
+        if observed >= expires and approval["plan"] == predicate["plan"]["digest"]:
+            yield "the plan had expired when it was approved"
+        if observed > made + CLOCK_SKEW:
+            yield "the work was done before it was approved"
+        if any(_time(each["at"]) > observed + CLOCK_SKEW for each in approval["by"]):
+            yield "an approval was observed before it was given"
+
+
+def _policy_objections(predicate: Json) -> Iterator[str]:
+    """Yield which rule the approval of the published plan does not fulfill, as the receipt itself tells them."""
+    plan, policy = predicate["plan"], predicate["policy"]
+    approvals = [each for each in predicate["approvals"] if each["plan"] == plan["digest"]]
+    if not approvals:
+        yield "nobody approved the plan that was published"
+        return
+    if not policy:
+        return  # an old journal has no rule; completeness says so
+    people = approvals[-1]["by"]
+    distinct = {each["actor_id"] for each in people}
+    standing = not people and policy["fewer"] == _STANDING
+    if not people and not standing:
+        yield "it names nobody who approved"
+    if standing and (plan["tier"] == Tier.HIGH or policy["four_eyes"]):
+        yield "the configuration alone cannot approve a plan of tier high, or against four eyes"
+    if people and len(distinct) < policy["needed"] and not policy["fewer"]:
+        yield f"{len(distinct)} of {policy['needed']} approvals were given"
+    if plan["tier"] == Tier.HIGH and policy["needed"] < 1:
+        yield "no approval was asked for"
+    yield from (f"{each['login']} may not approve" for each in people if not _may_approve(each, policy))
+    if policy["four_eyes"] and distinct & set(policy["requesters"]):
+        yield "with four eyes, nobody approves their own request"
+    verified = predicate["verification"]["tree"]
+    if plan["scope_tree"] and verified and verified != plan["scope_tree"]:
+        yield "another tree was verified than the one that was approved"
+
+
+def _may_approve(person: Json, policy: Json) -> bool:
+    try:
+        return bool(person["listed"]) or Role[person["role"].upper()] >= Role[policy["required_role"].upper()]
+    except KeyError:
+        return False
+
+
+def _completeness_objections(predicate: Json) -> Iterator[str]:
+    yield from predicate["missing"]
+    if predicate["complete"] == bool(predicate["missing"]):
+        yield "it contradicts itself about whether it is complete"
+
+
+def _first(objections: Iterable[str], most: int = 5) -> Iterator[str]:
+    """Yield the first objections, each as one short line."""
+    for _, objection in zip(range(most), objections, strict=False):
+        yield objection[:300]
+
+
+def _time(text: str) -> datetime:
+    """Return a time of the schema's form. One that does not exist, such as February 30, is before everything."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)

@@ -1,0 +1,249 @@
+"""Receipts: what the statement of a journal says, that it is always the same, and what its schema refuses."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from bot.core.approval import Finding, Opinion, Outcome, Policy, Reason, Verdict
+from bot.core.decision_evidence import DecisionEvidence, snapshot_digest
+from bot.core.errors import Broken
+from bot.core.events import decode_event, encode_event
+from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
+from bot.core.notes import Told
+from bot.core.receipt import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref
+from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
+from bot.core.transcript import Json
+from tests.core.approval_cast import PLAN as CAST_PLAN
+from tests.core.approval_cast import case
+from tests.core.approval_table import ROWS
+from tests.core.receipt_story import (
+    BLOB,
+    COMMIT,
+    MAYA,
+    PLAN,
+    REQUESTED,
+    STORY,
+    TREE,
+    WILL,
+    approve,
+    approved,
+    entries_of,
+    evidence,
+    executed,
+    statement_of,
+)
+
+NO = evidence(replace(approve(), opinion=Opinion.REJECT), verdict=Verdict(Outcome.REJECTED, (MAYA,)))
+REJECTED = Rejected(by=("maya",), digest=PLAN.digest, evidence=NO)
+
+
+@pytest.mark.req("RC1", "RC2")
+def test_what_a_receipt_says() -> None:
+    """Plan, people with role and way, rule, execution, scope, checks, and position, from the journal alone."""
+    said = statement_of()
+    predicate = said["predicate"]
+    assert (said["_type"], said["predicateType"]) == (STATEMENT_TYPE, PREDICATE_TYPE)
+    assert [each["digest"] for each in said["subject"]] == [{"gitCommit": COMMIT}, {"gitTree": TREE}]
+    assert "signed nothing" in predicate["attester"]
+    assert predicate["plan"]["digest"] == PLAN.digest
+    assert [each["login"] for each in predicate["requests"]] == ["will"]
+    (approval,) = predicate["approvals"]
+    (person,) = approval["by"]
+    assert (person["actor_id"], person["role"], person["way"], person["listed"]) == (9, "maintain", "reaction", False)
+    assert predicate["rejections"] == []
+    assert predicate["policy"] == {
+        "configuration": BLOB,
+        "required_role": "maintain",
+        "needed": 1,
+        "fewer": "",
+        "four_eyes": False,
+        "requesters": [WILL.id],
+        "approver_is_not_requester": True,
+    }
+    assert (predicate["execution"]["model"], predicate["execution"]["cost_usd"]) == ("claude-opus-5-5", "0.070000")
+    assert predicate["execution"]["agents"][0]["cost_usd"] == "0.010000"
+    assert predicate["scope"] == {"planned": ["a.py"], "changed": ["a.py"], "amendments": 0}
+    (check,) = predicate["verification"]["checks"]
+    assert (check["exit_code"], check["exit_code_before"]) == (0, 1)
+    assert (predicate["journal"]["position"], predicate["journal"]["hash"]) == (5, entries_of(STORY)[-1].chain_hash)
+    assert (predicate["complete"], predicate["missing"]) == (True, [])
+
+
+@pytest.mark.req("RC5")
+def test_later_entries_change_nothing() -> None:
+    """What was said while the receipt was being made is in no receipt, so that a second one equals the first."""
+    later = (*STORY, Told(answers=3))
+    assert canonical_statement(statement_of(*later)) == canonical_statement(statement_of())
+
+
+@pytest.mark.req("RC1")
+def test_rejections_and_amendments() -> None:
+    """What was rejected on the way, and how often the plan grew, are part of it."""
+    second = replace(PLAN, plan=2)
+    grown = replace(second, plan=3, tree=TREE)
+    said = statement_of(
+        *STORY[:3],
+        REJECTED,
+        replace(REQUESTED, said=replace(REQUESTED.said, key="comment-1")),
+        Planned(plan=second, digest=second.digest),
+        Proposed(shown="c2", digest=second.digest),
+        approved(plan=second),
+        executed(second),
+        Outgrew(plan=grown, digest=grown.digest),
+        Proposed(shown="c3", digest=grown.digest),
+        approved(plan=grown),
+        executed(grown),
+    )["predicate"]
+    assert said["plan"]["version"] == 3
+    assert said["scope"]["amendments"] == 1
+    assert [(each["plan"], each["by"][0]["login"]) for each in said["rejections"]] == [(PLAN.digest, "maya")]
+    assert [each["plan"] for each in said["approvals"]] == [grown.digest]
+
+
+@pytest.mark.req("RC1")
+def test_rejections_end_with_their_round() -> None:
+    """What was rejected before the last pull request belongs to that one's receipt."""
+    made = Published(branch="b", commit=COMMIT, pull_request="u", pull_number=3, digest=PLAN.digest)
+    further = replace(REQUESTED, said=replace(REQUESTED.said, key="comment-9"))
+    second = replace(PLAN, plan=2)
+    said = statement_of(
+        *STORY[:3],
+        REJECTED,
+        replace(REQUESTED, said=replace(REQUESTED.said, key="comment-1")),
+        *STORY[1:],
+        made,
+        further,
+        Planned(plan=second, digest=second.digest),
+        Proposed(shown="c2", digest=second.digest),
+        approved(plan=second),
+        executed(second),
+    )["predicate"]
+    assert (said["rejections"], len(said["approvals"])) == ([], 1)
+
+
+@pytest.mark.req("RC1")
+def test_what_makes_it_incomplete() -> None:
+    """An approval without evidence, a cost that is not known, and no checks: each is named."""
+    bare = replace(approved(), evidence=None)
+    done = replace(executed(checks=()), cost_usd=None)
+    planned = Planned(plan=PLAN, digest=PLAN.digest)
+    said = statement_of(REQUESTED, planned, Proposed(shown="c1", digest=PLAN.digest), bare, done)["predicate"]
+    assert not said["complete"]
+    assert len(said["missing"]) == 3
+    assert (said["policy"], said["approvals"][0]["by"], said["execution"]["cost_usd"]) == ({}, [], None)
+    assert list(schema_objections(statement_of(), STATEMENT_SCHEMA)) == []
+
+
+def test_no_receipt_without_work() -> None:
+    """A plan alone has none."""
+    with pytest.raises(Broken, match="no work was done"):
+        statement_of(*STORY[:4])
+
+
+@pytest.mark.req("RC1")
+@pytest.mark.parametrize("row", [row for row in ROWS if case(row).outcome in {"approved", "rejected"}])
+def test_evidence_of_every_decision(row: str) -> None:
+    """Whoever decided is in the evidence with role and way, and it comes back from the journal as it went in."""
+    from bot.core.approval import evaluate
+    from bot.core.decision_evidence import decision_evidence
+
+    given = case(row)
+    verdict = evaluate(given.plan, given.snapshot, given.policy, given.now)
+    rests_on = decision_evidence(given.plan, given.snapshot, given.policy, verdict, configuration="")
+    assert {each.actor for each in rests_on.opinions} == set(verdict.by)
+    assert DecisionEvidence.from_json(rests_on.to_json()) == rests_on
+    enough = len(verdict.by) >= rests_on.needed or bool(rests_on.fewer) or verdict.outcome is Outcome.REJECTED
+    assert enough, row
+
+
+def test_evidence_of_a_listed_person_and_of_nobody() -> None:
+    """A listed person may have no role; a standing approval has no person."""
+    assert evidence(approve(role=None, listed=True)).opinions[0].role == ""
+    nobody = Verdict(Outcome.APPROVED, (), (Finding(Reason.STANDING),))
+    assert (evidence(verdict=nobody).opinions, evidence(verdict=nobody).fewer) == ((), "standing")
+    assert evidence(plan=replace(CAST_PLAN, tier="high"), policy=Policy(high_needs=3)).needed == 3
+
+
+def test_snapshots_differ_in_their_digests() -> None:
+    """Every field of a snapshot is in its digest."""
+    snapshot = case(ROWS[0]).snapshot
+    changed = (
+        replace(snapshot, locked=True),
+        replace(snapshot, requesters=frozenset({1, 2})),
+        replace(snapshot, plans=9),
+    )
+    assert len({snapshot_digest(each) for each in (snapshot, *changed)}) == 4
+
+
+def test_the_journal_keeps_evidence() -> None:
+    """Both entries that end a plan's wait hold it, and an entry without it stays as short as it was."""
+    for event in (approved(), REJECTED):
+        assert decode_event(str(event.kind), encode_event(event)) == event
+    assert "evidence" not in encode_event(replace(approved(), evidence=None))
+
+
+def test_half_a_surrogate_pair() -> None:
+    """JSON may hold one, UTF-8 may not."""
+    assert b"?" in canonical_statement({"text": "\ud800"})
+    assert receipt_ref("abc") == "refs/plangate/receipts/abc"
+
+
+@pytest.mark.req("RC3")
+def test_the_schema_refuses_every_other_shape() -> None:
+    """Each key left out, each value of another type, each unknown key: our check and the library's agree on all."""
+    validator = jsonschema.Draft202012Validator(STATEMENT_SCHEMA)
+    good = statement_of()
+    assert list(validator.iter_errors(good)) == []
+    tried = 0
+    for changed in _changes(good):
+        ours = list(schema_objections(changed, STATEMENT_SCHEMA))
+        assert bool(ours) == bool(list(validator.iter_errors(changed))), ours
+        tried += 1
+    assert tried > 300
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "objection"),
+    (
+        ([1], {"type": "array", "maxItems": 0}, "has 1 items"),
+        ("a\n", {"type": "string", "pattern": "^(?:a)$"}, "does not have the form"),
+        (True, {"type": "integer"}, "is not of type"),
+        (1, {"const": 2}, "is not 2"),
+    ),
+)
+def test_what_the_schema_check_says(value: Any, schema: Json, objection: str) -> None:
+    """It names the place and what is wrong there."""
+    assert objection in next(schema_objections(value, schema))
+
+
+def test_a_deep_value_ends_the_check() -> None:
+    """A schema that names itself could go on for as long as the value does."""
+    schema: Json = {"type": "array"}
+    schema["items"] = schema
+    value: list[Any] = []
+    for _ in range(30):
+        value = [value]
+    assert "too deeply" in next(schema_objections(value, schema))
+
+
+def _changes(value: Any) -> Iterator[Any]:
+    """Yield copies of a JSON value that differ in one place."""
+    yield None
+    yield 3.5
+    if isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, dict):
+        yield value | {"unknown": 1}
+        for key, each in value.items():
+            yield {name: inner for name, inner in value.items() if name != key}
+            yield from (value | {key: changed} for changed in _changes(each))
+    elif isinstance(value, list):
+        yield from (
+            [*value[:n], changed, *value[n + 1 :]] for n, each in enumerate(value) for changed in _changes(each)
+        )
+    elif isinstance(value, str):
+        yield value + "x"
+        yield value.upper()

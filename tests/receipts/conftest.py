@@ -1,0 +1,85 @@
+"""A real clone with a commit that approved work made, and the receipt that belongs to it."""
+
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from bot.compose.receipt_check import ReceiptRepository
+from bot.core.moves import Planned, Proposed
+from bot.core.names import CommitId
+from bot.core.plan import PlanDocument
+from bot.core.receipt import receipt_ref
+from bot.core.transcript import Json
+from bot.receipts.envelope import sign_statement
+from bot.receipts.keys import KEYS_FILE, KEYS_REF, ReceiptKey, encode_keys
+from bot.store.receipt_refs import RECEIPT_FILE
+from tests.core.receipt_story import PLAN, REQUESTED, SUBJECT, approved, executed, statement_of
+
+KEY = ReceiptKey.of(b"k" * 32)
+OTHER_KEY = ReceiptKey.of(b"o" * 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A clone, and what it is used for."""
+
+    path: Path
+    keys: Path
+
+    def git(self, *arguments: str, stdin: bytes = b"") -> str:
+        identity = ["-c", "user.name=p", "-c", "user.email=p@example.com"]
+        command = ["git", "-C", str(self.path), *identity, *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout.decode().strip()
+
+    def commit(self, content: str, message: str, path: str = "a.py") -> str:
+        """Commit a file on the current branch, and return the commit."""
+        (self.path / path).write_text(content)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def keep(self, ref: str, name: str, content: bytes) -> None:
+        """Have a ref hold one file, as the bot does."""
+        blob = self.git("hash-object", "-w", "--stdin", stdin=content)
+        tree = self.git("mktree", stdin=f"100644 blob {blob}\t{name}\n".encode())
+        self.git("update-ref", ref, self.git("commit-tree", tree, "-m", name))
+
+    def work(self, content: str = "two\n") -> tuple[str, Json]:
+        """Commit approved work on the newest commit. Return the commit and its statement."""
+        base = CommitId(self.git("rev-parse", "HEAD"))
+        plan = replace(PLAN, base=base)
+        commit = self.commit(content, f"Do it\n\nPlangate-Plan: {plan.digest}")
+        return commit, self.statement(plan, commit)
+
+    def statement(self, plan: PlanDocument, commit: str) -> Json:
+        """Return the statement about a commit that carries out a plan."""
+        tree = self.git("rev-parse", f"{commit}^{{tree}}")
+        subject = replace(SUBJECT, commit=CommitId(commit), tree=tree)
+        planned = Planned(plan=plan, digest=plan.digest, cost_usd=0.02)
+        shown = Proposed(shown="c1", digest=plan.digest)
+        done = replace(executed(plan), tree=tree)
+        return statement_of(REQUESTED, planned, shown, approved(plan=plan), done, subject=subject)
+
+    def issue(self, commit: str, statement: Json, key: ReceiptKey = KEY) -> bytes:
+        """Keep the signed receipt of a commit in its ref, and return it."""
+        envelope = sign_statement(statement, key)
+        self.keep(receipt_ref(commit), RECEIPT_FILE, envelope)
+        return envelope
+
+    def opened(self, *, pinned: bool = True, repository: str = "") -> ReceiptRepository:
+        return ReceiptRepository.at(self.path, keys=self.keys if pinned else None, repository=repository)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    """Return a clone with one commit, whose keys are in its ref and in a file."""
+    path, keys = tmp_path / "clone", tmp_path / KEYS_FILE
+    subprocess.run(["git", "init", "-q", "-b", "main", str(path)], check=True)
+    keys.write_bytes(encode_keys([KEY.public]))
+    made = Clone(path, keys)
+    made.git("remote", "add", "origin", "https://github.com/Acme/site.git")
+    made.commit("one\n", "Begin")
+    made.keep(KEYS_REF, KEYS_FILE, encode_keys([KEY.public]))
+    return made

@@ -1,0 +1,353 @@
+"""`plangate verify`: what a valid receipt is, and that everything else gets the verdict that says what is wrong."""
+
+import base64
+import copy
+import io
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.cli.verify import NO_RECEIPT, VerifyOptions, verify
+from bot.core.errors import Misconfigured, Unreadable
+from bot.core.receipt import canonical_statement
+from bot.core.transcript import Json
+from bot.receipts.envelope import SIZE_LIMIT, parse_envelope, sign_statement
+from bot.receipts.keys import PublicKey, decode_keys, encode_keys, signing_key, with_current_key
+from bot.receipts.verification import (
+    EXIT_CODES,
+    Check,
+    CommitFacts,
+    Trust,
+    Verdict,
+    exit_code,
+    verify_receipt,
+)
+from tests.receipts.conftest import KEY, OTHER_KEY, Clone
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+PINNED = Trust((KEY.public,))
+
+
+def failing(verdicts: tuple[Verdict, ...]) -> list[str]:
+    """Return the checks that fail."""
+    return [str(verdict.check) for verdict in verdicts if not verdict.passes]
+
+
+def facts_of(clone: Clone, commit: str) -> CommitFacts:
+    """Return what git says about a commit."""
+    (facts,) = clone.opened()._facts([commit])
+    return facts
+
+
+@pytest.mark.req("RC3")
+def test_a_valid_receipt(clone: Clone) -> None:
+    """Every check passes, offline, against the commit that the work made."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    checked = clone.opened().check_commit("HEAD", None, NOW)
+    assert (checked.commit, checked.by_agent) == (commit, True)
+    assert [verdict.check for verdict in checked.verdicts] == list(Check)
+    assert (failing(checked.verdicts), exit_code(checked.verdicts)) == ([], 0)
+
+
+@pytest.mark.req("RC3", "RC4")
+def test_replayed_elsewhere(clone: Clone) -> None:
+    """On another commit, in another repository, and in a fork: binding fails, and nothing else."""
+    commit, statement = clone.work()
+    envelope = clone.issue(commit, statement)
+    other = clone.commit("three\n", "Something else")
+    assert failing(clone.opened().check_commit(other, envelope, NOW).verdicts) == ["binding"]
+    for elsewhere in ("mallory/site", "git.example.com/acme/site"):
+        found = clone.opened(repository=elsewhere).check_commit(commit, envelope, NOW)
+        assert failing(found.verdicts) == ["binding"]
+
+
+@pytest.mark.req("RC3")
+def test_rebased_squashed_and_amended(clone: Clone) -> None:
+    """Each makes another commit, which nobody approved: it has no receipt, and the reason says so."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    clone.git(
+        "commit", "-q", "--amend", "-m", f"Other words\n\nPlangate-Plan: {statement['predicate']['plan']['digest']}"
+    )
+    checked = clone.opened().check_commit("HEAD", None, NOW)
+    assert (checked.verdicts, checked.by_agent) == ((), True)
+    assert "rebased, squashed, or amended" in checked.note
+
+
+@pytest.mark.req("RC3")
+def test_every_field_counts(clone: Clone) -> None:
+    """Whoever changes one field and has no key fails the signature; a signer who lies fails another check, or tells a
+    story in which the changed field is no claim about the commit or the rule."""
+    commit, statement = clone.work()
+    good = sign_statement(statement, KEY)
+    facts = facts_of(clone, commit)
+    tried = 0
+    for changed in _changes(statement):
+        envelope = json.loads(good) | {"payload": base64.b64encode(canonical_statement(changed)).decode()}
+        verdicts = verify_receipt(json.dumps(envelope).encode(), facts, PINNED, NOW)
+        assert {"syntax", "signature"} & set(failing(verdicts)), changed
+        tried += 1
+    assert tried > 150
+
+
+@pytest.mark.req("RC3")
+@pytest.mark.parametrize(
+    ("check", "where", "value"),
+    (
+        ("syntax", "thread", "two"),
+        ("syntax", "plan.digest", "abc"),
+        ("syntax", "journal.at", "yesterday"),
+        ("binding", "plan.base", "b" * 40),
+        ("binding", "scope.changed", ["b.py"]),
+        ("binding", "repository.name", "acme/other"),
+        ("binding", "repository.host", "example.com"),
+        ("freshness", "journal.at", "2027-01-01T00:00:00+00:00"),
+        ("freshness", "journal.at", "2026-11-20T08:00:00+00:00"),
+        ("freshness", "plan.expires", "2026-11-20T08:31:00+00:00"),
+        ("freshness", "plan.expires", "2026-02-30T00:00:00+00:00"),
+        ("freshness", "approvals.0.by.0.at", "2026-11-20T09:30:00+00:00"),
+        ("policy", "approvals.0.plan", "d" * 64),
+        ("policy", "approvals.0.by", []),
+        ("policy", "approvals.0.by.0.role", "write"),
+        ("policy", "approvals.0.by.0.role", "owner"),
+        ("policy", "policy.required_role", "admin"),
+        ("policy", "policy.needed", 2),
+        ("policy", "approvals", []),
+        ("policy", "plan.scope_tree", "e" * 40),
+        ("completeness", "missing", ["The cost is unknown."]),
+        ("completeness", "complete", False),
+    ),
+)
+def test_a_signer_that_contradicts_itself(clone: Clone, check: str, where: str, value: Any) -> None:
+    """A receipt with a valid signature that claims what cannot be: the check that fails names it."""
+    commit, statement = clone.work()
+    changed = copy.deepcopy(statement)
+    *path, last = (int(step) if step.isdecimal() else step for step in where.split("."))
+    target: Any = changed["predicate"]
+    for step in path:
+        target = target[step]
+    target[last] = value
+    verdicts = verify_receipt(sign_statement(changed, KEY), facts_of(clone, commit), PINNED, NOW)
+    assert failing(verdicts)[0] == check
+    assert exit_code(verdicts) == EXIT_CODES[Check(check)]
+
+
+@pytest.mark.req("RC3")
+def test_four_eyes_and_standing(clone: Clone) -> None:
+    """Nobody approves their own request under four eyes; a standing approval never covers tier high."""
+    commit, statement = clone.work()
+    facts = facts_of(clone, commit)
+
+    def policy(**changes: Any) -> list[str]:
+        changed = copy.deepcopy(statement)
+        changed["predicate"]["policy"] |= changes
+        if changes.get("fewer") == "standing":
+            changed["predicate"]["approvals"][0]["by"] = []
+        return failing(verify_receipt(sign_statement(changed, KEY), facts, PINNED, NOW))
+
+    assert policy(four_eyes=True) == []
+    assert policy(four_eyes=True, requesters=[7, 9]) == ["policy"]
+    assert policy(fewer="standing") == []
+    assert policy(fewer="standing", four_eyes=True) == ["policy"]
+    assert policy(needed=2, fewer="nobody_else") == []
+
+
+@pytest.mark.req("RC4")
+def test_keys(clone: Clone) -> None:
+    """A key of the repository alone is not trusted; another key's signature is none; rotation and revocation count by
+    the time of the journal, not of the check."""
+    commit, statement = clone.work()
+    envelope, facts = sign_statement(statement, KEY), facts_of(clone, commit)
+    made = datetime.fromisoformat(statement["predicate"]["journal"]["at"])
+
+    def with_keys(*keys: PublicKey, found: tuple[PublicKey, ...] = ()) -> list[str]:
+        return failing(verify_receipt(envelope, facts, Trust(keys, found), NOW))
+
+    assert with_keys() == ["signature", "trust"]
+    assert with_keys(OTHER_KEY.public) == ["signature", "trust"]
+    assert with_keys(found=(KEY.public,)) == ["trust"]
+    assert with_keys(OTHER_KEY.public, found=(KEY.public,)) == ["trust"]
+    assert with_keys(replace(KEY.public, until=made + timedelta(1))) == []
+    assert with_keys(replace(KEY.public, until=made)) == ["trust"]
+    assert with_keys(replace(KEY.public, since=made + timedelta(1))) == ["trust"]
+    assert with_keys(replace(KEY.public, revoked=made - timedelta(1))) == ["trust"]
+    assert with_keys(replace(KEY.public, revoked=made + timedelta(1))) == []
+    forged = json.loads(envelope)
+    forged["signatures"][0]["keyid"] = OTHER_KEY.public.id
+    verdicts = verify_receipt(json.dumps(forged).encode(), facts, Trust((KEY.public, OTHER_KEY.public)), NOW)
+    assert failing(verdicts) == ["signature", "trust"]
+
+
+@pytest.mark.req("RC4")
+def test_the_list_of_keys() -> None:
+    """Rotation ends the old key and dates the new one; the list comes back as it was written; a false id is refused."""
+    first = with_current_key((), KEY.public, NOW)
+    assert first == with_current_key(first, KEY.public, NOW + timedelta(9))
+    second = with_current_key(first, OTHER_KEY.public, NOW)
+    assert [(key.id, key.since, key.until) for key in second] == [
+        (KEY.public.id, None, NOW),
+        (OTHER_KEY.public.id, NOW, None),
+    ]
+    revoked = (replace(second[0], revoked=NOW), second[1])
+    assert decode_keys(encode_keys(revoked)) == revoked
+    assert with_current_key(revoked, OTHER_KEY.public, NOW) == revoked
+    false = json.loads(encode_keys(first))
+    false["keys"][0]["id"] = "0" * 16
+    for bad in (json.dumps(false), "[]", "{}", "no", '{"v": 1, "keys": [{}]}', '{"v": 2, "keys": []}'):
+        with pytest.raises(Unreadable, match="not a list of keys"):
+            decode_keys(bad.encode())
+
+
+def test_the_signing_key(tmp_path: Path) -> None:
+    """An Ed25519 file signs; an RSA file signs commits alone; no file is an error that names the variable."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    derived, path = b"d" * 32, tmp_path / "key"
+    secret = Ed25519PrivateKey.generate()
+    path.write_bytes(secret.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    assert signing_key(path, derived).public.raw == secret.public_key().public_bytes_raw()
+    assert "secret" not in repr(signing_key(path, derived)).lower()
+    rsa = generate_private_key(65537, 2048)
+    path.write_bytes(rsa.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    assert signing_key(path, derived).public == signing_key(None, derived).public
+    with pytest.raises(Misconfigured, match="PLANGATE_SIGNING_KEY_PATH"):
+        signing_key(tmp_path / "none", derived)
+
+
+_GOOD = {
+    "payload": "e30=",
+    "payloadType": "application/vnd.in-toto+json",
+    "signatures": [{"keyid": "a", "sig": "AA=="}],
+}
+
+
+@pytest.mark.req("RC3")
+@pytest.mark.parametrize(
+    ("content", "objection"),
+    (
+        (b"", "is not JSON"),
+        (b"\xff", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[]", "is not a JSON object"),
+        (b" " * (SIZE_LIMIT + 1), "larger than"),
+        (b'{"payload": 1, "payload": 2}', "stands twice"),
+        (b'{"payload": NaN}', "is no JSON number"),
+        (json.dumps(_GOOD | {"more": 1}).encode(), "exactly payload"),
+        (json.dumps(_GOOD | {"payloadType": "text/plain"}).encode(), "not of type"),
+        (json.dumps(_GOOD | {"payload": "e30"}).encode(), "not base64"),
+        (json.dumps(_GOOD | {"payload": "e31="}).encode(), "base64 in its usual spelling"),
+        (json.dumps(_GOOD | {"payload": base64.b64encode(b"{ }").decode()}).encode(), "not canonical"),
+        (json.dumps(_GOOD | {"payload": base64.b64encode(b"[]").decode()}).encode(), "payload is not a JSON object"),
+        (json.dumps(_GOOD | {"signatures": []}).encode(), "1 to 16 signatures"),
+        (json.dumps(_GOOD | {"signatures": [{}]}).encode(), "exactly keyid and sig"),
+        (json.dumps(_GOOD).encode(), "lacks"),
+    ),
+)
+def test_what_is_no_receipt(content: bytes, objection: str) -> None:
+    """Hostile or broken files fail the syntax check with the reason, and no other check is tried."""
+    (verdict,) = verify_receipt(content, None, Trust(), NOW)
+    assert verdict.check is Check.SYNTAX
+    assert objection in " ".join(verdict.objections)
+
+
+@pytest.mark.req("RC3")
+def test_random_bytes_never_raise() -> None:
+    """Whatever a file holds, the answer is a verdict."""
+    chance = random.Random(7)
+    good = json.dumps(_GOOD).encode()
+    for _ in range(300):
+        spoiled = bytearray(good)
+        for _ in range(chance.randrange(1, 6)):
+            spoiled[chance.randrange(len(spoiled))] = chance.randrange(256)
+        assert failing(verify_receipt(bytes(spoiled), None, PINNED, NOW))
+    with pytest.raises(Unreadable):
+        parse_envelope(b"{}")
+
+
+def run(clone: Clone, **given: Any) -> tuple[int, str]:
+    """Run the command and return its exit code and output."""
+    options = VerifyOptions("", "", clone.path, clone.keys, "", "", as_json=False)
+    out = io.StringIO()
+    return verify(replace(options, **given), out), out.getvalue()
+
+
+@pytest.mark.req("RC3")
+def test_the_command(clone: Clone, tmp_path: Path) -> None:
+    """A commit, a file, and a range; JSON; and an exit code per failed check."""
+    base = clone.git("rev-parse", "HEAD")
+    commit, statement = clone.work()
+    assert run(clone, subject="HEAD") == (NO_RECEIPT, run(clone, subject="HEAD")[1])
+    envelope = clone.issue(commit, statement)
+    file = tmp_path / "receipt.json"
+    file.write_bytes(envelope)
+    assert run(clone, subject="HEAD")[0] == 0
+    assert "receipt is valid" in run(clone, subject=str(file))[1]
+    assert run(clone, subject=str(file), commit=base)[0] == EXIT_CODES[Check.BINDING]
+    assert run(clone, subject="HEAD", keys=None)[0] == EXIT_CODES[Check.TRUST]
+    clone.commit("four\n", "By hand")
+    assert run(clone, revisions=f"{base}..HEAD")[0] == 0
+    (newest, of_agent) = json.loads(run(clone, revisions=f"{base}..HEAD", as_json=True)[1])
+    assert (newest["by_agent"], of_agent["valid"], list(of_agent["verdicts"])) == (False, True, list(map(str, Check)))
+    clone.git("update-ref", "-d", f"refs/plangate/receipts/{commit}")
+    code, said = run(clone, revisions=f"{base}..HEAD")
+    assert (code, "git fetch origin" in said) == (NO_RECEIPT, True)
+
+
+def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:
+    """Each is one line that says what, where, and how to fix it."""
+    with pytest.raises(Misconfigured, match="no such commit"):
+        run(clone, subject="nothing")
+    with pytest.raises(Misconfigured, match="no range"):
+        run(clone, revisions="HEAD")
+    with pytest.raises(Misconfigured, match="no git clone"):
+        run(clone, subject="HEAD", folder=tmp_path)
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        run(clone, subject="HEAD", keys=tmp_path / "none")
+    with pytest.raises(Misconfigured, match="give a commit, a file, or a range"):
+        run(clone)
+
+
+def _changes(value: Any) -> Iterator[Json]:
+    """Yield copies of a statement in which one value differs."""
+    for path in _paths(value):
+        changed = copy.deepcopy(value)
+        *steps, last = path
+        target = changed
+        for step in steps:
+            target = target[step]
+        for other in _others(target[last]):
+            target[last] = other
+            yield copy.deepcopy(changed)
+
+
+def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if above:
+        yield above
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from _paths(each, (*above, key))
+
+
+def _others(value: Any) -> list[Any]:
+    match value:
+        case bool():
+            return [not value]
+        case int():
+            return [value + 1, 0] if value else [1]
+        case str():
+            return [f"{value}x", value[:-1]] if value else ["x"]
+        case list():
+            return [[*value, "x"]]
+        case None:
+            return [1]
+        case _:
+            return [{}]
