@@ -3,6 +3,7 @@
 from typing import Final
 
 from bot.config.action_inputs import ActionSettings
+from bot.config.settings import RECEIPTS
 from bot.core import comment
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
@@ -21,7 +22,7 @@ def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState 
         "plan_digest": state.newest_plan.digest if state.newest_plan else "",
         "pull_request_url": state.pull_request_url,
         "cost_usd": _cost(state),
-        "receipt": "",
+        "receipt": _receipt(given, state),
     }
     return {name: values[name] for name in OUTPUTS}
 
@@ -51,6 +52,12 @@ def _thread_url(given: ActionSettings, at: ThreadAddress) -> str:
 def _comment_url(given: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
     """Return the URL of the plan comment, or of the thread if that is unknown; "" if no plan is known to be shown."""
     return (state.plan_comment_url or _thread_url(given, at)) if state.plan_comment else ""
+
+
+def _receipt(given: ActionSettings, state: ThreadState) -> str:
+    """Return the path of the newest pull request's receipt; "" if this job made none."""
+    path = given.settings.data_dir / RECEIPTS / f"{state.published.commit if state.published else ''}.json"
+    return str(path) if path.is_file() else ""
 
 
 def _cost(state: ThreadState) -> str:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
+from bot.cli import receipt_commands
 from bot.config.environment import redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirect_output, unredacted_stream
@@ -110,6 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     replay = commands.add_parser("replay", help="show a transcript or journal as a tree")
     replay.add_argument(
         "file", type=Path, metavar="FILE", help="the file that a run prints at its end, or the folder of a journal"
+    )
+    receipt_commands.add_verify_flags(
+        commands.add_parser("verify", help="check who allowed a commit that Plangate made, offline")
     )
     doctor = commands.add_parser("doctor", help="check what Plangate needs here, and show how to fix what is missing")
     doctor.add_argument(
@@ -376,6 +380,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "maintenance": _maintenance,
     "demo": _demo,
     "replay": _replay,
+    "verify": receipt_commands.verify,
     "doctor": _doctor,
     "init": _init,
     "action": _action,

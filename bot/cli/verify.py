@@ -32,7 +32,7 @@ class VerifyOptions:
     as_json: bool
 
 
-def verify(options: VerifyOptions, out: TextIO) -> int:
+def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     """Print the verdicts and return the exit code: 0, or the code of the first check that fails on any commit.
 
     Raises Misconfigured for a commit, a file, or a clone that does not exist.

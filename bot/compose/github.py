@@ -204,7 +204,7 @@ class GitHubHost:
     async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
         """Return what the bot listens to in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)
-        keys, _ = await self._contexts.configuration(reached.client, at, "HEAD")
+        keys, _, _ = await self._contexts.configuration(reached.client, at, "HEAD")
         return Listener(await self.connections.bot(reached.client), keys.mention, frozenset(keys.ask.bots))
 
     async def served_repositories(self) -> tuple[RepositoryFound, ...]:
@@ -215,7 +215,7 @@ class GitHubHost:
     async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        keys, mistake = await self._contexts.configuration(reached.client, found.at, "HEAD")
+        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at, "HEAD")
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Misconfigured, Transient
-from bot.receipts.keys import KEYS_FILE, KEYS_REF, PublicKey, decode_keys
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE
+from bot.receipts.keys import PublicKey, decode_keys
 from bot.receipts.verification import CommitFacts, Trust, Verdict, verify_receipt
 from bot.store.plumbing import Plumbing
-from bot.store.receipt_refs import RECEIPT_FILE
 
 _RECEIPTS: Final = "refs/plangate/receipts/"
 _TRAILER: Final = "Plangate-Plan: "
@@ -54,7 +54,7 @@ class ReceiptRepository:
         git = Plumbing(top / ".git", dict)
         common = git.ask("rev-parse", "--path-format=absolute", "--git-common-dir").decode().strip()
         git = Plumbing(Path(common), dict)
-        return cls(git, _expected(git, repository), pinned)
+        return cls(git, _repository_name(git, repository), pinned)
 
     def check_commit(self, revision: str, content: bytes | None, now: datetime) -> CheckedCommit:
         """Return the verdicts on one commit's receipt: the given one, or the one in the clone.
@@ -142,7 +142,7 @@ def _read(path: Path) -> bytes:
         raise Misconfigured("the file cannot be read", where=str(path), fix=error.strerror or "give another") from error
 
 
-def _expected(git: Plumbing, repository: str) -> str:
+def _repository_name(git: Plumbing, repository: str) -> str:
     """Return ``HOST/OWNER/NAME``: the given one, or that of the remote origin."""
     if repository:
         return repository if repository.count("/") == 2 else f"github.com/{repository}"

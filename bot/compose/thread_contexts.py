@@ -1,10 +1,12 @@
 """Creates the context of one thread on GitHub from live facts."""
 
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib.metadata import version
+from typing import TYPE_CHECKING, NamedTuple
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
@@ -28,7 +30,7 @@ from bot.compose.picture_source import picture_source
 from bot.config.environment import configuration
 from bot.config.recipes import FOLDER as RECIPES
 from bot.config.recipes import scheduled_task
-from bot.config.settings import Settings
+from bot.config.settings import RECEIPTS, Settings
 from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, Refused
 from bot.core.maintenance import Task
@@ -52,9 +54,12 @@ from bot.github.task_checks import TaskChecks
 from bot.github.task_gateway import TaskGateway
 from bot.github.turns import Listener
 from bot.ports import Clock
+from bot.receipts.envelope import sign_statement
+from bot.receipts.keys import signing_key, with_current_key_file
 from bot.service.connections import Connections, RepositoryAccess
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
+from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
 from bot.workflow.journal.fence import Fence
@@ -69,6 +74,16 @@ from bot.workspace.workspace import GitWorkspace
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
     from bot.config.repository_file import Configuration
+
+
+class CurrentConfiguration(NamedTuple):
+    """The configuration file of a branch, as it is now."""
+
+    keys: "Configuration"
+    mistake: str
+    """What is wrong with it; "" for nothing. Then `keys` has the defaults."""
+    blob: str
+    """The git blob id of the file; "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +112,7 @@ class ThreadContexts:
             raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
         if facts.address != at:  # it was renamed since, and git follows no redirect
             reached = await self.connections.reach(address.installation, address.repository, facts.address)
-        keys, mistake = await self.configuration(reached.client, reached.at, facts.default_branch)
+        keys, mistake, blob = await self.configuration(reached.client, reached.at, facts.default_branch)
         if facts.head is None:
             mistake = "the repository has no commit yet (push one)"
         bot = await self.connections.bot(reached.client)
@@ -108,7 +123,7 @@ class ThreadContexts:
             with lay_decoy(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named_values:
                     self.redactor.learn(value, kind)
-                parts = _Parts(self, reached, facts, keys, bot, address, alarm)
+                parts = _Parts(self, reached, facts, keys, bot, address, alarm, blob)
                 async with reached.kept_fresh(), parts.dialogue.hold_progress():
                     yield await parts.thread_context(workspace, mistake)
         finally:
@@ -124,25 +139,26 @@ class ThreadContexts:
             return reached.remote
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
-    async def configuration(
-        self, client: GitHubClient, at: repository.Address, branch: str
-    ) -> tuple["Configuration", str]:
-        """Return the configuration of the default branch, and what is wrong with it ("" for nothing).
+    async def configuration(self, client: GitHubClient, at: repository.Address, branch: str) -> "CurrentConfiguration":
+        """Return the configuration of the default branch, and what is wrong with it.
 
         If it is wrong, no thread is carried on, and people who address the bot are told (PR3).
         """
         given = self.settings.overrides
-        mistake = ""
+        mistake = blob = ""
         try:
-            keys = configuration(await _read(client, at, branch, given.path) or "", given.path)
+            text = await _read(client, at, branch, given.path)
+            blob = "" if text is None else blob_id(text)
+            keys = configuration(text or "", given.path)
             gate_of(keys, sandboxed=True)  # also checks that its rules can be parsed
         except Misconfigured as error:
             keys, mistake = configuration(""), str(error)
-        return keys.model_copy(update={"mention": given.mention}) if given.mention else keys, mistake
+        keys = keys.model_copy(update={"mention": given.mention}) if given.mention else keys
+        return CurrentConfiguration(keys, mistake, blob)
 
     async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> Task | None:
         """Return a scheduled task as the default branch has it now, with its recipe; None for none that is valid."""
-        keys, mistake = await self.configuration(client, at, "HEAD")
+        keys, mistake, _ = await self.configuration(client, at, "HEAD")
         task = next((task for task in keys.maintenance if task.name == name), None)
         if mistake or task is None:
             return None
@@ -162,6 +178,7 @@ class _Parts:
     bot: Actor
     address: ThreadAddress
     alarm: CanaryAlarm
+    configuration_blob: str
     journal: GitJournal = field(init=False)
     fence: Fence = field(init=False)
     dialogue: GitHubDialogue = field(init=False)
@@ -189,7 +206,7 @@ class _Parts:
         job = job_of(self.keys, folder=folder, repository=name, clock=shared.clock)
         spans = Telemetry(f"{facts.id}#{thread}", shared.clock, shared.counters, collector_of(shared.settings))
         place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.branch)
-        location = replace(place, host=host_of(shared.settings), pull=subject.pull)
+        location = replace(place, host=host_of(shared.settings), name=name, pull=subject.pull)
         return ThreadContext(
             location,
             JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
@@ -199,6 +216,7 @@ class _Parts:
             self.resources,
             self.fence,
             GitHubPulls(reached.client, reached.at, self.bot),
+            self._receipts(),
             self._task_gateway(),
             self._work_settings(mistake),
             policy_of(self.keys, self.bot.id),
@@ -208,6 +226,13 @@ class _Parts:
             states=shared.states,
             read_task=partial(shared.read_task, reached.client, reached.at),
         )
+
+    def _receipts(self) -> ReceiptRefs:
+        """Return where receipts are kept: in the repository, and in a file here."""
+        settings = self.shared.settings
+        key = signing_key(settings.signing_key, key_of(settings).receipts)
+        issuer = Issuer(partial(sign_statement, key=key), partial(with_current_key_file, current=key.public))
+        return ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
 
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
         keys, shared = self.keys, self.shared
@@ -270,7 +295,15 @@ class _Parts:
         made = work_settings(self.keys, model=given.model, max_cost_usd=given.max_cost_usd)
         workflows = self.shared.connections.may_push_workflows(self.bot)
         seconds = self.shared.settings.github.progress_seconds
-        return replace(made, refusal=mistake, workflows=workflows, run=self.shared.run, progress_seconds=seconds)
+        return replace(
+            made,
+            refusal=mistake,
+            workflows=workflows,
+            run=self.shared.run,
+            configuration=self.configuration_blob,
+            version=version("plangate"),
+            progress_seconds=seconds,
+        )
 
 
 def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSettings:
@@ -283,6 +316,12 @@ def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSett
         settings.github.server_url,
         settings.github.label_threads,
     )
+
+
+def blob_id(text: str) -> str:
+    """Return the git blob id of a text file."""
+    content = text.encode("utf-8", "surrogateescape")
+    return hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
 async def own_recipe(client: GitHubClient, at: repository.Address, name: str | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId
 from bot.core.operations import Operation, OperationResult, Target
 from bot.core.pull import PullOrder
+from bot.core.transcript import Json
 
 
 class NoPulls:
@@ -25,6 +26,14 @@ class NoPulls:
     async def find(self, branch: str) -> int | None:  # noqa: ARG002 - the port's
         """Return None: no branch has a pull request."""
         return None
+
+
+class NoReceipts:
+    """The Receipts port where no one else sees the work."""
+
+    async def issue(self, statement: Json, commit: CommitId) -> bytes:  # noqa: ARG002 - the port's
+        """Return b"": no receipt is kept."""
+        return b""
 
 
 class NoTasks:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 PATH = ".github/plangate.yml"
 PARTIAL_CLONE_MB: Final = 256
+RECEIPTS: Final = "receipts"
+"""The folder of the data directory that holds a copy of each receipt, named ``<commit>.json``."""
 
 
 class Secret:

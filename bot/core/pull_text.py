@@ -15,7 +15,9 @@ from bot.core.lines import shorten_line
 from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert_markdown
 from bot.core.plan import PlanDocument, disarm_text
 from bot.core.pull import PullRequest
+from bot.core.receipt import receipt_ref
 
+SHORT_COMMIT: Final = 12
 _SUBJECT_ROOM: Final = 72
 _ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
 _SUMMARY_ROOM: Final = 15_000
@@ -25,12 +27,24 @@ _OUTPUT_ROOM: Final = 2_000
 _ENDING_ROOM: Final = 200
 _MODEL_ROOM: Final = 100
 _UNDONE_ROOM: Final = 300
+_RECEIPT_ROOM: Final = 12_000
 """Limits of a pull request's body, in characters or in items. The plan gets the remaining room."""
 
 
-def commit_message(title: str, plan: PlanDocument, summary: str) -> str:
-    """Return the commit message: what was asked, what was done, and the digest of the approved plan."""
-    return f"{shorten_line(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\nPlangate-Plan: {plan.digest}\n"
+def commit_message(title: str, plan: PlanDocument, summary: str, trailers: Sequence[str] = ()) -> str:
+    """Return the commit message: what was asked, what was done, and the digest of the approved plan.
+
+    Further trailers stand in the same paragraph, as git wants it.
+    """
+    named = "\n".join((f"Plangate-Plan: {plan.digest}", *trailers))
+    return f"{shorten_line(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\n{named}\n"
+
+
+def approval_trailers(approvers: Sequence[str]) -> tuple[str, ...]:
+    """Return the trailers of a commit that say who approved it; the configuration, where nobody had to (RC6)."""
+    if not approvers:
+        return ("Plangate-Approved-By: the configuration (approval: standing)",)
+    return tuple(f"Plangate-Approved-By: @{login}" for login in approvers)
 
 
 def co_author(actor: Actor, host: str) -> str:
@@ -59,6 +73,8 @@ class Origin:
     """The commands that the agents ran on their own: agent, command, exit_code."""
     task: str = ""
     """The scheduled task that it was made for, whose tracking issue stays open; "" for none."""
+    receipt: str = ""
+    """What is said about the receipt, in Markdown; "" for nothing."""
 
 
 def pull_body(
@@ -80,12 +96,27 @@ def pull_body(
     if origin.agents:
         parts.append(_agents_table(origin.agents))
     parts.append(_provenance(plan, origin))
+    if origin.receipt:
+        parts.append(origin.receipt)
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
     notes = f"**Notes for the executor**\n\n{disarm_text(plan.notes)}\n\n" if plan.notes else ""
     shown = f"{disarm_text(plan.markdown)}\n\n{notes}{contract(plan)}"
     parts.append(details("The approved plan", cut(shown, room)))
     parts.append(f"Scheduled task {code(origin.task)}: #{plan.thread}" if origin.task else f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
+
+
+def receipt_block(commit: str, envelope: str) -> str:
+    """Render where the receipt of a commit is, how to check it, and, if it is short, the receipt itself, folded."""
+    where = f"Signed receipt: `{receipt_ref(commit)}`. Check it with `plangate verify {commit[:SHORT_COMMIT]}`."
+    if len(envelope) > _RECEIPT_ROOM:
+        return where
+    return details("Receipt", f"{where}\n\n{fenced_block(envelope)}")
+
+
+def no_receipt(why: str) -> str:
+    """Render that a receipt was made and could not be kept."""
+    return f"There is no receipt: {code(shorten_line(why, _UNDONE_ROOM))}."
 
 
 def pull_request_ready(pull: PullRequest) -> str:

@@ -18,7 +18,7 @@ from bot.core.checks import Check
 from bot.core.decision_evidence import DecisionEvidence
 from bot.core.entry import Entry
 from bot.core.errors import Broken
-from bot.core.events import decode_entries
+from bot.core.events import JournalEvent, decode_entries
 from bot.core.moves import Approved, Closed, Executed, Outgrew, Published, Rejected
 from bot.core.names import CommitId, Digest, RepositoryId
 from bot.core.plan import PlanDocument
@@ -29,6 +29,11 @@ from bot.core.transcript import Json
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "https://plangate.dev/plan-approval/v1"
+RECEIPT_FILE: Final = "receipt.dsse.json"
+"""The file in a receipt's ref."""
+KEYS_REF: Final = "refs/plangate/keys"
+KEYS_FILE: Final = "plangate-keys.json"
+"""Where the public keys of a repository's receipts are listed."""
 ATTESTER: Final = (
     "The service that signed this attests what GitHub reported to it. The people named here signed nothing."
 )
@@ -70,45 +75,54 @@ def receipt_statement(entries: Sequence[Entry], subject: ReceiptSubject, builder
     if not done:
         raise Broken("no work was done on this thread, so there is no receipt")
     anchor = entries[done[-1] - 1]
-    state = fold_entries(entries[: anchor.n])
     over = [n for n, (_, event) in enumerate(events[: anchor.n]) if isinstance(event, Published | Closed)]
-    told = events[over[-1] if over else 0 : anchor.n]
-    plan, work, approvals = state.plan, state.finished_work, state.approvals
-    missing = _missing(approvals, state)
+    since_then = events[over[-1] if over else 0 : anchor.n]
     return {
         "_type": STATEMENT_TYPE,
         "subject": _subjects(subject),
         "predicateType": PREDICATE_TYPE,
-        "predicate": {
-            "attester": ATTESTER,
-            "repository": {"host": subject.host, "id": subject.repository, "name": subject.name},
-            "thread": plan.thread,
-            "branch": subject.branch,
-            "plan": _plan(plan),
-            "requests": [_request(wish) for wish in state.wishes],
-            "approvals": [
-                _decision(approval.digest, approval.approved_at, approval.evidence) for approval in approvals
-            ],
-            "rejections": [
-                _decision(event.digest, at, event.evidence) for at, event in told if isinstance(event, Rejected)
-            ],
-            "policy": _policy(approvals[-1].evidence),
-            "execution": _execution(state, work),
-            "scope": {
-                "planned": list(plan.contract.scope),
-                "changed": list(subject.paths),
-                "amendments": sum(isinstance(event, Outgrew) for _, event in told),
-            },
-            "verification": {
-                "tree": work.tree,
-                "baseline": work.no_baseline or "complete",
-                "checks": [_check(check) for check in work.checks],
-            },
-            "journal": {"position": anchor.n, "hash": anchor.chain_hash, "at": _utc(anchor.at)},
-            "builder": {"version": builder.version, "run": state.run or builder.run},
-            "complete": not missing,
-            "missing": missing,
+        "predicate": _predicate(
+            fold_entries(entries[: anchor.n]), anchor, since_then, subject=subject, builder=builder
+        ),
+    }
+
+
+def _predicate(
+    state: ThreadState,
+    anchor: Entry,
+    events: Sequence[tuple[datetime, JournalEvent]],
+    *,
+    subject: ReceiptSubject,
+    builder: Builder,
+) -> Json:
+    """Return the predicate. `events` are those since the last pull request of the thread, each with its time."""
+    plan, work, approvals = state.plan, state.finished_work, state.approvals
+    missing = _missing(approvals, state)
+    return {
+        "attester": ATTESTER,
+        "repository": {"host": subject.host, "id": subject.repository, "name": subject.name},
+        "thread": plan.thread,
+        "branch": subject.branch,
+        "plan": _plan(plan),
+        "requests": [_request(wish) for wish in state.wishes],
+        "approvals": [_decision(each.digest, each.approved_at, each.evidence) for each in approvals],
+        "rejections": [_decision(each.digest, at, each.evidence) for at, each in events if isinstance(each, Rejected)],
+        "policy": _policy(approvals[-1].evidence),
+        "execution": _execution(state, work),
+        "scope": {
+            "planned": list(plan.contract.scope),
+            "changed": list(subject.paths),
+            "amendments": sum(isinstance(event, Outgrew) for _, event in events),
         },
+        "verification": {
+            "tree": work.tree,
+            "baseline": work.no_baseline or "complete",
+            "checks": [_check(check) for check in work.checks],
+        },
+        "journal": {"position": anchor.n, "hash": anchor.chain_hash, "at": _utc(anchor.at)},
+        "builder": {"version": builder.version, "run": state.run or builder.run},
+        "complete": not missing,
+        "missing": missing,
     }
 
 

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bot.core.errors import Misconfigured, Unreadable
+from bot.core.receipt import KEYS_FILE
 from bot.core.transcript import Json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-KEYS_REF: Final = "refs/plangate/keys"
-KEYS_FILE: Final = "plangate-keys.json"
 KEY_VARIABLE: Final = "PLANGATE_SIGNING_KEY_PATH"
 _RAW_BYTES: Final = 32
 _ID_DIGITS: Final = 16
@@ -120,6 +119,19 @@ def decode_keys(content: bytes) -> tuple[PublicKey, ...]:
         return tuple(map(_from_json, value["keys"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unreadable(f"this is not a list of keys: {error}", where=KEYS_FILE, fix=_FIX) from error
+
+
+def with_current_key_file(content: bytes | None, now: datetime, *, current: PublicKey) -> bytes | None:
+    """Return the file of keys in which the current key signs now, or None if a file says so already.
+
+    A file that cannot be read is replaced: verifiers trust no key because of this file.
+    """
+    try:
+        keys = () if content is None else decode_keys(content)
+    except Unreadable:
+        keys = ()
+    wanted = with_current_key(keys, current, now)
+    return None if wanted == keys else encode_keys(wanted)
 
 
 def with_current_key(keys: tuple[PublicKey, ...], current: PublicKey, now: datetime) -> tuple[PublicKey, ...]:

@@ -5,26 +5,41 @@ parents that holds one file.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Final
 
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.core.names import CommitId
-from bot.core.receipt import receipt_ref
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
+from bot.ports import Clock
 from bot.store.thread_refs import ThreadRefs
 
-RECEIPT_FILE: Final = "receipt.dsse.json"
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """What signs receipts."""
+
+    sign: Callable[[Json], bytes]
+    """Returns the signed envelope of a statement; the same bytes for the same statement."""
+    update_keys: Callable[[bytes | None, datetime], bytes | None]
+    """Takes the published list of keys (None for none) and returns the one to publish, or None to leave it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptRefs:
-    """The Receipts port on `refs/plangate/receipts/<commit>`."""
+    """The Receipts port on `refs/plangate/receipts/<commit>`, with a copy of each receipt in a folder."""
 
     refs: ThreadRefs
-    sign: Callable[[Json], bytes]
-    """Returns the signed envelope of a statement; the same bytes for the same statement."""
+    issuer: Issuer
+    clock: Clock
+    folder: Path
 
     async def issue(self, statement: Json, commit: CommitId) -> bytes:
         """Keep the signed receipt of a commit, unless it has one, and return the receipt that is kept.
@@ -34,13 +49,25 @@ class ReceiptRefs:
         return await asyncio.to_thread(self._issue, statement, commit)
 
     def _issue(self, statement: Json, commit: CommitId) -> bytes:
-        envelope, ref = self.sign(statement), receipt_ref(commit)
-        refused = self.refs.create(ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
-        if not refused:
-            return envelope
-        kept = self.refs.file_of(ref, RECEIPT_FILE)
-        if kept is None:
-            raise Refused(
-                f"the server refused the receipt: {refused}", where=ref, fix="allow pushes to refs/plangate/*"
-            )
-        return kept
+        ref, envelope = receipt_ref(commit), self.issuer.sign(statement)
+        refused = self.refs.write_ref(ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
+        if refused:
+            kept, _ = self.refs.read_ref(ref, RECEIPT_FILE)
+            if kept is None:
+                fix = "allow pushes to refs/plangate/*"
+                raise Refused(f"the server refused the receipt: {refused}", where=ref, fix=fix)
+            envelope = kept
+        self._publish_keys()
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.folder / f"{commit}.json").write_bytes(envelope)
+        return envelope
+
+    def _publish_keys(self) -> None:
+        """Have the list of keys name the key that signs. Best effort: nobody trusts a key because of this list."""
+        try:
+            published, commit = self.refs.read_ref(KEYS_REF, KEYS_FILE)
+            keys = self.issuer.update_keys(published, self.clock.now())
+            if keys is not None:
+                self.refs.write_ref(KEYS_REF, {KEYS_FILE: keys}, note="keys of receipts", before=commit)
+        except PlangateError as error:
+            _log.warning("the keys of receipts cannot be published: %s", error)

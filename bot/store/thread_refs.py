@@ -194,22 +194,23 @@ class ThreadRefs:
             self._wait(pause)
         raise Transient("the remote did not take the change", where=_ref(thread), fix=refused)
 
-    def create(self, ref: str, files: Mapping[str, bytes], *, note: str) -> str:
-        """Create another ref of this remote, on a commit without parents that holds these files.
+    def write_ref(self, ref: str, files: Mapping[str, bytes], *, note: str, before: CommitId | None = None) -> str:
+        """Have another ref of this remote hold exactly these files, if it is at `before` now (None: if there is none).
 
-        Returns "" if it was created, else the reason: most often that it exists.
+        Returns "" if it does, else the reason of the remote.
         """
         built = self._build(ref, Tip(), files, note=note)
-        return self.pushes.push(ref, "", built.commit or "")
+        return self.pushes.push(ref, before or "", built.commit or "")
 
-    def file_of(self, ref: str, path: str) -> bytes | None:
-        """Return a file of the commit that another ref of the remote points to now; None if there is none."""
+    def read_ref(self, ref: str, path: str) -> tuple[bytes | None, CommitId | None]:
+        """Return a file that another ref of the remote holds now, and the ref's commit; None for what is not there."""
         commit = self._list(ref).get(ref)
         if commit is None:
-            return None
-        self._bring({ref: commit})
+            return None, None
+        if self.git.run("cat-file", "-e", commit).code:
+            self._bring({ref: commit})
         blob = self._tip(commit).files.get(path)
-        return None if blob is None else self.read([blob])[0]
+        return (None if blob is None else self.read([blob])[0]), commit
 
     def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it.

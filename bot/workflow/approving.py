@@ -7,6 +7,7 @@ from typing import Final
 from bot.core import comment, reply_text
 from bot.core.approval import ApprovedPlan, Outcome, Reason, Snapshot, Verdict, prove, rejecters
 from bot.core.comment import REASONS
+from bot.core.decision_evidence import DecisionEvidence, decision_evidence
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
@@ -28,17 +29,25 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
     Raises Transient where not everything that decides could be looked up: what is not known is looked at again soon.
     """
-    verdict, proof = await evaluate_live(context, state)
+    snapshot = await _live(context, state)
+    verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
     if any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings):
         raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="look again")
     said, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
-        return Approved(reasons=said, by=by, approved_at=proof.at, digest=proof.document.digest)
+        rests_on = _evidence(context, state, snapshot, verdict)
+        return Approved(reasons=said, by=by, approved_at=proof.at, digest=proof.document.digest, evidence=rests_on)
     if verdict.outcome in _ENDS:
         end, stage = _ENDS[verdict.outcome]
-        return end(reasons=said, by=by, detail=said, owes=context.outcome_text(stage, said))
+        why = _evidence(context, state, snapshot, verdict) if end is Rejected else None
+        return end(reasons=said, by=by, detail=said, owes=context.outcome_text(stage, said), evidence=why)
     await _explain(context, state, verdict)
     return None
+
+
+def _evidence(context: ThreadContext, state: ThreadState, snapshot: Snapshot, verdict: Verdict) -> DecisionEvidence:
+    configuration = context.settings.configuration
+    return decision_evidence(state.plan, snapshot, context.policy, verdict, configuration=configuration)
 
 
 async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped | None:

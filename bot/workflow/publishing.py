@@ -14,6 +14,7 @@ from bot.core.notes import Pushing
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier
 from bot.core.pull import PullOrder
+from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
 from bot.core.thread_state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
@@ -79,7 +80,8 @@ async def _handed_in(
     digest = state.plan.digest
     if await context.fence.has_moved(state):
         return None
-    pull = await context.pulls.ensure(_pull(context, state, made, verdict))
+    receipt = await _issue_receipt(context, made)
+    pull = await context.pulls.ensure(_pull(context, state, made, verdict, receipt=receipt))
     if pull is None:
         owes = comment.outcome(Stage.DONE, branch=made.branch)
         return Delivered(branch=made.branch, commit=made.commit, paths=made.paths, owes=owes, digest=digest)
@@ -97,6 +99,24 @@ async def _handed_in(
         reviews=tuple(each.said.key for each in state.asked_for if each.said.key.startswith("review-")),
         digest=digest,
     )
+
+
+async def _issue_receipt(context: ThreadContext, made: PushedWork) -> str:
+    """Have a receipt of what was pushed (RC1, RC5). Return what the pull request says about it; "" for nothing.
+
+    The statement is made from the journal up to the end of the work, so that a crash here changes nothing in it.
+    """
+    if not made.tree:
+        return ""
+    place = context.location
+    subject = ReceiptSubject(place.host, place.repository, place.name, made.branch, made.commit, made.tree, made.paths)
+    entries = await context.journal.cached_entries(place.thread)
+    statement = receipt_statement(entries, subject, Builder(context.settings.version, context.settings.run))
+    try:
+        envelope = await context.receipts.issue(statement, made.commit)
+    except Refused as error:
+        return pull_text.no_receipt(error.what)
+    return pull_text.receipt_block(made.commit, envelope.decode()) if envelope else ""
 
 
 async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork, *, shared: bool) -> None:
@@ -146,22 +166,29 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     """Return what to commit, made from the journal alone."""
     work, clean = state.finished_work, context.redactor.redact
     summary = clean(inert_message(clean(work.summary)))
-    message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan, summary)
     expected = state.base if context.location.branch or state.onto else None
-    asked_by = state.turn.actor
+    asked_by, approval = state.turn.actor, state.current_approval
     by_person = asked_by.id != context.policy.bot
+    requester = pull_text.co_author(asked_by, context.location.host) if by_person else ""
+    trailers: tuple[str, ...] = ()
+    if (
+        approval.evidence and context.location.host
+    ):  # a version that kept no evidence wrote another message, which must stay the same
+        trailers = (*pull_text.approval_trailers(approval.by), *([f"Co-authored-by: {requester}"] if requester else []))
+        requester = ""
+    message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan, summary, trailers)
     return CommitOrder(
         branch_name(context, state),
         message,
         state.requested_at.replace(microsecond=0),  # the same when the work is taken up again after a push
-        pull_text.co_author(asked_by, context.location.host) if by_person else "",
+        requester,
         expected,
         work.tree,
         leftovers(state),
     )
 
 
-def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict) -> PullOrder:
+def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict, *, receipt: str) -> PullOrder:
     clean = context.redactor.redact
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
     origin = pull_text.Origin(
@@ -173,6 +200,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         [comment.AgentRow(**agent) for agent in work.agents or ()],
         work.commands or (),
         state.task.task if state.task is not None else "",
+        receipt,
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)

@@ -19,7 +19,7 @@ from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
-from bot.ports import Dialogue, Journal, Pulls, Workspace
+from bot.ports import Dialogue, Journal, Pulls, Receipts, Workspace
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.task_access import TaskAccess
@@ -107,6 +107,10 @@ class WorkSettings:
     """Whether changed workflows of GitHub Actions could be published from here."""
     run: str = ""
     """The run of GitHub Actions that does the work; "" for a face that is no job."""
+    configuration: str = ""
+    """Git blob id of the configuration file in force; "" for the defaults."""
+    version: str = ""
+    """Plangate's version, as receipts state it."""
     tasks: Mapping[str, Task] = field(default_factory=dict)
     """The scheduled tasks of the configuration by name, without the prompts and checks of their recipes."""
 
@@ -147,6 +151,7 @@ class ThreadContext:
     fence: Fence
     """Checked before anything is posted or pushed (E4)."""
     pulls: Pulls
+    receipts: Receipts
     tasks: TaskAccess
     settings: WorkSettings = WorkSettings()
     policy: Policy = Policy()

@@ -33,6 +33,7 @@ from bot.workspace.remote import RemoteRepository
 from tests.github.conftest import HOME, Ground, Signed
 from tests.github.effect_cases import Case, Effect, crowded
 from tests.github.issue_effects import ISSUE_EFFECTS
+from tests.github.receipt_effects import RECEIPT_EFFECTS
 
 SOURCES: Final = Path(__file__).parents[2] / "bot"
 SILENCE: Final = 1
@@ -325,6 +326,7 @@ EFFECTS: Final = {
     "tracking text": Effect("PATCH */issues/[0-9]*", "bot/github/tracking.py:show:change", a_tracking_text),
     "label": Effect("POST /repos/*/labels", "bot/github/labels.py:make_label:post", a_label),
     "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_label_and_request_reviews:post", reviewers),
+    **RECEIPT_EFFECTS,
     "journal": Effect(PUSH, "bot/store/pushes.py:_push:push", an_entry, JOURNAL),
     "branch": Effect(PUSH, "bot/workspace/publish.py:_push_commit:push", None, BRANCH),
     "token": Effect("POST */access_tokens", "bot/github/tokens.py:_make:post", a_token),

@@ -26,6 +26,8 @@ EVERY_DAY = {
     ("labels", "done, then 500", False, 0),
     ("reviewers", "done, then reset", True, 0),
     ("journal", "done, then reset", True, 99),
+    ("receipt", "done, then reset", False, 0),
+    ("keys", "not done, 502", False, 0),
 }
 """Of each kind of request and each mishap something; the rest is for CI and the campaigns."""
 

@@ -10,11 +10,10 @@ from bot.compose.receipt_check import ReceiptRepository
 from bot.core.moves import Planned, Proposed
 from bot.core.names import CommitId
 from bot.core.plan import PlanDocument
-from bot.core.receipt import receipt_ref
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
-from bot.receipts.keys import KEYS_FILE, KEYS_REF, ReceiptKey, encode_keys
-from bot.store.receipt_refs import RECEIPT_FILE
+from bot.receipts.keys import ReceiptKey, encode_keys
 from tests.core.receipt_story import PLAN, REQUESTED, SUBJECT, approved, executed, statement_of
 
 KEY = ReceiptKey.of(b"k" * 32)

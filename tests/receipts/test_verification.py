@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli.verify import NO_RECEIPT, VerifyOptions, verify
+from bot.cli.verify import NO_RECEIPT, VerifyOptions, print_verdicts
 from bot.core.errors import Misconfigured, Unreadable
 from bot.core.receipt import canonical_statement
 from bot.core.transcript import Json
@@ -277,7 +277,7 @@ def run(clone: Clone, **given: Any) -> tuple[int, str]:
     """Run the command and return its exit code and output."""
     options = VerifyOptions("", "", clone.path, clone.keys, "", "", as_json=False)
     out = io.StringIO()
-    return verify(replace(options, **given), out), out.getvalue()
+    return print_verdicts(replace(options, **given), out), out.getvalue()
 
 
 @pytest.mark.req("RC3")

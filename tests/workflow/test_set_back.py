@@ -34,7 +34,9 @@ def context() -> ThreadContext:
     resources = SessionResources(ABSENT, MemoryTranscripts(), clock, PermissionGate(), Ledger())
     location, journal = ThreadLocation(HOME, ONE, "", CommitId("a" * 40)), MemoryJournal(clock)
     fence = Fence(journal, HOME, ONE, states)
-    return ThreadContext(location, ABSENT, journal, ABSENT, ABSENT, resources, fence, ABSENT, ABSENT, states=states)
+    return ThreadContext(
+        location, ABSENT, journal, ABSENT, ABSENT, resources, fence, ABSENT, ABSENT, ABSENT, states=states
+    )
 
 
 async def begun(thread: ThreadContext) -> ThreadState:

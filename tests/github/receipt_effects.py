@@ -1,0 +1,59 @@
+"""The effects of receipts on GitHub: the ref of a commit's receipt, and the ref that lists keys (RC5)."""
+
+from functools import partial
+from typing import Final
+
+from bot.core.names import CommitId
+from bot.core.receipt import KEYS_REF, receipt_ref
+from bot.receipts.envelope import sign_statement
+from bot.receipts.keys import ReceiptKey, with_current_key_file
+from bot.store.receipt_refs import Issuer, ReceiptRefs
+from bot.store.thread_refs import Remote, ThreadRefs
+from bot.workspace.remote import RemoteRepository
+from tests.github.conftest import HOME, Ground
+from tests.github.effect_cases import Case, Effect
+
+_COMMIT: Final = CommitId("c" * 40)
+_KEY: Final = ReceiptKey.of(b"k" * 32)
+_PUSH: Final = "POST /*.git/git-receive-pack"
+_SITE: Final = "bot/store/pushes.py:_push:push"
+
+
+async def _receipts(ground: Ground) -> ReceiptRefs:
+    token = await ground.client.credentials.token()
+    source = RemoteRepository(ground.github.clone_url(HOME), lambda: token)
+    remote = Remote(source.location, environment=source.environment)
+    refs = ThreadRefs(remote, ground.github.world.folder / "mine", ground.clock)
+    issuer = Issuer(partial(sign_statement, key=_KEY), partial(with_current_key_file, current=_KEY.public))
+    return ReceiptRefs(refs, issuer, ground.clock, ground.github.world.folder / "receipts")
+
+
+async def a_receipt(ground: Ground, _: int) -> Case:
+    """Issue a receipt; a process that died has it issued again."""
+    receipts = await _receipts(ground)
+
+    async def act() -> None:
+        await receipts.issue({"made": 1}, _COMMIT)
+
+    return Case(act, lambda: _commits(ground, receipt_ref(_COMMIT)))
+
+
+async def a_list_of_keys(ground: Ground, _: int) -> Case:
+    """Publish the key with a receipt; where that failed, the next receipt does."""
+    receipts, made = await _receipts(ground), iter(range(10))
+
+    async def act() -> None:
+        await receipts.issue({"made": 1}, CommitId(f"{next(made):040x}"))
+
+    return Case(act, lambda: _commits(ground, KEYS_REF))
+
+
+def _commits(ground: Ground, ref: str) -> int:
+    bare = ground.github.world.bare(ground.github.world.repository(HOME))
+    return len(bare.text("rev-list", ref).split()) if ref in bare.refs() else 0
+
+
+RECEIPT_EFFECTS: Final = {
+    "receipt": Effect(_PUSH, _SITE, a_receipt, "refs/plangate/receipts/"),
+    "keys": Effect(_PUSH, _SITE, a_list_of_keys, KEYS_REF),
+}

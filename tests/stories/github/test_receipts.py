@@ -1,0 +1,112 @@
+"""Receipts of whole stories: made once, equal to what GitHub's own records say, also when a process dies (RC1, RC5)."""
+
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
+from bot.core.errors import Transient
+from bot.core.gate import Stage
+from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.receipts.envelope import parse_envelope
+from bot.receipts.verification import exit_code
+from bot.testing.github.faults import Fault, Plan
+from tests.stories.github.ground import HOME, Story
+
+LATER = datetime.now(UTC) + timedelta(days=3650)
+
+
+def clone(story: Story, folder: Path) -> Path:
+    """Return a clone with every receipt, as an auditor makes it, and the published keys beside it."""
+    path = folder / "clone"
+    url = f"{story.github.server_url}/{HOME}.git"
+    refs = ("+refs/heads/*:refs/remotes/origin/*", "+refs/plangate/*:refs/plangate/*")
+    subprocess.run(["git", "clone", "-q", url, str(path)], check=True, capture_output=True)
+    subprocess.run(["git", "-C", str(path), "fetch", "-q", "origin", *refs], check=True, capture_output=True)
+    shown = subprocess.run(["git", "-C", str(path), "show", f"{KEYS_REF}:{KEYS_FILE}"], check=True, capture_output=True)
+    (folder / KEYS_FILE).write_bytes(shown.stdout)
+    return path
+
+
+def check(story: Story, folder: Path) -> tuple[CheckedCommit, Any]:
+    """Return the verdicts on the head of the newest pull request, and the predicate of its receipt."""
+    (branch,) = story.branches()
+    repository = ReceiptRepository.at(clone(story, folder), keys=folder / KEYS_FILE, repository=f"127.0.0.1/{HOME}")
+    checked = repository.check_commit(f"origin/{branch}", None, LATER)
+    return checked, parse_envelope(receipt(story, checked.commit)).statement["predicate"]
+
+
+def receipt(story: Story, commit: str) -> bytes:
+    """Return the receipt of a commit as the repository has it."""
+    return story.world.bare(story.world.repository(HOME)).run("show", f"{receipt_ref(commit)}:{RECEIPT_FILE}")
+
+
+@pytest.mark.req("RC1", "RC3", "RC6")
+async def test_a_receipt_of_a_story(story: Story, tmp_path: Path) -> None:
+    """It passes every check offline but those that say what the project lacks, and it says what GitHub itself says."""
+    plan = await story.planned()
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    checked, said = check(story, tmp_path)
+    failing = [(verdict.check, verdict.objections) for verdict in checked.verdicts if not verdict.passes]
+    assert failing == [("completeness", ("No check was configured, so nothing was verified.",))]
+    (reaction,) = [each for each in story.world.reactions_to(plan.node_id) if each.user != story.bot]
+    (approval,) = said["approvals"]
+    (person,) = approval["by"]
+    user = story.world.user("maya")
+    assert (person["actor_id"], person["login"], person["role"]) == (user.id, "maya", "maintain")
+    assert person["way"] == "reaction"
+    assert datetime.fromisoformat(person["at"]) == reaction.created_at.replace(microsecond=0)
+    assert [each["actor_id"] for each in said["requests"]] == [story.world.user("will").id]
+    assert (said["plan"]["digest"], said["thread"], said["repository"]["name"]) == (story.digest, 1, HOME)
+    assert said["policy"]["approver_is_not_requester"] is True
+    entries = await story.entries()
+    anchor = entries[said["journal"]["position"] - 1]
+    assert (anchor.kind, anchor.chain_hash) == ("executed", said["journal"]["hash"])
+    (pull,) = story.pulls()
+    assert f"Signed receipt: `{receipt_ref(checked.commit)}`" in pull.text.body
+    bare = story.world.bare(story.world.repository(HOME))
+    trailers = bare.text("log", "-1", "--format=%(trailers:only)", checked.commit).splitlines()
+    assert {line.partition(":")[0] for line in trailers} == {"Plangate-Plan", "Plangate-Approved-By", "Co-authored-by"}
+    copy = story.host.settings.data_dir / "receipts" / f"{checked.commit}.json"
+    assert copy.read_bytes() == receipt(story, checked.commit)
+
+
+@pytest.mark.req("RC5", "E3")
+@pytest.mark.parametrize("done", (True, False), ids=("after", "before"))
+async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done: bool) -> None:
+    """Something else is said meanwhile; the next look has the same receipt, once, and one pull request."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    push = "POST /*.git/git-receive-pack"
+    story.github.faults.add(Plan(push, Fault("reset", done=done), 99, containing="refs/plangate/receipts/"))
+    with pytest.raises(Transient):
+        await story.rests(1)
+    assert (len(story.branches()), story.pulls()) == (1, [])
+    story.github.faults.clear()
+    story.says("will", "@plangate status")
+    assert (await story.persists()).stage is Stage.IN_REVIEW
+    checked, said = check(story, tmp_path)
+    assert exit_code(checked.verdicts) in {0, 26}
+    entries = await story.entries()
+    assert entries[said["journal"]["position"] - 1].kind == "executed"
+    assert len(story.pulls()) == 1
+    bare = story.world.bare(story.world.repository(HOME))
+    assert [ref for ref in bare.refs() if "/receipts/" in ref] == [receipt_ref(checked.commit)]
+
+
+@pytest.mark.req("RC1")
+async def test_a_server_that_refuses_receipts(story: Story) -> None:
+    """The pull request comes all the same, and says why it has none."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    bare = story.world.bare(story.world.repository(HOME))
+    hook = bare.folder / "hooks" / "update"
+    hook.write_text('#!/bin/sh\ncase "$1" in refs/plangate/receipts/*) exit 1 ;; esac\n')
+    hook.chmod(0o755)
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (pull,) = story.pulls()
+    assert "There is no receipt: " in pull.text.body
