@@ -98,7 +98,7 @@ class ReceiptRepository:
 
     def _facts(self, commits: Sequence[str]) -> Iterator[CommitFacts]:
         objects = self._blobs(list(commits))
-        parsed = [_parse_commit(each or b"") for each in objects]
+        parsed = [parse_commit(each or b"") for each in objects]
         paths = self._changed_paths({each: parents for each, (_, parents, _) in zip(commits, parsed, strict=True)})
         for commit, (tree, parents, message) in zip(commits, parsed, strict=True):
             yield CommitFacts(commit, tree, parents, paths.get(commit, ()), message, self.expected)
@@ -154,7 +154,7 @@ def _repository_name(git: Plumbing, repository: str) -> str:
     return f"{match[1]}/{match[2]}" if match and match[2].count("/") == 1 else ""
 
 
-def _parse_commit(content: bytes) -> tuple[str, tuple[str, ...], str]:
+def parse_commit(content: bytes) -> tuple[str, tuple[str, ...], str]:
     """Return tree, parents, and message of a commit object."""
     head, _, message = content.decode("utf-8", "replace").partition("\n\n")
     lines = [line.split(" ", 1) for line in head.splitlines() if not line.startswith(" ")]

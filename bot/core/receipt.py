@@ -180,10 +180,10 @@ def _decision(digest: Digest | None, observed_at: datetime, evidence: DecisionEv
     }
 
 
-def _policy(evidence: DecisionEvidence | None) -> Json:
-    """Return the rule under which the newest approval was enough; {} if the journal does not have it."""
+def _policy(evidence: DecisionEvidence | None) -> Json | None:
+    """Return the rule under which the newest approval was enough; None if the journal does not have it."""
     if evidence is None:
-        return {}
+        return None
     others = [each for each in evidence.opinions if each.actor.id not in evidence.requesters]
     return {
         "configuration": evidence.configuration,

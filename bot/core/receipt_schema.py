@@ -51,17 +51,16 @@ _TIME: Final = _text(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?\+00:00")
 _OPINION: Final = _object(actor_id=_INTEGER, login=_STRING, role=_STRING, listed=_BOOLEAN, way=_STRING, at=_TIME)
 _DECISION: Final = _object(plan=_SHA256_OR_NONE, observed_at=_TIME, snapshot_sha256=_SHA256_OR_NONE, by=_list(_OPINION))
 _POLICY: Final = {
-    "type": "object",
-    "properties": {
-        "configuration": _GIT_OR_NONE,
-        "required_role": _STRING,
-        "needed": _INTEGER,
-        "fewer": _STRING,
-        "four_eyes": _BOOLEAN,
-        "requesters": _list(_INTEGER),
-        "approver_is_not_requester": _BOOLEAN,
-    },
-    "additionalProperties": False,
+    **_object(
+        configuration=_GIT_OR_NONE,
+        required_role=_STRING,
+        needed=_INTEGER,
+        fewer=_STRING,
+        four_eyes=_BOOLEAN,
+        requesters=_list(_INTEGER),
+        approver_is_not_requester=_BOOLEAN,
+    ),
+    "type": ["object", "null"],
 }
 _AGENT: Final = _object(type=_STRING, state=_STRING, tool_calls=_INTEGER, cost_usd=_COST)
 _COMMAND: Final = _object(agent=_STRING, command=_STRING, exit_code=_EXIT_CODE)

@@ -173,7 +173,7 @@ def _policy_objections(predicate: Json) -> Iterator[str]:
     if not approvals:
         yield "nobody approved the plan that was published"
         return
-    if not policy:
+    if policy is None:
         return  # an old journal has no rule; completeness says so
     people = approvals[-1]["by"]
     distinct = {each["actor_id"] for each in people}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from bot.core.approval import Finding, Opinion, Outcome, Policy, Reason, Verdict
@@ -133,7 +133,7 @@ def test_what_makes_it_incomplete() -> None:
     said = statement_of(REQUESTED, planned, Proposed(shown="c1", digest=PLAN.digest), bare, done)["predicate"]
     assert not said["complete"]
     assert len(said["missing"]) == 3
-    assert (said["policy"], said["approvals"][0]["by"], said["execution"]["cost_usd"]) == ({}, [], None)
+    assert (said["policy"], said["approvals"][0]["by"], said["execution"]["cost_usd"]) == (None, [], None)
     assert list(schema_objections(statement_of(), STATEMENT_SCHEMA)) == []
 
 
@@ -194,13 +194,13 @@ def test_half_a_surrogate_pair() -> None:
 @pytest.mark.req("RC3")
 def test_the_schema_refuses_every_other_shape() -> None:
     """Each key left out, each value of another type, each unknown key: our check and the library's agree on all."""
-    validator = jsonschema.Draft202012Validator(STATEMENT_SCHEMA)
+    validator = jsonschema_rs.validator_for(STATEMENT_SCHEMA)
     good = statement_of()
-    assert list(validator.iter_errors(good)) == []
+    assert validator.is_valid(good)
     tried = 0
     for changed in _changes(good):
         ours = list(schema_objections(changed, STATEMENT_SCHEMA))
-        assert bool(ours) == bool(list(validator.iter_errors(changed))), ours
+        assert bool(ours) != validator.is_valid(changed), ours
         tried += 1
     assert tried > 300
 

@@ -74,7 +74,11 @@ class Clone:
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
     """Return a clone with one commit, whose keys are in its ref and in a file."""
-    path, keys = tmp_path / "clone", tmp_path / KEYS_FILE
+    return make_clone(tmp_path / "clone", tmp_path / KEYS_FILE)
+
+
+def make_clone(path: Path, keys: Path) -> Clone:
+    """Make a clone with one commit, whose keys are in its ref and in a file."""
     subprocess.run(["git", "init", "-q", "-b", "main", str(path)], check=True)
     keys.write_bytes(encode_keys([KEY.public]))
     made = Clone(path, keys)

@@ -29,6 +29,7 @@ from bot.receipts.verification import (
     verify_receipt,
 )
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone
+from tests.receipts.contradictions import CONTRADICTIONS, contradict
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PINNED = Trust((KEY.public,))
@@ -89,7 +90,7 @@ def test_every_field_counts(clone: Clone) -> None:
     good = sign_statement(statement, KEY)
     facts = facts_of(clone, commit)
     tried = 0
-    for changed in _changes(statement):
+    for changed in changes(statement):
         envelope = json.loads(good) | {"payload": base64.b64encode(canonical_statement(changed)).decode()}
         verdicts = verify_receipt(json.dumps(envelope).encode(), facts, PINNED, NOW)
         assert {"syntax", "signature"} & set(failing(verdicts)), changed
@@ -98,44 +99,13 @@ def test_every_field_counts(clone: Clone) -> None:
 
 
 @pytest.mark.req("RC3")
-@pytest.mark.parametrize(
-    ("check", "where", "value"),
-    (
-        ("syntax", "thread", "two"),
-        ("syntax", "plan.digest", "abc"),
-        ("syntax", "journal.at", "yesterday"),
-        ("binding", "plan.base", "b" * 40),
-        ("binding", "scope.changed", ["b.py"]),
-        ("binding", "repository.name", "acme/other"),
-        ("binding", "repository.host", "example.com"),
-        ("freshness", "journal.at", "2027-01-01T00:00:00+00:00"),
-        ("freshness", "journal.at", "2026-11-20T08:00:00+00:00"),
-        ("freshness", "plan.expires", "2026-11-20T08:31:00+00:00"),
-        ("freshness", "plan.expires", "2026-02-30T00:00:00+00:00"),
-        ("freshness", "approvals.0.by.0.at", "2026-11-20T09:30:00+00:00"),
-        ("policy", "approvals.0.plan", "d" * 64),
-        ("policy", "approvals.0.by", []),
-        ("policy", "approvals.0.by.0.role", "write"),
-        ("policy", "approvals.0.by.0.role", "owner"),
-        ("policy", "policy.required_role", "admin"),
-        ("policy", "policy.needed", 2),
-        ("policy", "approvals", []),
-        ("policy", "plan.scope_tree", "e" * 40),
-        ("completeness", "missing", ["The cost is unknown."]),
-        ("completeness", "complete", False),
-    ),
-)
+@pytest.mark.parametrize(("check", "where", "value"), CONTRADICTIONS)
 def test_a_signer_that_contradicts_itself(clone: Clone, check: str, where: str, value: Any) -> None:
     """A receipt with a valid signature that claims what cannot be: the check that fails names it."""
     commit, statement = clone.work()
-    changed = copy.deepcopy(statement)
-    *path, last = (int(step) if step.isdecimal() else step for step in where.split("."))
-    target: Any = changed["predicate"]
-    for step in path:
-        target = target[step]
-    target[last] = value
+    changed = contradict(copy.deepcopy(statement), where, value)
     verdicts = verify_receipt(sign_statement(changed, KEY), facts_of(clone, commit), PINNED, NOW)
-    assert failing(verdicts)[0] == check
+    assert failing(verdicts) == [check]
     assert exit_code(verdicts) == EXIT_CODES[Check(check)]
 
 
@@ -316,7 +286,7 @@ def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:
         run(clone)
 
 
-def _changes(value: Any) -> Iterator[Json]:
+def changes(value: Any) -> Iterator[Json]:
     """Yield copies of a statement in which one value differs."""
     for path in _paths(value):
         changed = copy.deepcopy(value)

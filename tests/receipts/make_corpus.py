@@ -1,0 +1,86 @@
+"""Writes docs/receipts/corpus.json: receipts for whoever writes a checker, each with the checks that it must fail.
+
+Run it with ``python -m tests.receipts.make_corpus``. Its keys sign nothing else.
+"""
+
+import copy
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from bot.core.receipt import KEYS_FILE
+from bot.core.transcript import Json
+from bot.receipts.envelope import sign_statement
+from bot.receipts.keys import PublicKey, encode_keys
+from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
+from tests.receipts.contradictions import CONTRADICTIONS, contradict
+from tests.receipts.test_verification import NOW, facts_of
+
+CORPUS = Path(__file__).parents[2] / "docs/receipts/corpus.json"
+_DATES = {"GIT_AUTHOR_DATE": "2026-11-20T08:30:00Z", "GIT_COMMITTER_DATE": "2026-11-20T08:30:00Z"}
+
+
+def cases(clone: Clone) -> Iterator[Json]:
+    """Yield every case."""
+    commit, statement = clone.work()
+    made = datetime.fromisoformat(statement["predicate"]["journal"]["at"])
+    good = sign_statement(statement, KEY).decode()
+
+    def case(name: str, fails: list[str], receipt: str = good, *keys: PublicKey, of: str = commit, **more: Any) -> Json:
+        facts = facts_of(clone, of)
+        return {
+            "name": name,
+            "fails": fails,
+            "receipt": receipt,
+            "keys": encode_keys(keys or (KEY.public,)).decode(),
+            "commit": clone.git("cat-file", "commit", of) + "\n",
+            "paths": list(facts.paths),
+            "repository": "github.com/acme/site",
+            "now": NOW.isoformat(),
+            **more,
+        }
+
+    yield case("valid", [])
+    yield case("another case of the repository's name", [], repository="GitHub.com/Acme/Site")
+    yield case("a fork", ["binding"], repository="github.com/mallory/site")
+    yield case("another server", ["binding"], repository="git.example.com/acme/site")
+    yield case("signed by an unknown key", ["signature", "trust"], sign_statement(statement, OTHER_KEY).decode())
+    yield case(
+        "a key that replaced it later", [], good, replace(KEY.public, until=made + timedelta(1)), OTHER_KEY.public
+    )
+    yield case("a key that was replaced before", ["trust"], good, replace(KEY.public, until=made))
+    yield case("a key that was made later", ["trust"], good, replace(KEY.public, since=later))
+    yield case("a key that was revoked before", ["trust"], good, replace(KEY.public, revoked=made))
+    yield case("a key that was revoked later", [], good, replace(KEY.public, revoked=later))
+    for n, (check, where, value) in enumerate(CONTRADICTIONS, start=1):
+        changed = contradict(copy.deepcopy(statement), where, value)
+        yield case(f"contradiction {n}: {where}", [check], sign_statement(changed, KEY).decode())
+    spoiled = json.loads(good)
+    for name, change in {
+        "an unknown key": {"more": 1},
+        "another payload type": {"payloadType": "text/plain"},
+        "no signature": {"signatures": []},
+        "base64 without padding": {"payload": spoiled["payload"].rstrip("=") + "x"},
+    }.items():
+        yield case(name, ["syntax"], json.dumps(spoiled | change))
+    yield case("no JSON", ["syntax"], "receipt")
+    yield case("a key twice", ["syntax"], good.replace('{"payload"', '{"payload":"","payload"', 1))
+    other = clone.commit("three\n", "Something else")
+    yield case("another commit", ["binding"], of=other)
+
+
+def main() -> None:
+    """Write the corpus."""
+    os.environ.update(_DATES)
+    with tempfile.TemporaryDirectory() as folder:
+        clone = make_clone(Path(folder) / "clone", Path(folder) / KEYS_FILE)
+        CORPUS.write_text(json.dumps(list(cases(clone)), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

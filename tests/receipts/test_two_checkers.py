@@ -1,0 +1,117 @@
+"""The checker in docs/receipts/checker.html, written apart from Plangate's code: both agree on every receipt (RC7)."""
+
+import base64
+import copy
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.compose.receipt_check import parse_commit
+from bot.core.receipt import canonical_statement
+from bot.core.receipt_schema import STATEMENT_SCHEMA
+from bot.core.transcript import Json
+from bot.receipts.envelope import sign_statement
+from bot.receipts.keys import decode_keys, encode_keys
+from bot.receipts.verification import CommitFacts, Trust, verify_receipt
+from tests.receipts.conftest import KEY, OTHER_KEY, Clone
+from tests.receipts.test_verification import NOW, changes, facts_of, failing
+
+DOCS = Path(__file__).parents[2] / "docs/receipts"
+CORPUS = DOCS / "corpus.json"
+
+
+@pytest.fixture(scope="module")
+def checker(browser: Any) -> Iterator[Any]:
+    """The page, opened from disk without a network."""
+    page = browser.new_context(offline=True).new_page()
+    page.goto((DOCS / "checker.html").as_uri())
+    yield page
+    page.close()
+
+
+def answer(checker: Any, case: Json) -> list[str]:
+    """Return the checks that fail in the browser."""
+    verdicts = checker.evaluate("given => check(given)", case)
+    return [name for name, objections in verdicts.items() if objections]
+
+
+def case_of(clone: Clone, commit: str, receipt: bytes) -> Json:
+    """Return what a checker is given about one commit."""
+    facts = facts_of(clone, commit)
+    return {
+        "receipt": receipt.decode(),
+        "keys": encode_keys([KEY.public]).decode(),
+        "commit": clone.git("cat-file", "commit", commit) + "\n",
+        "paths": list(facts.paths),
+        "repository": facts.repository,
+        "now": NOW.isoformat(),
+    }
+
+
+@pytest.mark.req("RC7")
+@pytest.mark.timeout(120)
+def test_both_checkers_agree(clone: Clone, checker: Any) -> None:
+    """On a valid receipt, and on each change of one of its fields: signed again by the same key, by another key, and
+    not signed again."""
+    commit, statement = clone.work()
+    facts, tried = facts_of(clone, commit), 0
+    for changed in (statement, *changes(statement)):
+        unsigned = json.loads(sign_statement(statement, KEY))
+        unsigned["payload"] = base64.b64encode(canonical_statement(changed)).decode()
+        for receipt in (
+            sign_statement(changed, KEY),
+            sign_statement(changed, OTHER_KEY),
+            json.dumps(unsigned).encode(),
+        ):
+            ours = failing(verify_receipt(receipt, facts, Trust((KEY.public,)), NOW))
+            assert answer(checker, case_of_facts(clone, commit, receipt)) == ours, changed
+            tried += 1
+    assert tried > 450
+
+
+_CASES: dict[str, Json] = {}
+
+
+def case_of_facts(clone: Clone, commit: str, receipt: bytes) -> Json:
+    """Return a case, asking git once for each commit."""
+    if commit not in _CASES:
+        _CASES[commit] = case_of(clone, commit, b"")
+    return _CASES[commit] | {"receipt": receipt.decode()}
+
+
+@pytest.mark.req("RC7")
+@pytest.mark.parametrize("case", json.loads(CORPUS.read_text()), ids=lambda case: case["name"])
+def test_the_corpus(case: Json, checker: Any) -> None:
+    """The public corpus has an answer for each receipt, and both checkers give it."""
+    assert answer(checker, case) == case["fails"]
+    commit = case["commit"].encode()
+    digest = hashlib.sha1(b"commit %d\0%b" % (len(commit), commit), usedforsecurity=False).hexdigest()
+    tree, parents, message = parse_commit(commit)
+    facts = CommitFacts(digest, tree, parents, tuple(case["paths"]), message, case["repository"])
+    trust, now = Trust(decode_keys(case["keys"].encode())), datetime.fromisoformat(case["now"])
+    assert failing(verify_receipt(case["receipt"].encode(), facts, trust, now)) == case["fails"]
+
+
+@pytest.mark.req("RC7")
+def test_the_page_as_a_person_uses_it(clone: Clone, checker: Any) -> None:
+    """Paste, press, and read one row for each check."""
+    commit, statement = clone.work()
+    case = case_of(clone, commit, sign_statement(statement, KEY))
+    for name in ("receipt", "keys", "commit", "repository"):
+        checker.fill(f"#{name}", case[name])
+    checker.fill("#paths", "\n".join(case["paths"]))
+    checker.click("button")
+    checker.wait_for_selector("td")
+    assert checker.locator("tr").all_inner_texts() == [
+        f"{name}\t✓ ok" for name in ("syntax", "signature", "trust", "binding", "freshness", "policy", "completeness")
+    ]
+
+
+def test_the_schema_in_the_docs() -> None:
+    """It is the one that receipts are checked against."""
+    assert json.loads((DOCS / "plan-approval-v1.schema.json").read_text()) == copy.deepcopy(STATEMENT_SCHEMA)
