@@ -190,6 +190,7 @@ def test_every_outlet_takes_secrets_out() -> None:
     printing = [path for path in SOURCES if re.search(r"^\s*print\(", path.read_text(), re.MULTILINE)]
     shells = {
         "bot/cli/main.py",
+        "bot/cli/audit.py",
         "bot/cli/doctor.py",
         "bot/cli/replay.py",
         "bot/cli/verify.py",

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.requests import ClientDisconnect
 
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
 from bot.compose.maintenance_pass import run_due_tasks
+from bot.compose.receipt_keys import published_keys
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
@@ -150,7 +151,19 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
             return PlainTextResponse("a bearer token is needed\n", 401, {"www-authenticate": "Bearer"})
         return PlainTextResponse(service.counters.text(), media_type="text/plain; version=0.0.4")
 
+    _add_receipt_keys(app, service)
     return app
+
+
+def _add_receipt_keys(app: FastAPI, service: Service) -> None:
+    @app.get("/.well-known/plangate-keys.json", responses={404: {"description": "no key signs here"}})
+    async def receipt_keys() -> Response:
+        """Return the public keys of receipts, for everybody who wants to check one."""
+        try:
+            content = await asyncio.to_thread(published_keys, service.settings)
+        except Misconfigured as error:
+            return JSONResponse({"error": error.what}, 404)
+        return Response(content, media_type="application/json")
 
 
 async def _readiness(service: Service, request: Request) -> JSONResponse:

@@ -112,9 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "file", type=Path, metavar="FILE", help="the file that a run prints at its end, or the folder of a journal"
     )
-    receipt_commands.add_verify_flags(
-        commands.add_parser("verify", help="check who allowed a commit that Plangate made, offline")
-    )
+    receipt_commands.add_commands(commands)
     doctor = commands.add_parser("doctor", help="check what Plangate needs here, and show how to fix what is missing")
     doctor.add_argument(
         "--fix",
@@ -381,6 +379,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "demo": _demo,
     "replay": _replay,
     "verify": receipt_commands.verify,
+    "audit": receipt_commands.audit,
     "doctor": _doctor,
     "init": _init,
     "action": _action,

@@ -3,10 +3,18 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 
-def add_verify_flags(verify: argparse.ArgumentParser) -> None:
-    """Add the arguments of `plangate verify`."""
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `plangate verify` and `plangate audit`, with their arguments."""
+    verdicts = commands.add_parser("verify", help="check who allowed a commit that Plangate made, offline")
+    _add_verify_flags(verdicts)
+    export = commands.add_parser("audit", help="export who asked, approved, refused, what was pushed, and the cost")
+    _add_audit_flags(export)
+
+
+def _add_verify_flags(verify: argparse.ArgumentParser) -> None:
     verify.add_argument("subject", nargs="?", default="", metavar="COMMIT|FILE", help="a commit, or a receipt's file")
     verify.add_argument("--range", dest="revisions", default="", metavar="A..B", help="every commit of a range instead")
     verify.add_argument("--keys", type=Path, metavar="FILE", help="the keys that you trust (plangate-keys.json)")
@@ -30,3 +38,24 @@ def verify(arguments: argparse.Namespace) -> int:
         as_json=arguments.json,
     )
     return print_verdicts(options, sys.stdout)
+
+
+def _add_audit_flags(audit: argparse.ArgumentParser) -> None:
+    audit.add_argument("repo", metavar="OWNER/REPO", help="the repository")
+    audit.add_argument("--since", required=True, metavar="DATE", help="from this day or time on (UTC)")
+    form = audit.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV (the default)")
+    form.add_argument("--jsonl", action="store_true", help="print one JSON object per line")
+
+
+def audit(arguments: argparse.Namespace) -> int:
+    """Print who asked, approved, refused, and what was pushed, and return the exit code."""
+    import asyncio
+
+    from bot.cli.audit import parse_moment, print_rows
+    from bot.compose.audit import read_audit
+    from bot.config.environment import settings
+
+    rows = asyncio.run(read_audit(settings(), arguments.repo, parse_moment(arguments.since)))
+    print_rows(rows, sys.stdout, as_lines=arguments.jsonl)
+    return 0

@@ -27,6 +27,7 @@ from bot.compose.parts import (
     work_settings,
 )
 from bot.compose.picture_source import picture_source
+from bot.compose.receipt_keys import receipt_key
 from bot.config.environment import configuration
 from bot.config.recipes import FOLDER as RECIPES
 from bot.config.recipes import scheduled_task
@@ -55,7 +56,7 @@ from bot.github.task_gateway import TaskGateway
 from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.receipts.envelope import sign_statement
-from bot.receipts.keys import signing_key, with_current_key_file
+from bot.receipts.keys import with_current_key_file
 from bot.service.connections import Connections, RepositoryAccess
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
@@ -230,7 +231,7 @@ class _Parts:
     def _receipts(self) -> ReceiptRefs:
         """Return where receipts are kept: in the repository, and in a file here."""
         settings = self.shared.settings
-        key = signing_key(settings.signing_key, key_of(settings).receipts)
+        key = receipt_key(settings)
         issuer = Issuer(partial(sign_statement, key=key), partial(with_current_key_file, current=key.public))
         return ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
 

@@ -50,6 +50,7 @@ class Service:
     ) -> None:
         self.host = host
         self.counters = Counters()
+        self.settings = settings
         self.api_token = settings.github.api_token
         self.secret = settings.github.webhook_secret
         self.inbox = Inbox(settings.data_dir / "inbox")

@@ -50,9 +50,8 @@ def cases(clone: Clone) -> Iterator[Json]:
     yield case("a fork", ["binding"], repository="github.com/mallory/site")
     yield case("another server", ["binding"], repository="git.example.com/acme/site")
     yield case("signed by an unknown key", ["signature", "trust"], sign_statement(statement, OTHER_KEY).decode())
-    yield case(
-        "a key that replaced it later", [], good, replace(KEY.public, until=made + timedelta(1)), OTHER_KEY.public
-    )
+    later = made + timedelta(1)
+    yield case("a key that was replaced later", [], good, replace(KEY.public, until=later), OTHER_KEY.public)
     yield case("a key that was replaced before", ["trust"], good, replace(KEY.public, until=made))
     yield case("a key that was made later", ["trust"], good, replace(KEY.public, since=later))
     yield case("a key that was revoked before", ["trust"], good, replace(KEY.public, revoked=made))

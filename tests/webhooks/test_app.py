@@ -5,13 +5,14 @@ import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from bot.config.settings import Secret
+from bot.config.settings import Secret, Settings
 from bot.core.errors import Misconfigured
 from bot.service.inbox import Inbox
 from bot.service.service import Service
@@ -279,6 +280,7 @@ def test_the_description_names_every_answer(base: str) -> None:
         "/healthz": {"200"},
         "/readyz": {"200", "503"},
         "/metrics": {"200", "401"},
+        "/.well-known/plangate-keys.json": {"200", "404"},
     }
 
 
@@ -317,3 +319,27 @@ def test_metrics_are_for_a_token_or_without_one_for_this_machine(tmp_path: Path)
         with urllib.request.urlopen(asking, timeout=20) as answer:  # noqa: S310 - our own address
             text = answer.read().decode().splitlines()
     assert text == ["# TYPE plangate_sessions_total counter", 'plangate_sessions_total{end="answered"} 1']
+
+
+@pytest.mark.req("RC4")
+def test_the_keys_of_receipts(tmp_path: Path) -> None:
+    """Everybody may read them. A changed key ends the one before it, and what an operator revoked stays revoked."""
+    given = settings(tmp_path)
+    first, second = (replace(given, state_key=Secret(letter * 40)) for letter in "ab")
+
+    def keys(of: Settings) -> list[dict[str, Any]]:
+        service = Service(of, Host(), worker=False)
+        with host_application(application(service, BOUNDS)) as address:
+            found: Any = call(address, "GET", "/.well-known/plangate-keys.json").body["keys"]
+            return list(found)
+
+    (one,) = keys(first)
+    assert set(one) == {"id", "public"}
+    old, new = keys(second)
+    assert (old["id"], "until" in old, "since" in new, new["id"] != one["id"]) == (one["id"], True, True, True)
+    path = tmp_path / "plangate-keys.json"
+    listed = json.loads(path.read_text())
+    listed["keys"][0]["revoked"] = "2026-11-20T00:00:00+00:00"
+    path.write_text(json.dumps(listed))
+    assert keys(second)[0]["revoked"] == "2026-11-20T00:00:00+00:00"
+    assert len(keys(second)) == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot.compose.audit import read_audit
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.core.errors import Transient
 from bot.core.gate import Stage
@@ -110,3 +111,15 @@ async def test_a_server_that_refuses_receipts(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (pull,) = story.pulls()
     assert "There is no receipt: " in pull.text.body
+
+
+@pytest.mark.req("RC8")
+async def test_an_audit_of_a_story(story: Story) -> None:
+    """Everything that happened on the repository's threads, in order, with the cost that the thread tells."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    record = await story.rests(1)
+    rows = await read_audit(story.host.settings, HOME, datetime(2020, 1, 1, tzinfo=UTC))
+    assert [row.event for row in rows] == ["requested", "planned", "approved", "executed", "pushed"]
+    assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(record.cost_usd)
+    assert rows[-1].commit in story.branches().values()

@@ -1,0 +1,41 @@
+"""`plangate audit`: prints the rows of an export, as CSV or as one JSON object per line. SHELL."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, date, datetime
+from typing import Final, TextIO
+
+from bot.core.audit import AuditRow
+from bot.core.errors import Misconfigured
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet would carry out."""
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the moment that a date or a time names, in UTC where it names no zone. Raises Misconfigured."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        fix = f"write a day, such as {date(2026, 11, 1)}, or a time, such as 2026-11-01T08:30:00+00:00"
+        raise Misconfigured(f"not a date: {text!r}", where="--since", fix=fix) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None:
+    """Print rows as CSV with a header, or as JSON Lines."""
+    if as_lines:
+        for row in rows:
+            print(json.dumps(asdict(row) | {"at": row.at.isoformat()}), file=out)
+        return
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(each.name for each in fields(AuditRow))
+    for row in rows:
+        table.writerow(map(_cell, (asdict(row) | {"at": row.at.isoformat()}).values()))
+
+
+def _cell(value: object) -> object:
+    """Return a cell that a spreadsheet shows as text, whatever people wrote in it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

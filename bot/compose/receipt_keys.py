@@ -1,0 +1,34 @@
+"""The key that signs an operator's receipts, and the list of the operator's keys, kept in the data directory (RC4)."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bot.compose.parts import key_of
+from bot.config.settings import Settings
+from bot.core.receipt import KEYS_FILE
+from bot.receipts.keys import ReceiptKey, signing_key, with_current_key_file
+
+
+def receipt_key(settings: Settings) -> ReceiptKey:
+    """Return the key that signs. Raises Misconfigured if there is none, or if its file cannot be read."""
+    return signing_key(settings.signing_key, key_of(settings).receipts)
+
+
+def published_keys(settings: Settings) -> bytes:
+    """Return the list of the operator's keys, the current one with the others.
+
+    A changed key ends the one before it, from the first call on. The operator may add `revoked` to a row of the file.
+    """
+    path = settings.data_dir / KEYS_FILE
+    known = path.read_bytes() if path.is_file() else None
+    changed = with_current_key_file(known, datetime.now(UTC), current=receipt_key(settings).public)
+    if changed is not None:
+        _write(path, changed)
+    return changed or known or b""
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.replace(path)

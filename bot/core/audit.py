@@ -1,0 +1,127 @@
+"""Audit rows: who asked, approved, refused, and what was pushed, with the cost, from a thread's journal (RC8)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from bot.core.decision_evidence import DecisionEvidence
+from bot.core.entry import Entry, EntryFacts, JournaledTurn
+from bot.core.events import JournalEvent, decode_event
+from bot.core.moves import (
+    Approved,
+    Asked,
+    Delivered,
+    Drifted,
+    Executed,
+    Expired,
+    Failed,
+    Instructed,
+    Limited,
+    MoveEvent,
+    Noted,
+    Outgrew,
+    Planned,
+    Proposed,
+    Published,
+    Rejected,
+    Replied,
+    Requested,
+    Resumed,
+    Retried,
+    Stopped,
+    Withdrawn,
+)
+from bot.core.notes import Heard, Operated
+
+_NO_EVENTS: Final = (Noted, Asked, Replied, Instructed, Proposed)
+"""Moves that decide nothing: what was said and shown on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One line of an export. Missing values are ""."""
+
+    at: datetime
+    thread: int
+    entry: int
+    """The number of the journal entry."""
+    event: str
+    """``requested``, ``approved``, ``refused``, ``pushed``, ...; ``spent`` for what only cost something."""
+    people: str
+    """Logins, comma-separated, with account ids and roles where the journal has them."""
+    plan: str
+    """The digest of the plan that the row is about."""
+    commit: str
+    detail: str
+    cost_usd: float | None
+    """What the journal first accounts for in this entry, in dollars; the sum over all rows is the total cost."""
+
+
+def audit_rows(thread: int, entries: Sequence[Entry], since: datetime) -> Iterator[AuditRow]:
+    """Yield the rows of one thread from a moment on. Entries that neither decide nor cost anything have none."""
+    for entry in entries:
+        if entry.at < since:
+            continue
+        event = decode_event(entry.kind, entry.body)
+        told = _describe(event)
+        if told is None and event.cost_usd is None:
+            continue
+        name, people, commit, detail = told or ("spent", "", "", "")
+        yield AuditRow(entry.at, thread, entry.n, name, people, _digest(event), commit, detail, event.cost_usd)
+
+
+def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
+    """Return event, people, commit, and detail; None for an entry that is no event of an audit."""
+    match event:
+        case Heard() if event.refused or event.quota:
+            return "refused", _asker(event.said), "", "may not ask" if event.refused else "over the daily quota"
+        case Published():
+            return "pushed", "", event.commit, event.pull_request
+        case Delivered():
+            return "pushed", "", event.commit, event.branch
+        case Operated():
+            return str(event.kind), "", "", event.outcome
+        case _ if isinstance(event, MoveEvent) and not isinstance(event, _NO_EVENTS):
+            return str(event.kind), _people(event), "", _detail(event)
+        case _:
+            return None
+
+
+def _people(event: JournalEvent) -> str:
+    match event:
+        case Requested() | Retried() | Resumed():
+            return _asker(event.said)
+        case Stopped():
+            return _asker(event.said) or ", ".join(event.by)
+        case Approved() | Rejected():
+            return _deciders(event.evidence) or ", ".join(event.by or ())
+        case _:
+            return ""
+
+
+def _detail(event: JournalEvent) -> str:
+    match event:
+        case Planned() | Outgrew():
+            return f"tier {event.plan.tier}, version {event.plan.plan}"
+        case Approved() | Rejected() | Withdrawn():
+            return event.reasons or ""
+        case Expired() | Drifted() | Failed() | Limited():
+            return event.detail or ""
+        case Executed():
+            return f"model {event.model or 'unknown'}"
+        case _:
+            return ""
+
+
+def _asker(said: JournaledTurn | None) -> str:
+    return f"{said.actor.login} (id {said.actor.id})" if said else ""
+
+
+def _deciders(evidence: DecisionEvidence | None) -> str:
+    people = evidence.opinions if evidence else ()
+    return ", ".join(f"{each.actor.login} (id {each.actor.id}, {each.role or 'listed'}, {each.way})" for each in people)
+
+
+def _digest(event: EntryFacts) -> str:
+    return event.digest or ""
