@@ -171,9 +171,8 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     by_person = asked_by.id != context.policy.bot
     requester = pull_text.co_author(asked_by, context.location.host) if by_person else ""
     trailers: tuple[str, ...] = ()
-    if (
-        approval.evidence and context.location.host
-    ):  # a version that kept no evidence wrote another message, which must stay the same
+    # A version that kept no evidence wrote another message, and the same work must keep the same commit.
+    if approval.evidence and context.location.host:
         trailers = (*pull_text.approval_trailers(approval.by), *([f"Co-authored-by: {requester}"] if requester else []))
         requester = ""
     message = pull_text.commit_message(inert_message(pull_title(context, state)), state.plan, summary, trailers)
