@@ -19,6 +19,7 @@ from urllib.parse import quote
 from bot.agent.forwarding import forward, forward_within
 from bot.agent.model.answer import parse_object
 from bot.agent.model.failures import ErrorEvent
+from bot.agent.model.lazy_library import load_types_on_demand
 from bot.agent.model.request import body
 from bot.agent.model.workload_identity import WorkloadIdentity
 from bot.core.errors import Misconfigured
@@ -111,6 +112,7 @@ class Connection:
     def open(self) -> "Client":
         """Import the library and make the client, unless that is done; blocks, and may be called from any thread."""
         with self._making:
+            load_types_on_demand()
             made = self._client or self.connect()
             self._client = made
         return made
