@@ -118,16 +118,17 @@ async def measure(given, *, at_once, rate=0, eager=True):
         environment = Environment(tree.shown_as, "Linux", "2026-11-21", "shop", source.head[:12], MEMORY)
         host = await workspace.open(tree, Access.READ)
         crew = SubagentSettings("claude-sonnet-5-5", TYPES, SubagentCounts(at_once, 2 * given.agents))
-        session = assemble_session(
+        assembled = assemble_session(
             SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
             world,
             place=Place(workspace, tree, host, environment),
             reached=NetworkLog(),
-        ).session
+        )
+        session = assembled.session
         session.begin(first_message(environment, "Look around."))
         await asyncio.to_thread(model.warm)
         marks = [(time.monotonic(), 0.0)]
-        async with aclosing(run(session)) as events:
+        async with assembled.subagents.warm_cache(), aclosing(run(session)) as events:
             async for event in events:
                 if isinstance(event, RequestStarted) and event.agent == "main" and event.step > 1:
                     marks += [(time.monotonic(), world.ledger.cost_usd)]

@@ -71,6 +71,8 @@ class ModelRequest:
     messages: Sequence[Json]
     role: str = "main"
     """main, subagent, restricted, or light. Decides effort, thinking, and max_tokens (M6)."""
+    only_caches: bool = False
+    """Whether no answer is wanted: the prompt is written to the cache, and the answer is empty (M4)."""
     user_id: str = ""
     peak: int = 0
     """The largest context that this history has had, in tokens. Decides whether old results are cleared (C2)."""
@@ -91,6 +93,11 @@ class ModelRequest:
     """How the thinking blocks are sent. The stored history does not change."""
     heartbeat: Callable[[str], None] = lambda _: None
     """Called when nothing has arrived for a long time and the answer is still pending (M7)."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is long enough to stream."""
+        return self.role != "light" and not self.only_caches
 
 
 @dataclass(frozen=True, slots=True)

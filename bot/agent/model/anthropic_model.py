@@ -81,7 +81,7 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield one answer as it arrives; see the port. A Notice voids what was shown of the answer before it."""
-        tries = _Tries(request, await self._load_spec(request.model), streaming=request.role != "light")
+        tries = _Tries(request, await self._load_spec(request.model), streaming=request.streams)
         while True:
             answer, call = StreamedAnswer(), self._call(tries)
             try:
@@ -200,7 +200,7 @@ class AnthropicModel:
         if over or not failure.retryable:
             return None
         plain = tries.streaming and failure.broke_off
-        tries.streaming = tries.request.role != "light" and not plain
+        tries.streaming = tries.request.streams and not plain
         tries.wait = 0.0 if plain else self._wait(failure, tries.failures)
         return Notice("retry", f"{failure.text}; trying again ({tries.failures} of {self.patience.tries - 1})")
 

@@ -70,15 +70,15 @@ class _Package(ModuleType):
         if home and home != ".":
             found: object = getattr(import_module(home, self.__name__), name)
         else:
-            found = self._submodule(name) or self._starred(name)
+            found = self._import_submodule(name) or self._find_in_stars(name)
         setattr(self, name, found)
         return found
 
-    def _submodule(self, name: str) -> ModuleType | None:
+    def _import_submodule(self, name: str) -> ModuleType | None:
         full = f"{self.__name__}.{name}"
         return import_module(full) if PathFinder.find_spec(full, self.__path__) else None
 
-    def _starred(self, name: str) -> object:
+    def _find_in_stars(self, name: str) -> object:
         for star in self.__dict__["_stars"]:
             module = import_module(star, self.__name__)
             if hasattr(module, name):

@@ -38,7 +38,7 @@ def parameters(
     if request.role == "light":
         return _light(request, spec, cap=cap, extra=extra)
     request = replace(request, messages=readable_messages(request, spec))
-    wanted = MOST_TOKENS[request.role]
+    wanted = 0 if request.only_caches else MOST_TOKENS[request.role]
     limit = min(wanted, spec.max_output, cap or wanted)
     built: dict[str, Any] = {
         "model": spec.id,

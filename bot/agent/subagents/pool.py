@@ -8,16 +8,18 @@ response begins (M4).
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from bot.agent.forwarding import forward
 from bot.agent.prompts import reminder_text
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifecycle
+from bot.agent.subagents.cache_warming import write_prefix
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
-from bot.agent.subagents.policy import SubagentPolicy
+from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
 from bot.agent.subagents.resuming import (
     COUNTS,
     ENDED,
@@ -51,7 +53,7 @@ class SubagentPool:
     """Current row of every sub-agent, active or finished (S5)."""
     metrics: Metrics = field(default_factory=Metrics)
     _slots: asyncio.Semaphore = field(init=False)
-    _prefixes: Prefixes = field(default_factory=Prefixes)
+    _prefixes: Prefixes = field(init=False)
     _checkouts: Checkouts = field(init=False)
     _sessions: SessionFactory = field(init=False)
     _earlier_runs: list[EarlierRun] = field(default_factory=list)
@@ -61,6 +63,29 @@ class SubagentPool:
         self._checkouts = Checkouts(self.parent.workspace, self.parent.checkout)
         self._sessions = SessionFactory(self.parent)
         self._slots = asyncio.Semaphore(self.policy.counts.at_once)
+        self._prefixes = Prefixes(self.parent.log.resources.clock)
+
+    @asynccontextmanager
+    async def warm_cache(self) -> AsyncIterator[None]:
+        """Write the prefix of explore agents to the cache while the block runs, so that none of them waits for another.
+
+        Only where more than the default number may work at once: elsewhere it would seldom be worth its price.
+        """
+        many = self.policy.counts.at_once > SubagentCounts().at_once
+        warming = asyncio.ensure_future(self._warm_cache("explore")) if many else None
+        try:
+            yield
+        finally:
+            if warming is not None:
+                warming.cancel()
+                await asyncio.gather(warming, return_exceptions=True)
+
+    async def _warm_cache(self, agent_type: str) -> None:
+        kind = self.types[agent_type]
+        prefix = self._sessions.prefix(kind, self.policy.bounds(kind, self.parent.tools))
+        with self._prefixes.join(prefix) as turn:
+            if turn.leads and await write_prefix(self.parent.log, prefix, self._sessions.first_block(kind)):
+                turn.response_began.set()
 
     async def delegate(
         self, agent_type: str, description: str, brief: str

@@ -12,12 +12,18 @@ from typing import Final, TypeVar
 
 from bot.agent.history.request_prefix import RequestPrefix
 from bot.core.errors import Broken
+from bot.ports import Clock
 
 Item = TypeVar("Item")
 
 _ENDED: Final = object()
 STAGGER_SECONDS: Final = 5.0
 """Longest time that a follower waits."""
+CACHED_SECONDS: Final = 300.0
+"""How long the cache holds a prefix after its last use.
+
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+"""
 
 
 async def merge_generators(
@@ -80,19 +86,32 @@ async def _pump(
 
 @dataclass(slots=True)
 class Prefixes:
-    """Tracks which prefixes are being written or were written."""
+    """Tracks which prefixes are being written, and which the cache still holds."""
 
+    clock: Clock
     _begun: dict[tuple[str, ...], asyncio.Event] = field(default_factory=dict)
+    _used: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """When each prefix was last in use, in seconds of the monotonic clock."""
 
     @contextmanager
     def join(self, shared: RequestPrefix) -> Iterator["PrefixTurn"]:
-        """Yield one sibling's place. When the leader ends, even without a response, nobody waits for it any longer."""
+        """Yield one sibling's place: the leader's if the cache does not hold the prefix, else a follower's.
+
+        When the leader ends without a response, nobody waits for it any longer, and the next sibling leads.
+        """
         name = (shared.agent_type, shared.model, shared.role)
+        now = self.clock.monotonic()
+        if now - self._used.get(name, now) > CACHED_SECONDS:
+            self._begun.pop(name, None)
+        self._used[name] = now
         leads = name not in self._begun
         begun = self._begun.setdefault(name, asyncio.Event())
         try:
             yield PrefixTurn(begun, leads)
         finally:
+            self._used[name] = self.clock.monotonic()
+            if leads and not begun.is_set():
+                self._begun.pop(name, None)
             begun.set()
 
 

@@ -29,7 +29,7 @@ from bot.agent.tools.registry import by_name, schemas
 from bot.agent.tools.tool import ToolContext
 from bot.core.errors import Refused
 from bot.core.names import SessionId
-from bot.core.transcript import Line
+from bot.core.transcript import Json, Line
 from bot.core.work import Checkout
 from bot.ports import Toolhost, Workspace
 
@@ -97,10 +97,9 @@ class SessionFactory:
         """Return a sub-agent's session, restored from `lines` or new."""
         kind, agent, parent_tools = subagent.kind, subagent.assignment.agent, self.parent.tools
         resources = self.parent.log.resources
-        tools, model = by_name(bounds.tools), kind.model or self.parent.model
-        system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
-        frozen = RequestPrefix(kind.name, model, system, schemas(tools))
-        frozen = replace(load_request_prefix(lines, model) or frozen, role=bounds.role, schema=kind.schema)
+        frozen = self.prefix(kind, bounds)
+        if saved := load_request_prefix(lines, frozen.model):
+            frozen = replace(saved, role=bounds.role, schema=kind.schema)
         ident = SessionId(f"{self.parent.log.id}.{agent}-{secrets.token_hex(4)}")
         log = SessionLog(subagent.earlier.session if lines and subagent.earlier else ident, agent, resources)
         monitor = Monitor(resources.clock, bounds.limits, self.parent.monitor)
@@ -119,16 +118,27 @@ class SessionFactory:
             allowance=RequestedRaises(monitor, subagent.status.troubles),
             scope=parent_tools.scope.for_subagent() if parent_tools.scope is not None and kind.writes else None,
         )
-        return Session(log, frozen, tools, context, monitor)
+        return Session(log, frozen, by_name(bounds.tools), context, monitor)
+
+    def prefix(self, kind: AgentType, bounds: SubagentBounds) -> RequestPrefix:
+        """Return what every request of a new sub-agent sends unchanged."""
+        system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
+        tools = schemas(by_name(bounds.tools))
+        return RequestPrefix(kind.name, kind.model or self.parent.model, system, tools, bounds.role, kind.schema)
+
+    def first_block(self, kind: AgentType) -> Json:
+        """Return the block of the first message that all sub-agents of a type share: their environment and memory."""
+        block: Json = _first_message(self.parent.environment, kind, "")["content"][0]
+        return block
 
     def begin(self, subagent: Subagent, host: Toolhost, *, bounds: SubagentBounds, brief: str) -> Session:
         """Begin a new session of a sub-agent. It knows its brief alone."""
         session = self._session(subagent, host, bounds=bounds)
         self.parent.log.note(BEGAN, {**subagent.assignment.facts(), "session": session.id})
-        environment = replace(self.parent.environment, place="")  # its last message goes to the parent
-        session.begin(first_message(environment, brief, _reminders(subagent.kind)))
+        session.begin(_first_message(self.parent.environment, subagent.kind, brief))
         return session
 
 
-def _reminders(kind: AgentType) -> list[str]:
-    return [] if kind.writes else [prompt_text("plan_mode_subagent")]
+def _first_message(environment: Environment, kind: AgentType, brief: str) -> Json:
+    reminders = [] if kind.writes else [prompt_text("plan_mode_subagent")]
+    return first_message(replace(environment, place=""), brief, reminders)  # its last message goes to the parent

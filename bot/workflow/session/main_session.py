@@ -102,7 +102,8 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
             task = f"{escape_reminders(opening.task)}\n\n{beside}".rstrip()
             begin_session(assembled.session, place.environment, task, pictures)
             context.listener(ModeChanged(MAIN, opening.mode, state.turn.actor.login))
-        yield assembled.session
+        async with assembled.subagents.warm_cache():
+            yield assembled.session
         _log_subagents(context, assembled)
 
 

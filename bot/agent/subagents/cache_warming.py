@@ -1,0 +1,42 @@
+"""Writes the prefix that sub-agents of a type share to the model's cache, before the first of them starts (M4)."""
+
+from bot.agent.booking import stream_and_book
+from bot.agent.forwarding import forward
+from bot.agent.history.cutting import tokens
+from bot.agent.history.request_prefix import RequestPrefix
+from bot.agent.session_log import SessionLog
+from bot.core.errors import PlangateError
+from bot.core.transcript import Json
+from bot.ports import AnswerCompleted, ModelRequest, Notice
+
+
+async def write_prefix(log: SessionLog, prefix: RequestPrefix, first_block: Json) -> bool:
+    """Write a prefix, up to the first block of the first message, and return whether the cache holds it now.
+
+    One request without an answer is made, and booked to the session of `log`. It is not repeated if it fails, or if
+    the budget has no room for it: then the first sub-agent writes the prefix.
+    """
+    resources = log.resources
+    messages = [{"role": "user", "content": [first_block]}]
+    request = ModelRequest(
+        prefix.model,
+        prefix.system,
+        prefix.tools,
+        messages,
+        role=prefix.role,
+        only_caches=True,
+        user_id=resources.user_id,
+    )
+    size = tokens([prefix.system, prefix.tools, messages])
+    event = None
+    async with resources.ledger.call(size * resources.model.abilities(prefix.model).prompt_usd) as ticket:
+        if ticket is None:
+            return False
+        try:
+            async with forward(stream_and_book(log, request, ticket, size=size, aside=True)) as events:
+                async for event in events:
+                    if isinstance(event, Notice):
+                        break
+        except PlangateError as error:
+            log.note("uncached", {"text": str(error)})
+    return isinstance(event, AnswerCompleted)
