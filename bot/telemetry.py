@@ -134,16 +134,16 @@ class Telemetry:
                 self._start_session(event)
             case RequestStarted():
                 self._steps[event.agent] = event.step
-                self._start_request(("request", event.agent), event.agent, event.model)
+                self._start_request(("request", event.agent), event.agent, event.model, at=event.at)
             case Answered():
-                self._end_request("step", ("request", event.agent), event)
+                self._end_request("step", ("request", event.agent), event, at=event.at)
             case Billed():
                 self._count_bill(event)
             case ToolStarted():
                 facts: Facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
                 facts = {**self._of(event.agent), **facts, "gen_ai.tool.call.id": event.call}
-                self._begin(("tool", event.call), f"execute_tool {event.name}", facts, parent=event.agent)
-                self._open["tool", event.call].start = self._time(event.at)
+                name = f"execute_tool {event.name}"
+                self._begin(("tool", event.call), name, facts, parent=event.agent, at=event.at)
             case ToolFinished():
                 self.counters.add("tool_calls_total", tool=event.name, failed=str(event.is_error).lower())
                 self._end(("tool", event.call), "tool_error" if event.is_error else "", at=event.at)
@@ -163,17 +163,17 @@ class Telemetry:
         self._begin("session", f"invoke_agent {event.agent}", facts, parent="turn")
         self._under = self._open["session"].id
 
-    def _start_request(self, key: object, agent: AgentId, model: str) -> None:
+    def _start_request(self, key: object, agent: AgentId, model: str, *, at: datetime | None = None) -> None:
         facts: Facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
         facts = {**self._of(agent), **facts, "gen_ai.request.model": model or None}
-        self._begin(key, f"chat {model}".strip(), facts, parent=agent, kind=_CLIENT)
+        self._begin(key, f"chat {model}".strip(), facts, parent=agent, at=at).kind = _CLIENT
 
-    def _end_request(self, what: str, key: object, event: Answered | Billed) -> None:
+    def _end_request(self, what: str, key: object, event: Answered | Billed, *, at: datetime | None = None) -> None:
         """End the span of a request, and log it."""
         read, used = event.usage.cache_read, _tokens(event.usage)
         facts: Facts = {"gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}
         counts: Facts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in used.items()}
-        self._end(key, facts={**facts, **counts, "gen_ai.usage.cache_read.input_tokens": read})
+        self._end(key, facts={**facts, **counts, "gen_ai.usage.cache_read.input_tokens": read}, at=at)
         told = {name.rpartition(".")[2]: value for name, value in {**facts, **counts}.items()}
         self._log(what, event.agent, {**told, "cached_tokens": read})
 
@@ -207,11 +207,11 @@ class Telemetry:
     def _update_agent(self, row: AgentChanged) -> None:
         if row.agent not in self._open and row.state not in _OVER:
             facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": row.agent}
-            self._begin(row.agent, f"invoke_agent {row.type}", facts, parent=("tool", row.call))
+            self._begin(row.agent, f"invoke_agent {row.type}", facts, parent=("tool", row.call), at=row.at)
         elif row.agent in self._open and row.state in _OVER:
-            self._end(("request", row.agent), _UNANSWERED)
+            self._end(("request", row.agent), _UNANSWERED, at=row.at)
             facts = {"plangate.steps": row.steps, "plangate.cost_usd": row.cost_usd, "plangate.context": row.tokens}
-            self._end(row.agent, "" if row.state is Lifecycle.COMPLETED else str(row.state), facts)
+            self._end(row.agent, "" if row.state is Lifecycle.COMPLETED else str(row.state), facts, at=row.at)
             self.counters.add("subagents_total", type=row.type, state=str(row.state))
             told: Facts = {"type": row.type, "state": str(row.state), "calls": row.tool_calls, "context": row.tokens}
             self._log("sub-agent", row.agent, {**told, "seconds": row.seconds, "cost_usd": row.cost_usd})
@@ -238,12 +238,19 @@ class Telemetry:
         return {"plangate.session": self._session, "plangate.agent": agent, "plangate.step": self._steps.get(agent, 0)}
 
     def _begin(
-        self, key: object, name: str, facts: Facts | None = None, *, parent: object = "session", kind: int = _INTERNAL
-    ) -> None:
-        self._end(key, _UNANSWERED)
+        self,
+        key: object,
+        name: str,
+        facts: Facts | None = None,
+        *,
+        parent: object = "session",
+        at: datetime | None = None,
+    ) -> _Span:
+        self._end(key, _UNANSWERED, at=at)
         above = self._open[parent].id if parent in self._open else self._under
         told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
-        self._open[key] = _Span(name, above, self._time(), told, kind)
+        self._open[key] = _Span(name, above, self._time(at), told)
+        return self._open[key]
 
     def _end(self, key: object, error: str = "", facts: Facts | None = None, at: datetime | None = None) -> None:
         span = self._open.pop(key, None)

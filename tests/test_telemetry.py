@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,17 @@ from bot.agent.limits import Limits
 from bot.agent.loop import run
 from bot.agent.model.anthropic_model import Patience
 from bot.agent.session import Session
-from bot.agent.session_events import Answered, End, Ended, RequestStarted, SessionStarted, ToolFinished, ToolStarted
+from bot.agent.session_events import (
+    AgentChanged,
+    Answered,
+    End,
+    Ended,
+    Lifecycle,
+    RequestStarted,
+    SessionStarted,
+    ToolFinished,
+    ToolStarted,
+)
 from bot.agent.tools.registry import LOOKING
 from bot.core.names import AgentId, SessionId, ToolUseId
 from bot.ports import AnswerStarted, Usage
@@ -143,6 +153,35 @@ def test_calls_that_are_told_of_late() -> None:
     (span,) = kept.named("execute_tool Read")
     assert int(span["startTimeUnixNano"]) == int(began.timestamp() * 1e9)
     assert int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"]) == 3_000_000_000
+
+
+@pytest.mark.req("O1")
+def test_a_sub_agent_that_is_told_of_late() -> None:
+    """The spans of a sub-agent that worked while the parent's answer streamed, and of its request, cover its work."""
+    kept, clock, agent, main = Collected(), HandClock(), AgentId("explore-1"), AgentId("main")
+
+    def times(name: str) -> tuple[int, int]:
+        (span,) = kept.named(name)
+        return tuple(int(span[f"{end}TimeUnixNano"]) // 10**9 for end in ("start", "end"))  # type: ignore[return-value]
+
+    def at(seconds: int) -> datetime:
+        return began + timedelta(seconds=seconds)
+
+    with serve_routes(kept.routes()) as address:
+        telemetry = Telemetry("7#12", clock, Counters(), Collector(address))
+        telemetry.take(SessionStarted(main, SessionId("s")))
+        began = clock.now()
+        clock.seconds += 10
+        row = AgentChanged(agent, main, "explore", "a", Lifecycle.INITIALIZING, at=began)
+        telemetry.take(row)
+        telemetry.take(RequestStarted(agent, 1, "m", at(1)))
+        telemetry.take(Answered(agent, 1, {}, Usage(), 0.0, "m", at(4)))
+        telemetry.take(replace(row, state=Lifecycle.COMPLETED, at=at(5)))
+        telemetry.take(Ended(main, End.ANSWERED, ""))
+        posted()
+    start = int(began.timestamp())
+    assert times("invoke_agent explore") == (start, start + 5)
+    assert times("chat m") == (start + 1, start + 4)
 
 
 @pytest.mark.req("O1", "O2", "L7")

@@ -91,7 +91,8 @@ async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[Agent
             return
         if not isinstance(last, AnswerCompleted):
             raise Broken("the model port ended without an answer or an error")
-        yield Answered(session.agent, session.monitor.steps, last.message, last.usage, last.cost_usd, last.model)
+        answer = (last.message, last.usage, last.cost_usd, last.model, session.resources.clock.now())
+        yield Answered(session.agent, session.monitor.steps, *answer)
         async with forward(_react(session, last, eager, in_vain)) as reactions:
             async for reaction in reactions:
                 yield reaction

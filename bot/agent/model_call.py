@@ -49,7 +49,7 @@ async def request_answer(
             return
         session.monitor.step()
         abilities = session.resources.model.abilities(session.prefix.model)
-        yield RequestStarted(session.agent, session.monitor.steps, abilities.id)
+        yield RequestStarted(session.agent, session.monitor.steps, abilities.id, session.resources.clock.now())
         if session.monitor.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
             yield Info(session.agent, "unpriced", UNPRICED.format(abilities.id))
         async with forward(_send_request(session, ticket, eager)) as events:

@@ -1,4 +1,7 @@
-"""Typed events that a session yields while it runs. Nothing is printed here (L1)."""
+"""Typed events that a session yields while it runs. Nothing is printed here (L1).
+
+`at` is when something happened. What happens in a call that starts while the answer streams is shown later.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -51,6 +54,7 @@ class RequestStarted:
     step: int
     model: str = ""
     """Id of the model that is asked."""
+    at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class Answered:
     cost_usd: float | None
     model: str = ""
     """Id of the model that answered."""
+    at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,6 @@ class ToolStarted:
     name: str
     input: Json
     at: datetime | None = field(default=None, compare=False)
-    """When it began: a call that starts while the answer streams is shown later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,6 @@ class ToolFinished:
     refused: bool = False
     """Whether the tool did not run, so that the text comes from the harness."""
     at: datetime | None = field(default=None, compare=False)
-    """When it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,7 @@ class AgentChanged:
     """Why it failed."""
     call: ToolUseId = ToolUseId("")
     """The parent's call that started it."""
+    at: datetime | None = field(default=None, compare=False)
 
 
 class Outcome(StrEnum):

@@ -11,7 +11,16 @@ from bot.agent.eager import READING
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.session import Session
-from bot.agent.session_events import AgentChanged, AgentEvent, Answered, End, Lifecycle, ToolFinished, ToolStarted
+from bot.agent.session_events import (
+    AgentChanged,
+    AgentEvent,
+    Answered,
+    End,
+    Lifecycle,
+    RequestStarted,
+    ToolFinished,
+    ToolStarted,
+)
 from bot.agent.subagents.resuming import in_flight
 from bot.core.errors import PlangateError, Transient
 from bot.core.transcript import Json
@@ -253,16 +262,35 @@ async def test_a_subagent_of_a_dropped_answer_does_not_count(room: Open) -> None
     assert results(t.session)[0]["content"] == "Found."
 
 
+@pytest.mark.req("O1", "S5")
+async def test_events_of_a_subagent_beside_the_stream_know_when_they_happened(room: Open) -> None:
+    """It is done before the parent's answer is complete; its events come seven seconds later, with their own times."""
+    r, rest = room(lambda _: say("Found.")), asyncio.Event()
+    model = Parted(Streaming([answer((SEND,), rest)]), r, holds_first=False)
+    t = team(replace(r, world=replace(r.world, model=model)))
+    running = asyncio.create_task(drive(t.session))
+    while not t.pool.rows or {row.state for row in t.pool.rows.values()} != {Lifecycle.COMPLETED}:
+        await r.world.clock.sleep(0)
+    worked = r.world.clock.now()
+    await r.world.clock.sleep(7.0)
+    rest.set()
+    theirs = [event for event in await running if event.agent == "explore-1"]
+    stamped = [event for event in theirs if isinstance(event, AgentChanged | RequestStarted | Answered)]
+    assert {event.at for event in stamped} == {worked}
+    assert {type(event) for event in stamped} == {AgentChanged, RequestStarted, Answered}
+
+
 @dataclass
 class Parted:
     """The parent's answers are streamed by the test, those of sub-agents by a scripted server once it may."""
 
     parent: Streaming
     room: Room
+    holds_first: bool = True
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         mine = request.role == "main"
-        if not mine and self.parent.entered.is_set() is False:
+        if self.holds_first and not mine and self.parent.entered.is_set() is False:
             await asyncio.Event().wait()  # the first one never gets its answer
         async for event in (self.parent if mine else self.room.model).stream(request):
             yield event

@@ -73,6 +73,7 @@ class SubagentStatus:
 
     def __post_init__(self) -> None:
         self.started = self.resources.clock.monotonic()
+        self.row = replace(self.row, at=self.resources.clock.now())
         self.rows[self.row.agent] = self.row
 
     @property
@@ -118,7 +119,8 @@ class SubagentStatus:
         cost = self.resources.ledger.of(self.row.agent).known_usd
         seconds = round(self.resources.clock.monotonic() - self.started, 1)
         why = self.end.text if state is Lifecycle.FAILED else ""
-        self.row = replace(self.row, state=state, cost_usd=cost, seconds=seconds, why=why, **counts)  # type: ignore[arg-type]
+        now = self.resources.clock.now()
+        self.row = replace(self.row, state=state, cost_usd=cost, seconds=seconds, why=why, at=now, **counts)  # type: ignore[arg-type]
         self.rows[self.row.agent] = self.row
         return self.row
 
