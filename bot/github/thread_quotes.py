@@ -44,7 +44,7 @@ class ThreadQuotes:
     readings: Readings
     mention: str
     requested: frozenset[str] = frozenset()
-    """Keys of what stands in the task."""
+    """Keys and global ids of what stands in the task."""
 
     def text(self) -> str:
         """Return what was said as people see it, quoted and attributed: the opening post, then the newest entries."""
@@ -72,8 +72,9 @@ class ThreadQuotes:
             if said is self.thread.opened:
                 continue
             source = sum(map(len, said.parts))
-            if said.key in self.requested or source <= parsing:
-                parsing -= 0 if said.key in self.requested else source
+            in_task = self._is_in_task(said)
+            if in_task or source <= parsing:
+                parsing -= 0 if in_task else source
                 entry = self._quote(said, ENTRY_LIMIT)
             else:
                 entry = _Quotation(said, f"> {_attribution(said)} ({source:,} characters, too long to be read here.)")
@@ -83,12 +84,15 @@ class ThreadQuotes:
             yield entry
 
     def _quote(self, said: Said, limit: int) -> _Quotation:
-        if said.key in self.requested:
+        if self._is_in_task(said):
             return _Quotation(said, f"> {_attribution(said)} (These words stand in the task.)")
         shows = [self.readings.read(part, self.mention).shown for part in said.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
         lines = (f"> {line}".rstrip() for line in (_attribution(said), *body.split("\n")))
         return _Quotation(said, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))
+
+    def _is_in_task(self, said: Said) -> bool:
+        return not self.requested.isdisjoint({said.key, said.node})
 
     def _left_out(self, shown: Iterable[Said]) -> str:
         """Return the line that says what is not shown, and how to read it; "" if everything is shown."""

@@ -130,7 +130,7 @@ class Said:
     changed: tuple[str, ...] = ()
     """Global ids of its edited texts."""
     node: str = ""
-    """Global id of a review."""
+    """Its global id."""
     more: str = ""
     """Cursor of a review's further comments; "" if all are here."""
 
@@ -314,7 +314,7 @@ def _parse_text(key: str, node: Json) -> Said:
     who, at = actor(node["author"]), time(node["createdAt"])
     edited_at, editors, changed = _edited_at(node), _editors(node), _change_time(node)
     edited = edited_at is not None
-    return Said(key, who, node["body"], at, edited, edited_at, editors=editors, changed=changed)
+    return Said(key, who, node["body"], at, edited, edited_at, editors=editors, changed=changed, node=node["id"])
 
 
 def is_closed(subject: Json) -> bool:
@@ -344,7 +344,7 @@ def _reviews(connection: Json) -> Iterator[Said]:
         # it.
         bare = not node["body"].strip()
         key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
-        made = replace(_parse_text(key, node), at=time(node["submittedAt"]), node=node["id"])
+        made = replace(_parse_text(key, node), at=time(node["submittedAt"]))
         yield _with_notes(made, comments)
 
 

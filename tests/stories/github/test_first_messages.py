@@ -85,6 +85,24 @@ async def test_words_that_a_retry_repeats(story: Story) -> None:
     assert task.count(WISH) == 1
 
 
+@pytest.mark.req("K7")
+async def test_a_plan_that_is_revised(story: Story, model: Model) -> None:
+    """Its planner reads it once, whole, and not again as a comment of the thread. Every other comment is quoted."""
+    step = "Compare with at least, in both functions."
+    model.plan = f"In `{FIXED}`: {step}"
+    await story.planned()
+    story.says("rita", "Both of them?")
+    story.says("maya", "@plangate revise and name the second")
+    await story.rests(1)
+    task = "\n".join(model.heard[-1].texts())
+    assert task.count(step) == 1
+    assert (
+        task.index("The last plan for this thread was:") < task.index(step) < task.index("What it was to be allowed:")
+    )
+    assert "Both of them?" in task
+    assert len(re.findall(r"> @plangate\S* at .*: \(These words stand in the task\.\)", task)) == 1
+
+
 @pytest.mark.req("C1")
 async def test_when_a_conversation_is_summarized(story: Story, model: Model) -> None:
     """`compaction.at_tokens` of the project's file decides."""
