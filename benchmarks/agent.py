@@ -82,7 +82,7 @@ def measure(command, origin, steps):
         command = [part.format(repo=repo, prompt=PROMPT) for part in command]
         with host_application(timed) as address:
             env = os.environ | {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "none"}
-            began, ended, code, cpu, peak, said = _run_timed(command, env | {"PLANGATE_DATA_DIR": f"{data}/data"})
+            began, ended, code, cpu, peak, said = run_timed(command, env | {"PLANGATE_DATA_DIR": f"{data}/data"})
         if code or len(timed.spans) != steps + 1:
             sys.exit(f"{command[0]} failed ({len(timed.spans)} of {steps + 1} requests): {said[-2000:]}")
         gaps = [later[0] - earlier[1] for earlier, later in zip(timed.spans, timed.spans[1:], strict=False)]
@@ -101,7 +101,7 @@ def measure(command, origin, steps):
         }
 
 
-def _run_timed(command, env):
+def run_timed(command, env):
     """Run a command; return its start and end, exit code, CPU seconds, peak memory in MB, and standard error."""
     reading, writing = os.pipe()
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(writing), *command]
