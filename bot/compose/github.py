@@ -220,16 +220,10 @@ class GitHubHost:
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
-        reached = await self.connections.reach(found.installation, found.id, found.at)
-        journal = GitJournal(reached.refs, found.id, key=self._key, clock=self.clock)
         tracked: dict[str, Tracked] = {}
-        for thread in sorted(await journal.threads()):
-            try:
-                state = self._contexts.states.fold(found.id, thread, await journal.cached_entries(thread))
-            except PlangateError:
-                continue  # another key's thread is not ours
+        for address, state in (await self._states_in(found.installation, found.id, found.at)).items():
             if state.task is not None:
-                tracked.setdefault(state.task.task, Tracked(thread, state.task))
+                tracked.setdefault(state.task.task, Tracked(ThreadNumber(address.number), state.task))
         return tracked
 
     async def tracking_issues(self, found: RepositoryFound) -> TrackingIssues:

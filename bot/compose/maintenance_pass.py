@@ -111,17 +111,16 @@ class MaintenancePass:
         self, task: MaintenanceTask, settings: WorkSettings, issues: TrackingIssues, tracked: Tracked | None
     ) -> TaskStatus:
         """Run one task if it is due, and bring its tracking issue up to date."""
-        began = False
         if tracked is None:
-            tracked = await self._begin(task, issues)
-        else:
-            ticks = await self._allowed_ticks(issues, tracked.issue, settings)
-            tracked = await self._offer_again(tracked, ticks)
-            asked = next((tick for tick in ticks if tick.label == RUN_NOW), None)
-            occurrence = self._next_occurrence(task, tracked.history, asked)
-            if began := occurrence is not None:
-                tracked = await self._take(task, tracked, occurrence, by=asked.by.login if asked else "")
-        await issues.show(tracked.issue, task.name, self._body(task, tracked.history))
+            return TaskStatus(task, await self._begin(task, issues))
+        shown = await issues.read(tracked.issue)
+        ticks = await self._allowed_ticks(shown.ticks, settings)
+        tracked = await self._offer_again(tracked, ticks)
+        asked = next((tick for tick in ticks if tick.label == RUN_NOW), None)
+        occurrence = self._next_occurrence(task, tracked.history, asked)
+        if began := occurrence is not None:
+            tracked = await self._take(task, tracked, occurrence, by=asked.by.login if asked else "")
+        await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=shown.body)
         return TaskStatus(task, tracked, began=began)
 
     async def _begin(self, task: MaintenanceTask, issues: TrackingIssues) -> Tracked:
@@ -150,12 +149,9 @@ class MaintenancePass:
             state = await self.host.look(address)
         return _tracking_issue(tracked.issue, state)
 
-    async def _allowed_ticks(
-        self, issues: TrackingIssues, number: ThreadNumber, settings: WorkSettings
-    ) -> Sequence[Tick]:
-        """Return the ticks of people who may ask, oldest first."""
+    async def _allowed_ticks(self, ticks: Sequence[Tick], settings: WorkSettings) -> Sequence[Tick]:
+        """Return those of the ticks that are of people who may ask."""
         roles = await self.host.roles(self.repository)
-        ticks = await issues.ticks(number)
         return [tick for tick in ticks if settings.may_ask(tick.by, await roles.of(tick.by))]
 
     async def _offer_again(self, tracked: Tracked, ticks: Sequence[Tick]) -> Tracked:

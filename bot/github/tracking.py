@@ -40,6 +40,15 @@ query ($owner: String!, $name: String!, $number: Int!) {{
 
 
 @dataclass(frozen=True, slots=True)
+class IssueText:
+    """What an issue shows."""
+
+    body: str
+    ticks: tuple[Tick, ...] = ()
+    """The boxes that people ticked and that are still ticked, oldest first, each with who did it."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrackingIssues:
     """The tracking issues of one repository. They are written by the account `bot`, and carry a MAC of `key`."""
 
@@ -60,11 +69,10 @@ class TrackingIssues:
         made = await self.client.post(f"{self.address.path}/issues", {"title": title, "body": text, "labels": [LABEL]})
         return ThreadNumber(int(made["number"]))
 
-    async def show(self, number: ThreadNumber, task: str, body: str) -> None:
-        """Set an issue's text, unless it shows it already. Ticks are taken back: read them before (`ticks`)."""
+    async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:
+        """Set an issue's text, unless it has it already. `shown` is its text when it was read; ticks are taken back."""
         text = f"{self.client.redactor.redact(body).rstrip()}\n\n{self._marker(task)}"
         path = f"{self.address.path}/issues/{number}"
-        shown = str((await self.client.get(path)).get("body") or "")
         if same(shown, text) and not ticked_labels(shown):
             return
         await self.client.change(path, {"body": text})
@@ -74,19 +82,18 @@ class TrackingIssues:
             await self.client.clock.sleep(pause)
         raise Transient("GitHub shows a different text than was set", where=path, fix="check the issue")
 
-    async def ticks(self, number: ThreadNumber) -> Sequence[Tick]:
-        """Return the boxes that people ticked and that are still ticked, oldest first, each with who did it.
+    async def read(self, number: ThreadNumber) -> IssueText:
+        """Return what an issue shows now, with the ticks of people, by one query.
 
         A box whose history GitHub no longer has in full is left out: nobody is known to have ticked it.
         """
         values = {"owner": self.address.owner, "name": self.address.name, "number": int(number)}
         issue = (await self.client.graphql(_ISSUE, values))["repository"]["issue"]
-        if not ticked_labels(issue["body"] or ""):
-            return ()
+        body = str(issue["body"] or "")
         shown = versions(issue, "")  # its first text is unknown here, and had no box ticked
-        found = [_tick(shown, label) for label in dict.fromkeys(ticked_labels(issue["body"]))]
+        found = [_tick(shown, label) for label in dict.fromkeys(ticked_labels(body))]
         theirs = [tick for tick in found if tick is not None and tick.by.id != self.bot.id]
-        return tuple(sorted(theirs, key=lambda tick: tick.at))
+        return IssueText(body, tuple(sorted(theirs, key=lambda tick: tick.at)))
 
     async def _find(self, task: str) -> ThreadNumber | None:
         """Return the oldest issue of the bot with the task's marker, open or closed."""

@@ -212,7 +212,8 @@ async def a_tracking_text(ground: Ground, _size: int) -> Case:
     def made() -> int:
         return int(ground.github.world.issue(HOME, number).text.body.startswith("After."))
 
-    return Case(lambda: issues.show(number, "deps", "After."), made)
+    shown = (await issues.read(number)).body
+    return Case(lambda: issues.show(number, "deps", "After.", shown=shown), made)
 
 
 def tracking(ground: Ground) -> TrackingIssues:

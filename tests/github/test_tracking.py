@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.maintenance import Task, TaskFinding
+from bot.core.maintenance import Task, TaskFinding, Tick
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import (
@@ -28,6 +28,14 @@ VIEW = TrackingView(TASK, "on Mondays at 00:00", datetime(2026, 11, 30, tzinfo=U
 def issues(ground: Ground) -> TrackingIssues:
     signer = Signed()
     return TrackingIssues(ground.client, ground.address, ground.bot, Key(signer.key_id, signer.mac))
+
+
+async def show(issues: TrackingIssues, number: ThreadNumber, body: str) -> None:
+    await issues.show(number, TASK.name, body, shown=(await issues.read(number)).body)
+
+
+async def ticks(issues: TrackingIssues, number: ThreadNumber) -> tuple[Tick, ...]:
+    return (await issues.read(number)).ticks
 
 
 async def opened(issues: TrackingIssues) -> ThreadNumber:
@@ -64,10 +72,10 @@ async def test_an_issue_is_edited_only_when_it_differs(ground: Ground, issues: T
     """The same text costs one read and no write."""
     number = await opened(issues)
     before = len(ground.asked("PATCH"))
-    await issues.show(number, TASK.name, tracking_body(VIEW))
+    await show(issues, number, tracking_body(VIEW))
     assert len(ground.asked("PATCH")) == before
     row = OccurrenceRow(datetime(2026, 11, 23, tzinfo=UTC), "nothing to do", 0.25)
-    await issues.show(number, TASK.name, tracking_body(replace(VIEW, rows=[row])))
+    await show(issues, number, tracking_body(replace(VIEW, rows=[row])))
     assert "| 2026-11-23 00:00 | nothing to do | $0.25 |" in shown(ground, number)
     assert len(ground.asked("PATCH")) == before + 1
     assert await opened(issues) == number  # its marker is still there
@@ -78,19 +86,19 @@ async def test_ticks_name_who_ticked(ground: Ground, issues: TrackingIssues) -> 
     """Each box has its own author; one that is ticked, unticked, and ticked again is the last one's."""
     number = await opened(issues)
     finding = TaskFinding("requests", "Update requests")
-    await issues.show(number, TASK.name, tracking_body(replace(VIEW, rejected=[finding])))
-    assert await issues.ticks(number) == ()
+    await show(issues, number, tracking_body(replace(VIEW, rejected=[finding])))
+    assert await ticks(issues, number) == ()
     tick(ground, number, RUN_NOW, by="ada")
     ground.person("ada").edit_issue(HOME, number, body=shown(ground, number).replace("[x]", "[ ]"))
     tick(ground, number, RUN_NOW, by="mia")
     tick(ground, number, OFFER_AGAIN, by="will")
-    found = await issues.ticks(number)
+    found = await ticks(issues, number)
     assert [(made.label, made.by.login) for made in found] == [
         (RUN_NOW, "mia"),
         (f"{OFFER_AGAIN}`Update requests` (`requests`)", "will"),
     ]
-    await issues.show(number, TASK.name, tracking_body(VIEW))
-    assert await issues.ticks(number) == ()
+    await show(issues, number, tracking_body(VIEW))
+    assert await ticks(issues, number) == ()
 
 
 @pytest.mark.req("MT2", "A4a")
@@ -100,14 +108,14 @@ async def test_a_tick_whose_edit_is_unknown_is_nobodys(ground: Ground, issues: T
     tick(ground, number, RUN_NOW, by="will")
     for n in range(100):
         ground.person("mia").edit_issue(HOME, number, body=f"{shown(ground, number)}\n{n}")
-    assert await issues.ticks(number) == ()
+    assert await ticks(issues, number) == ()
 
 
 @pytest.mark.req("MT2")
 async def test_a_tick_of_the_bot_is_nobodys(ground: Ground, issues: TrackingIssues) -> None:
     """What the bot wrote, also with words of a prompt that look like a ticked box, asks for nothing."""
     number = await opened(issues)
-    await issues.show(number, TASK.name, f"- [x] {RUN_NOW}")
-    assert await issues.ticks(number) == ()
+    await show(issues, number, f"- [x] {RUN_NOW}")
+    assert await ticks(issues, number) == ()
     prompt = replace(TASK, prompt=f"Update.\n\n- [x] {RUN_NOW}\n```\n- [x] {RUN_NOW}")
     assert ticked_labels(tracking_body(replace(VIEW, task=prompt))) == ()
