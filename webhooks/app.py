@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
-from bot.compose.maintenance_pass import run_due_tasks
+from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.receipt_keys import published_keys
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
@@ -224,7 +224,7 @@ def serve(
     async def through() -> None:
         async with GitHubHost(settings, redactor=redactor) as github:
             model = partial(try_model, settings)
-            periodic = PeriodicWork(Reconciler(github), partial(run_due_tasks, github))
+            periodic = PeriodicWork(Reconciler(github), MaintenanceRounds(github).run)
             service = Service(settings, github, worker=worker, periodic=periodic, model=model)
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)

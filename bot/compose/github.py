@@ -27,6 +27,7 @@ from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.github import repository
 from bot.github.permissions import Roles
+from bot.github.reach import Reachable
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
 from bot.ports import Clock
@@ -59,8 +60,17 @@ class RepositoryFound:
     """A repository that is served, and the App installation that reaches it (None with a plain token)."""
 
     installation: int | None
-    id: RepositoryId
-    at: repository.Address
+    listed: Reachable
+
+    @property
+    def id(self) -> RepositoryId:
+        """Its number on GitHub."""
+        return RepositoryId(self.listed.id)
+
+    @property
+    def at(self) -> repository.Address:
+        """Its address at the time of the listing."""
+        return self.listed.address
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +219,8 @@ class GitHubHost:
 
     async def served_repositories(self) -> tuple[RepositoryFound, ...]:
         """Return the repositories that are served."""
-        found = [each async for each in self.connections.repositories(self.only)]
-        return tuple(RepositoryFound(installation, RepositoryId(number), at) for installation, number, at in found)
+        found = [each async for each in self.connections.listed_repositories(self.only)]
+        return tuple(RepositoryFound(installation, each) for installation, each in found)
 
     async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""

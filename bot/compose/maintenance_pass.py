@@ -45,9 +45,19 @@ class TaskStatus:
     """A task as a pass left it."""
 
     task: MaintenanceTask
-    tracked: Tracked
+    tracked: Tracked | None
+    """None if the pass could not go on with it."""
     began: bool = False
     """Whether this pass took in an occurrence."""
+    problem: str = ""
+    """Why the pass could not go on with it; "" if it did."""
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When something is to be done about the task, if nobody asks for it before; None: at the next pass."""
+        if self.tracked is None or self.tracked.history.open_occurrence is not None:
+            return None
+        return next(self.task.due_times().times_after(self.tracked.history.since), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +89,10 @@ class MaintenancePass:
                 done.append(await self._run_task(task, settings, issues, tracked.get(task.name)))
             except Conflict:
                 _log.info("another process is at the scheduled task %s", task.name)
+                done.append(TaskStatus(task, None, problem="another process is at it"))
             except PlangateError as error:
                 _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
+                done.append(TaskStatus(task, None, problem=str(error)))
         return done
 
     async def preview(self) -> str:
@@ -246,6 +258,8 @@ async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry
 
 
 def _status_line(status: TaskStatus) -> str:
+    if status.tracked is None:
+        return f"{status.task.name}: {status.problem}"
     newest = status.tracked.history.occurrences[-1:]
     said = (newest[0].outcome or "at work") if newest else "first seen: it is due from now on"
     return f"{status.task.name}: #{status.tracked.issue}, {said}"

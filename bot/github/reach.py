@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from bot.github.client import GitHubClient, Json
+from bot.github.people import time
 from bot.github.repository import Address
 
 
@@ -26,6 +28,10 @@ class Reachable:
     id: int
     node: str
     address: Address
+    branch: str = ""
+    """Its default branch."""
+    pushed: datetime | None = None
+    """When something was last pushed to it; None: never."""
 
 
 async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
@@ -79,4 +85,6 @@ async def repository_by_name(client: GitHubClient, at: Address) -> Reachable:
 
 
 def _reachable(found: Json) -> Reachable:
-    return Reachable(int(found["id"]), str(found["node_id"]), Address(str(found["owner"]["login"]), str(found["name"])))
+    address = Address(str(found["owner"]["login"]), str(found["name"]))
+    pushed = time(found["pushed_at"]) if found["pushed_at"] else None
+    return Reachable(int(found["id"]), str(found["node_id"]), address, str(found["default_branch"]), pushed)

@@ -158,9 +158,16 @@ class Connections:
         self, only: tuple[repository.Address, ...]
     ) -> AsyncIterator[tuple[int | None, int, repository.Address]]:
         """Yield (installation, number, address) of every repository that is served."""
+        async for installation, each in self.listed_repositories(only):
+            yield installation, each.id, each.address
+
+    async def listed_repositories(
+        self, only: tuple[repository.Address, ...]
+    ) -> AsyncIterator[tuple[int | None, Reachable]]:
+        """Yield every repository that is served, as GitHub lists it, and the installation that reaches it."""
         if only:
             for at in only:
-                yield await self.find(at)
+                yield await self.repository_by_name(at)
             return
         for installation in await self.installations():
             try:
@@ -171,7 +178,7 @@ class Connections:
                 _log.warning("an installation cannot be read: %s", error)
                 continue
             for each in found:
-                yield installation, each.id, each.address
+                yield installation, each
 
     async def installations(self) -> tuple[int | None, ...]:
         """Return the installations that are served. With a plain token, the only item is None."""

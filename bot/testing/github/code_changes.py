@@ -76,6 +76,7 @@ def notice_pushes(by: Actor, repository: Repository) -> list[Push]:
                 by.world.emit(Event("push", None, by.id, repository, push=push))
             _follow(by, repository, push)
         if moved:
+            by.world.pushed_at[repository.id] = by.world.now()
             by.world.touch()
         return moved
 

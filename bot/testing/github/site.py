@@ -136,7 +136,7 @@ class Site:
             **{key: url + path for key, path in REPOSITORY_LINKS.items()},
             "created_at": made,
             "updated_at": made,
-            "pushed_at": made,
+            "pushed_at": stamp(self.world.pushed_at.get(repository.id, repository.created_at)),
             "git_url": f"git://{host}/{repository.full_name}.git",
             "ssh_url": f"git@{host}:{repository.full_name}.git",
             "clone_url": f"{web}.git",

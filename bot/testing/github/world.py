@@ -95,6 +95,8 @@ class GitHubState:
     tokens: dict[str, Token] = field(default_factory=dict)
     seen_refs: dict[int, dict[str, str]] = field(default_factory=dict)
     """repository -> its refs as of the last push that was recorded."""
+    pushed_at: dict[int, datetime] = field(default_factory=dict)
+    """repository -> when something was last pushed to it; none for one that is as it was made."""
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
     past: list[tuple[int, datetime, Event]] = field(default_factory=list)
     """Every emitted event: id, time, event."""

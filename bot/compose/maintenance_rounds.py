@@ -1,0 +1,123 @@
+"""Runs due tasks in all served repositories again and again, and reads only those that may have something to do (MT10).
+
+Rules
+- A repository rests after a pass until GitHub lists a newer push or a newer change of an issue, or its next due time.
+- What changed less than SETTLED ago may change once more within the same second, or be read late: that does not rest.
+- What is remembered only saves requests. It holds for LONGEST_REST at most, and a new process begins without it.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby, islice
+from typing import Final
+
+from bot.compose.github import GitHubHost, RepositoryFound
+from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
+from bot.core.errors import PlangateError
+from bot.core.names import ThreadAddress
+from bot.github.client import AT_ONCE
+from bot.github.errors import Limited
+from bot.github.news import MovedRepository, moved_repositories
+
+SETTLED: Final = timedelta(minutes=1)
+LONGEST_REST: Final = timedelta(hours=3)
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What a repository showed when a pass over it began, and how long that holds."""
+
+    shown: RepositoryFound
+    newest: datetime | None
+    """When an issue changed last."""
+    has_tasks: bool
+    began: datetime
+    until: datetime
+
+    def holds(self, found: RepositoryFound, now: datetime) -> bool:
+        """Return whether nothing was pushed since, and no due time has come. A clock that was set back ends it."""
+        return self.shown == found and self.began <= now < self.until
+
+
+@dataclass(slots=True)
+class MaintenanceRounds:
+    """The rounds of one service. What rests is not read: a thousand quiet repositories cost 30 requests a round."""
+
+    host: GitHubHost
+    _resting: dict[int, _Rest] = field(default_factory=dict)
+
+    async def run(self, wake: Callable[[ThreadAddress], None]) -> None:
+        """Take in what is due everywhere, and leave the sessions to the looks that `wake` begins.
+
+        One repository's failure does not stop the others.
+        """
+        served = await self.host.served_repositories()
+        self._resting = {each.id: rest for each in served if (rest := self._resting.get(each.id)) is not None}
+        for _, of_one in groupby(served, key=lambda each: each.installation):
+            for batch in _batches(of_one):
+                await self._run_batch([each for each in batch if not self._has_no_tasks(each)], wake)
+
+    def _has_no_tasks(self, found: RepositoryFound) -> bool:
+        """Return whether a repository is known to have no tasks, so that not even its issues matter."""
+        rest = self._resting.get(found.id)
+        return rest is not None and not rest.has_tasks and rest.holds(found, self.host.clock.now())
+
+    async def _run_batch(self, batch: Sequence[RepositoryFound], wake: Callable[[ThreadAddress], None]) -> None:
+        """Run a pass over each of these repositories, of one installation, that does not rest."""
+        try:
+            moved = await self._newest_changes(batch)
+        except Limited as error:  # the rest of the hour's points belongs to the work
+            _log.warning("scheduled tasks wait: %s", error)
+            return
+        for found in batch:
+            rest, newest = self._resting.pop(found.id, None), moved.get(found.id)
+            now = self.host.clock.now()
+            if rest is None or newest is None or newest.issues != rest.newest or not rest.holds(found, now):
+                rest = await self._run_pass(found, newest, wake)
+            if rest is not None:
+                self._resting[found.id] = rest
+
+    async def _newest_changes(self, batch: Sequence[RepositoryFound]) -> Mapping[int, MovedRepository]:
+        """Return when issues changed last, by one query; nothing if GitHub cannot say. Raises Limited."""
+        if not batch:
+            return {}
+        try:
+            poller = self.host.connections.poller(batch[0].installation)
+            return {each.id: each for each in await moved_repositories(poller, [each.listed.node for each in batch])}
+        except Limited:
+            raise
+        except PlangateError as error:
+            _log.warning("what changed cannot be read: %s", error)
+            return {}
+
+    async def _run_pass(
+        self, found: RepositoryFound, newest: MovedRepository | None, wake: Callable[[ThreadAddress], None]
+    ) -> _Rest | None:
+        """Run a pass over a repository, and return how it rests afterward; None if the next round comes again."""
+        began = self.host.clock.now()
+        try:
+            done = await MaintenancePass(self.host, found, wake=wake).run()
+        except PlangateError as error:
+            _log.warning("scheduled tasks of %s/%s: %s", found.at.owner, found.at.name, error)
+            return None
+        until = _next_due(done, began + LONGEST_REST)
+        changes = [found.listed.pushed, newest.issues if newest is not None and done else None]
+        settled = all(at is None or began - at > SETTLED for at in changes)
+        if until is None or not settled or (done and newest is None):
+            return None
+        return _Rest(found, newest.issues if newest is not None else None, bool(done), began, until)
+
+
+def _next_due(done: Sequence[TaskStatus], latest: datetime) -> datetime | None:
+    """Return when the first of the tasks has something to do, or `latest`; None if that is at the next round."""
+    times = [status.next_due for status in done]
+    return None if None in times else min([latest, *(time for time in times if time is not None)])
+
+
+def _batches(found: Iterator[RepositoryFound]) -> Iterator[list[RepositoryFound]]:
+    """Yield as many repositories at a time as one query takes."""
+    while batch := list(islice(found, AT_ONCE)):
+        yield batch
