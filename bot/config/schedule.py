@@ -1,8 +1,9 @@
 """When a scheduled task is due: a 5-field cron expression in a time zone.
 
-cronsim computes the times, as Debian's cron does: a local time that does not exist on the day that clocks go forward is
-due at the next instant that does, and one that exists twice on the day that they go back is due once (MT1). A schedule
-with a wildcard hour follows elapsed time instead, and is due in both hours.
+A local time that does not exist on the day that clocks go forward is due at the next instant that does, and one that
+exists twice on the day that they go back is due once (MT1). A schedule whose hour is * follows elapsed time instead,
+and is due in both hours. cronsim computes the times. Like Debian's cron, it follows elapsed time for each * in the
+minute or the hour, also for */30 2 * * *, which would be due four times on one day and not at all on another.
 https://github.com/cuu508/cronsim
 """
 
@@ -17,6 +18,7 @@ from cronsim import CronSim, CronSimError
 
 NAMED: Final = {"daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *"}
 """Schedules that have a name: every midnight, that of Monday, that of the first day of the month."""
+FIELDS: Final = 5
 MOST_MISSED: Final = 100
 """Missed times are counted up to this number."""
 
@@ -46,13 +48,22 @@ class Schedule:
 
     def times_after(self, moment: datetime) -> Iterator[datetime]:
         """Yield the due times after a moment, in UTC, in order."""
-        for time in CronSim(self.expression, moment.astimezone(self.zone)):
-            yield time.astimezone(UTC)
+        for time in CronSim(self._local_expression, moment.astimezone(self.zone)):
+            if time > moment:  # in an hour that exists twice, cronsim begins with the first one
+                yield time.astimezone(UTC)
 
     def is_finer_than_daily(self, now: datetime) -> bool:
         """Return whether a day on which the task is due has more than one due time. All such days have the same."""
         days = [time.astimezone(self.zone).date() for time in islice(self.times_after(now), 3)]
         return len(set(days)) < len(days)
+
+    @property
+    def _local_expression(self) -> str:
+        """The expression, with each * of the time written out unless it follows elapsed time."""
+        minute, hour, *date = self.expression.split()
+        if hour == "*":
+            return self.expression
+        return " ".join([minute.replace("*", "0-59"), hour.replace("*", "0-23"), *date])
 
     def words(self) -> str:
         """Return the schedule in words, such as "at 05:00 on Monday"."""
@@ -71,16 +82,19 @@ class Schedule:
 
     def _newest(self, now: datetime) -> datetime:
         """Return the newest due time that is not after `now`."""
-        before = next(CronSim(self.expression, now.astimezone(self.zone), reverse=True)).astimezone(UTC)
+        local = now.astimezone(self.zone)
+        before = next(CronSim(self._local_expression, local, reverse=True)).astimezone(UTC)
         return max((before, *takewhile(lambda time: time <= now, self.times_after(before))))
 
 
 def valid_schedule(text: str) -> str:
     """Return a schedule that has due times. Raises ValueError, with what to change."""
+    names = ", ".join(NAMED)
+    if text not in NAMED and len(text.split()) != FIELDS:
+        raise ValueError(f"write five fields of cron, such as 0 6 * * 1, or {names}")
     try:
         never = next(Schedule.of(text, "UTC").times_after(datetime(2000, 1, 1, tzinfo=UTC)), None) is None
     except CronSimError as error:
-        names = ", ".join(NAMED)
         raise ValueError(f"{error}: write five fields of cron, such as 0 6 * * 1, or {names}") from error
     if never:
         raise ValueError("no date fits this schedule, so the task would never run")

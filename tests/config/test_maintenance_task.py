@@ -47,6 +47,7 @@ def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: i
         ("0 0 31 2 *", "prompt: x", "maintenance.0.schedule: Bad day-of-month"),
         ("61 * * * *", "prompt: x", "maintenance.0.schedule: Bad minute"),
         ("hourly", "prompt: x", "write five fields of cron, such as 0 6 * * 1, or daily, weekly, monthly"),
+        ("0 0 6 * * 1", "prompt: x", "write five fields of cron"),
         ("daily", "prompt: x\n    timezone: Mars/Base", "no time zone is named 'Mars/Base'"),
         ("daily", "prompt: x\n    timezone: ../../etc/passwd", "no time zone is named"),
         ("daily", "limit: 2", "needs either prompt or recipe, and not both"),
@@ -71,6 +72,9 @@ def test_an_unknown_key_explains_a_missing_one() -> None:
         configuration("maintenance:\n  - name: a\n    cron: daily\n    prompt: x")
 
 
+EVEN = [f"{hour:02}:30+0200" for hour in range(4, 24, 2)]
+
+
 def times(expression: str, zone: str, first: datetime, last: datetime) -> list[datetime]:
     return list(takewhile(lambda time: time <= last, Schedule.of(expression, zone).times_after(first)))
 
@@ -85,6 +89,9 @@ def times(expression: str, zone: str, first: datetime, last: datetime) -> list[d
         ("45 1 * * *", "Australia/Lord_Howe", (2026, 4, 5), ["01:45+1100"]),
         ("0 0 * * *", "America/Havana", (2026, 3, 8), ["01:00-0400"]),  # midnight does not exist
         ("0 2,3 * * *", "Europe/Berlin", (2026, 3, 29), ["03:00+0200"]),  # both fall on one instant
+        ("*/30 2 * * *", "Europe/Berlin", (2026, 3, 29), ["03:00+0200"]),
+        ("*/30 2 * * *", "Europe/Berlin", (2026, 10, 25), ["02:00+0200", "02:30+0200"]),
+        ("30 */2 * * *", "Europe/Berlin", (2026, 3, 29), ["00:30+0100", "03:00+0200", *EVEN]),
     ),
 )
 def test_clocks_change(expression: str, zone: str, day: tuple[int, int, int], local: list[str]) -> None:
@@ -93,6 +100,15 @@ def test_clocks_change(expression: str, zone: str, day: tuple[int, int, int], lo
     start = datetime(*day, tzinfo=schedule.zone)
     found = times(expression, zone, start - timedelta(minutes=1), start + timedelta(hours=23))
     assert [f"{time.astimezone(schedule.zone):%H:%M%z}" for time in found] == local
+
+
+@pytest.mark.req("MT1")
+def test_a_moment_in_an_hour_that_exists_twice() -> None:
+    """What was due in the first of both is not due after a moment in the second."""
+    second = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)  # 02:10 in Berlin, for the second time
+    schedule = Schedule.of("30 2 * * *", "Europe/Berlin")
+    assert schedule.due(second, second + timedelta(hours=23)) is None
+    assert schedule.due(second - timedelta(hours=1), second) == Due(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))
 
 
 @pytest.mark.req("MT1")
