@@ -102,6 +102,10 @@ class Repository:
     push_protection: bool = False
     """Whether pushes are scanned for secrets."""
     """`protected` above: the branches that only admins may push to."""
+    required_checks: tuple[tuple[str, int | None], ...] = ()
+    """What the default branch's protection requires: name, and the App that it is expected from."""
+    ruled_checks: tuple[tuple[str, int | None], ...] = ()
+    """What a ruleset requires on every branch."""
     signed: bool = False
     """Whether a ruleset requires signed commits on every branch. Pushes are not checked for who signed."""
     former: str = ""

@@ -104,7 +104,7 @@ def _check_run(site: Site, run: CheckRun) -> Json:
         "url": f"{site.api(site.world.repositories[run.repository])}/check-suites/{run.id + 1}",
         "before": None,
         "after": run.head_sha,
-        "pull_requests": [],
+        "pull_requests": written["pull_requests"],
         "app": written["app"],
         "created_at": written["started_at"],
         "updated_at": written["started_at"],

@@ -161,7 +161,12 @@ def rules(tour: Tour) -> None:
     assert tour.go("GET", f"{HOME}/rules/branches/{{branch}}", branch="topic") == []
     world.change_repository(NAME, signed=True)
     assert len(tour.go("GET", f"{HOME}/rules/branches/{{branch}}", branch="not/there")) == 1
-    world.change_repository(NAME, signed=False)
+    world.change_repository(NAME, signed=False, required_checks=(("ci", None), ("ci", 7)), ruled_checks=(("a", 7),))
+    (rule,) = tour.go("GET", f"{HOME}/rules/branches/{{branch}}", branch="main")
+    assert rule["parameters"]["required_status_checks"] == [{"context": "a", "integration_id": 7}]
+    main = tour.go("GET", f"{HOME}/branches/{{branch}}", branch="main")
+    assert [check["app_id"] for check in main["protection"]["required_status_checks"]["checks"]] == [None, 7]
+    world.change_repository(NAME, required_checks=(), ruled_checks=())
 
 
 def actions(tour: Tour) -> None:

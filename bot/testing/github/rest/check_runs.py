@@ -93,8 +93,26 @@ def check_run_json(site: Site, run: CheckRun) -> Json:
         },
         "check_suite": {"id": run.id + 1},
         "app": None if app is None else site.app(app),
-        "pull_requests": [],
+        "pull_requests": pull_requests_of(site, run),
     }
+
+
+def pull_requests_of(site: Site, run: CheckRun) -> list[Json]:
+    """Return the open pull requests of a check run's head (schema pull-request-minimal), but for those of forks."""
+    home, every = site.world.repositories[run.repository], site.world.issues.values()
+    place = {"id": home.id, "url": site.api(home), "name": home.name}
+    return [
+        {
+            "id": issue.id,
+            "number": issue.number,
+            "url": f"{site.api(home)}/pulls/{issue.number}",
+            "head": {"ref": pull.head_ref, "sha": pull.head_sha, "repo": place},
+            "base": {"ref": pull.base_ref, "sha": pull.base_sha, "repo": place},
+        }
+        for issue in every
+        if (pull := issue.pull) is not None and issue.state == "open"
+        if (issue.repository, pull.head_repository, pull.head_sha) == (home.id, home.id, run.head_sha)
+    ]
 
 
 def _run(call: Call) -> CheckRun:

@@ -77,12 +77,21 @@ def branch(call: Call) -> RestAnswer:
     if sha is None:
         raise ApiError(404, "Branch not found")
     url = f"{call.site.api(home)}/branches/{quote(name)}"
+    required = home.required_checks if name == home.default_branch else ()
+    protected = name in home.protected or bool(required)
     return RestAnswer({
         "name": name,
         "commit": commit_json(call.site, home, sha),
         "_links": {"self": url, "html": f"{call.site.web(home)}/tree/{name}"},
-        "protected": name in home.protected,
-        "protection": {"enabled": name in home.protected},
+        "protected": protected,
+        "protection": {
+            "enabled": protected,
+            "required_status_checks": {
+                "enforcement_level": "non_admins" if required else "off",
+                "contexts": [check for check, _ in required],
+                "checks": [{"context": check, "app_id": app} for check, app in required],
+            },
+        },
         "protection_url": f"{url}/protection",
     })  # fmt: skip
 

@@ -77,7 +77,11 @@ def branch_rules(call: Call) -> RestAnswer:
     """
     home = call.repository
     ruleset = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name, "ruleset_id": home.id}
-    return RestAnswer([{"type": "required_signatures", **ruleset}] if home.signed else [])
+    checks = [{"context": check} | ({} if app is None else {"integration_id": app}) for check, app in home.ruled_checks]
+    parameters = {"required_status_checks": checks, "strict_required_status_checks_policy": False}
+    found = [{"type": "required_signatures", **ruleset}] if home.signed else []
+    found += [{"type": "required_status_checks", "parameters": parameters, **ruleset}] if checks else []
+    return RestAnswer(found)
 
 
 def _collaborator(call: Call, user: int, role: Role) -> Json:
