@@ -25,8 +25,6 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "bot").rglob("*.py")) + sorted((ROOT / "webhooks").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 README = (ROOT / "README.md").read_text()
-IDLE = {"pull_request.fix_checks"}
-"""Keys of the configuration that change nothing yet."""
 
 
 @cache
@@ -78,15 +76,14 @@ def test_every_command_stands_in_help_and_readme() -> None:
 
 
 def test_every_key_of_the_configuration_is_obeyed() -> None:
-    """Where settings become parts each of them is read, but for those that the README says change nothing yet."""
+    """Where settings become parts each of them is read."""
     joined = "".join(path.read_text() for path in (ROOT / "bot/compose").glob("*.py"))
     named = {key: key if "." in key else f"keys.{key}" for key in keys(Configuration)}
     read_whole = set(re.findall(r"_agent_limits\(keys\.([a-z.]+)\)", joined))
     of_agents = set(re.findall(r"\bagent\.([a-z]+)", joined))
     read = {f"{part}.{name}" for part, name in product(read_whole, of_agents)}
     unread = {key for key, name in named.items() if not re.search(rf"\b{re.escape(name)}\b", joined)} - read
-    assert unread == IDLE
-    assert all(f"`{key}`" in README for key in IDLE)
+    assert unread == set()
 
 
 def test_every_tool_has_a_decision_for_every_mode() -> None:

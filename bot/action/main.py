@@ -17,9 +17,9 @@ from bot.action.preparing import Preparation, preparation
 from bot.action.report import outputs, summary
 from bot.action.runner import Runner
 from bot.clock import SystemClock
+from bot.compose.check_pass import run_periodic_work
 from bot.compose.local import try_sandbox
 from bot.compose.looks import host_of, thread_of, unheard
-from bot.compose.maintenance_pass import run_due_tasks
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
 from bot.core.comment import code
@@ -100,7 +100,7 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
             given,
             runner,
             unheard=partial(unheard, host),
-            maintain=partial(run_due_tasks, host),
+            maintain=partial(run_periodic_work, host),
             preparation=prepared,
         )
         return await play(job, address)

@@ -22,11 +22,14 @@ from bot.core.errors import PlangateError
 from bot.core.gate import AT_WORK, ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.marker import Key
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
+from bot.core.red_checks import checks_to_fix, may_begin
 from bot.core.secrets.redaction import Redactor
 from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.github import repository
+from bot.github.check_results import CheckResults
 from bot.github.permissions import Roles
+from bot.github.pull_checks import PullCheckReader
 from bot.github.reach import Reachable
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
@@ -182,8 +185,9 @@ class GitHubHost:
     async def waits(self) -> bool:
         """Return whether anything has to be looked at more than once a day; True if that is unknown.
 
-        That is a thread that waits for people, for work that was left, or for a reply, or a scheduled task that is due
-        more often. A plan that lost its force may still be approved, which is only answered: it does not count.
+        That is a thread that waits for people, for work that was left, or for a reply, a scheduled task that is due
+        more often, or a check of the bot's pull requests that runs where red ones lead to a plan. A plan that lost its
+        force may still be approved, which is only answered: it does not count.
         """
         try:
             return any([await self._waits_in(found) for found in await self.served_repositories()])
@@ -248,6 +252,21 @@ class GitHubHost:
         reached = await self.connections.reach(found.installation, found.id, found.at)
         return Roles(reached.client, found.at)
 
+    async def pulls_to_check(self, found: RepositoryFound) -> tuple[ThreadAddress, ...]:
+        """Return the bot's open pull requests on which red required checks lead to something (MT9)."""
+        reader = await self._check_reader(found)
+        if reader is None:
+            return ()
+        numbers = [
+            number
+            for number, head in (await reader.open_heads()).items()
+            if may_begin(head, self.heard_turns(found.id, number))
+            and (checks := await reader.read(number)) is not None
+            and checks_to_fix(checks)
+        ]
+        place = found.installation, found.id, found.at.owner, found.at.name
+        return tuple(ThreadAddress(*place, number) for number in numbers)
+
     async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
@@ -292,8 +311,21 @@ class GitHubHost:
         states = await self._states_in(found.installation, found.id, found.at)
         if any(state.stage in ON_ENTER or state.debts or state.kept for state in states.values()):
             return True
+        reader = await self._check_reader(found)
+        if reader is not None and await reader.is_under_way():
+            return True
         tasks, _ = await self.scheduled_tasks(found)
         return any(task.due_times().is_finer_than_daily(self.clock.now()) for task in tasks)
+
+    async def _check_reader(self, found: RepositoryFound) -> PullCheckReader | None:
+        """Return the reader of the bot's pull requests; None where their red checks lead to nothing."""
+        reached = await self.connections.reach(found.installation, found.id, found.at)
+        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at, "HEAD")
+        if mistake or keys.pull_request.fix_checks == "off":
+            return None
+        place = found.installation, found.id
+        results = CheckResults(self.connections.checker(*place), self.connections.watcher(*place), found.at)
+        return PullCheckReader(reached.client, found.at, await self.connections.bot(reached.client), results)
 
     def _is_void(self, state: ThreadState) -> bool:
         """Return whether somebody may still approve a void plan: until the time when the plan would have expired."""

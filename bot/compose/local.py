@@ -29,7 +29,7 @@ from bot.compose.parts import (
     work_settings,
 )
 from bot.compose.terminal_run import Run, both
-from bot.compose.without_github import NoPulls, NoReceipts, NoTasks
+from bot.compose.without_github import NoChecks, NoPulls, NoReceipts, NoTasks
 from bot.config.environment import configuration, redactor_for
 from bot.config.settings import PATH, Settings
 from bot.core.actor import Role
@@ -240,7 +240,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     environment = JobEnvironment(job, workspace, local.source.head)
     agents, states = partial(agents_of, local.mirror, local.source.head), StateCache()
     fence = Fence(journal, local.number, thread, states)
-    ports = (journal, dialogue, workspace, resources, fence, NoPulls(), NoReceipts(), NoTasks())
+    ports = (journal, dialogue, workspace, resources, fence, NoPulls(), NoReceipts(), NoTasks(), NoChecks())
     spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
     take = both(story.take, spans.take)
     beside = (work, policy, take, redactor, agents, planning_session)

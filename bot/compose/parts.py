@@ -134,6 +134,7 @@ def work_settings(
         ask_per_day=keys.ask.per_day,
         mention=keys.mention,
         draft=keys.pull_request.draft,
+        fix_checks=keys.pull_request.fix_checks == "plan",
         labels=tuple(keys.pull_request.labels),
         reviewers=_reviewers_of(keys.pull_request.reviewers),
         tasks={task.name: plain_task(task) for task in keys.maintenance},

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from bot.compose.check_pass import run_periodic_work
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance_pass import run_due_tasks
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
@@ -25,7 +25,7 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
     async def look() -> int:
         async with GitHubHost(settings, redactor=redactor) as host:
             code = await sweep_with(host, Inbox(settings.data_dir / "inbox"), repo, settings.service)
-            await run_due_tasks(host, only=repo)
+            await run_periodic_work(host, only=repo)
             return code
 
     return asyncio.run(look())

@@ -48,6 +48,7 @@ from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.issue_operations import IssueOperations
 from bot.github.permissions import Roles
+from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
@@ -219,6 +220,9 @@ class _Parts:
             GitHubPulls(reached.client, reached.at, self.bot),
             self._receipts(),
             self._task_gateway(),
+            PullChecksGateway(
+                PullCheckReader(reached.client, reached.at, self.bot, self.reader.results), self.reader.attribution
+            ),
             self._work_settings(mistake),
             policy_of(self.keys, self.bot.id),
             spans.take,

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from bot.core.errors import Broken, Refused
-from bot.core.names import CommitId
+from bot.core.names import CommitId, ThreadNumber
 from bot.core.operations import Operation, OperationResult, Target
 from bot.core.pull import PullOrder
+from bot.core.red_checks import CheckRun, PullChecks
 from bot.core.transcript import Json
 
 
@@ -34,6 +35,18 @@ class NoReceipts:
     async def issue(self, statement: Json, commit: CommitId) -> bytes:  # noqa: ARG002 - the port's
         """Return b"": no receipt is kept."""
         return b""
+
+
+class NoChecks:
+    """The CheckAccess port where there are no pull requests."""
+
+    async def read(self, number: ThreadNumber) -> PullChecks | None:  # noqa: ARG002 - the port's
+        """Return None: there is no pull request."""
+        return None
+
+    async def report(self, head: CommitId, red: Sequence[CheckRun]) -> str:  # noqa: ARG002 - the port's
+        """Raise Broken: no check is red."""
+        raise Broken("checks were read where there are no pull requests")
 
 
 class NoTasks:

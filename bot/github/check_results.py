@@ -3,10 +3,12 @@
 https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
 """
 
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Final
 
 from bot.core.errors import Refused, Transient
+from bot.core.red_checks import CheckRun, CheckState
 from bot.github.attribution import Attribution, cut
 from bot.github.client import GitHubClient, Json
 from bot.github.errors import Forbidden, Unprocessable
@@ -24,6 +26,7 @@ OUTPUT: Final = 3_000
 ACTIONS: Final = "github-actions"
 """The App whose check runs are jobs. A job has the id of its check run."""
 FAILED: Final = frozenset({"failure", "timed_out", "startup_failure"})
+_GREEN: Final = frozenset({"success", "neutral", "skipped"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,30 @@ class CheckResults:
         details = [await self._detail(run, tell, log=shown < MOST_LOGS) for shown, run in enumerate(failed)]
         return [tell.clean(listed), *details], more
 
-    async def failures(self, commit: str, tell: Attribution) -> str:
-        """Return what the failed check runs of a commit report, with the end of the logs of the first; "" for none."""
-        path, failed = f"{self.at.path}/commits/{commit}/check-runs", list[Json]()
-        try:
-            async for run in self.checks.pages(path, items="check_runs"):
-                failed += [run] if run["conclusion"] in FAILED else []
-        except (Forbidden, Unprocessable) as error:
-            raise missing_permission(error, "checks: read") from error
+    async def failures(self, commit: str, tell: Attribution, only: Collection[int] | None = None) -> str:
+        """Return what the failed check runs of a commit report, with the end of the logs of the first; "" for none.
+
+        `only` has the ids of the runs that matter; None for all.
+        """
+        failed = [
+            run
+            async for run in self._runs(commit)
+            if run["conclusion"] in FAILED and (only is None or int(run["id"]) in only)
+        ]
         shown = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed[:MOST_FAILED])]
         return "\n\n".join([*shown, *map(_line, failed[MOST_FAILED:])])
+
+    async def states(self, commit: str) -> tuple[CheckRun, ...]:
+        """Return where every check run of a commit stands. Raises Refused if the token may not read them."""
+        return tuple([_check_run(run) async for run in self._runs(commit)])
+
+    async def _runs(self, commit: str) -> AsyncIterator[Json]:
+        """Yield the newest check runs of a commit, from all pages."""
+        try:
+            async for run in self.checks.pages(f"{self.at.path}/commits/{commit}/check-runs", items="check_runs"):
+                yield run
+        except (Forbidden, Unprocessable) as error:
+            raise missing_permission(error, "checks: read") from error
 
     async def _detail(self, run: Json, tell: Attribution, *, log: bool) -> str:
         """Return what a failed run reports, and the end of its log if it is a job."""
@@ -87,6 +104,16 @@ def missing_permission(error: Refused, permission: str) -> Refused:
     if not (created or isinstance(error, Forbidden)):
         return error
     return Refused(f"GitHub refused: the token lacks the permission `{permission}`", fix="do without it")
+
+
+def _check_run(run: Json) -> CheckRun:
+    if run["status"] != "completed":
+        state = CheckState.RUNNING
+    elif run["conclusion"] in FAILED:
+        state = CheckState.RED
+    else:
+        state = CheckState.GREEN if run["conclusion"] in _GREEN else CheckState.UNSETTLED
+    return CheckRun(int(run["id"]), str(run["name"]), int((run.get("app") or {}).get("id") or 0), state)
 
 
 def _line(run: Json) -> str:

@@ -142,7 +142,7 @@ def _form_payload(body: bytes) -> bytes:
 
 def _wake(event: str, payload: "Payload") -> Wake | None:
     thread, repository = _thread(event, payload), payload.repository
-    if event in _CHECKS and thread is None:
+    if event in _CHECKS and (thread is None or payload.action != "completed"):
         return None
     if event in _THREADS and (thread is None or repository is None):
         raise Malformed(f"the {event} delivery names no thread")

@@ -17,7 +17,7 @@ from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unrea
 from bot.core.gate import ON_ENTER, Effect, Stage
 from bot.core.moves import Failed, Instructed, MoveEvent, Planned, Replied
 from bot.core.thread_state import ThreadState
-from bot.workflow import approving, asking, executing, intake, planning, proposing, publishing
+from bot.workflow import approving, asking, executing, fixing, intake, planning, proposing, publishing
 from bot.workflow.journal.ledger import append, current, settle, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
 from bot.workflow.session.budgets import book_stopped, estimate_cost, move_if_spent
@@ -54,6 +54,7 @@ async def look(context: ThreadContext) -> ThreadState:
     state = await _take_in_turns(context)
     if state.task is not None:
         context = replace(context, settings=context.settings.for_task(state.task.task))
+    state = await fixing.take_red_checks(context, state)
     try:
         while not context.settings.refusal:
             state = await _advance(context, state)

@@ -20,6 +20,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
 from bot.ports import Dialogue, Journal, Pulls, Receipts, Workspace
+from bot.workflow.check_access import CheckAccess
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.task_access import TaskAccess
@@ -97,6 +98,8 @@ class WorkSettings:
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] | None = None
     """Logins of those who are asked to review pull requests; None for whoever approved the plan."""
+    fix_checks: bool = False
+    """Whether red required checks of the bot's own pull requests become turns (MT9)."""
     refusal: str = ""
     """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
     watch_seconds: float = 5.0
@@ -153,6 +156,7 @@ class ThreadContext:
     pulls: Pulls
     receipts: Receipts
     tasks: TaskAccess
+    checks: CheckAccess
     settings: WorkSettings = WorkSettings()
     policy: Policy = Policy()
     listener: Callable[[AgentEvent], None] = lambda _: None

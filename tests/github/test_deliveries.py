@@ -77,8 +77,8 @@ def test_other_headers_are_malformed(headers: list[tuple[str, str]]) -> None:
         ("pull_request", {"pull_request": {"number": 3}}, 3),
         ("pull_request_review", {"pull_request": {"number": 4}}, 4),
         ("pull_request_review_comment", {"pull_request": {"number": 5}}, 5),
-        ("check_run", {"check_run": {"pull_requests": [{"number": 6}]}}, 6),
-        ("workflow_run", {"workflow_run": {"pull_requests": [None, {"number": 7}]}}, 7),
+        ("check_run", {"action": "completed", "check_run": {"pull_requests": [{"number": 6}]}}, 6),
+        ("workflow_run", {"action": "completed", "workflow_run": {"pull_requests": [None, {"number": 7}]}}, 7),
         ("installation_repositories", {}, None),
     ),
 )
@@ -87,7 +87,7 @@ def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, obje
     """Each event that can mean something gives its thread, repository, installation and sender."""
     wake = parse(event, json.dumps(BASE | extra).encode())
     assert wake is not None
-    assert (wake.event, wake.action, wake.thread) == (event, "created", thread)
+    assert (wake.event, wake.action, wake.thread) == (event, extra.get("action", "created"), thread)
     assert (wake.installation, wake.repository, wake.owner, wake.name, wake.sender) == (9, 5, "acme", "repo", 3)
 
 
@@ -117,7 +117,8 @@ def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, obje
     (
         ("ping", {}),
         ("star", {}),
-        ("check_run", {"check_run": {}}),
+        ("check_run", {"action": "completed", "check_run": {}}),
+        ("check_run", {"check_run": {"pull_requests": [{"number": 6}]}}),
         ("workflow_run", {"workflow_run": {"pull_requests": [None]}}),
     ),
 )

@@ -61,6 +61,6 @@ async def test_time(commands: tuple[str, ...], seconds: float | None, ended: lis
     clock = HandClock()
     resources = SessionResources(ABSENT, MemoryTranscripts(), clock, PermissionGate(), Ledger())
     location = ThreadLocation(RepositoryId(1), ThreadNumber(1), "", CommitId("a" * 40))
-    context = ThreadContext(location, ABSENT, ABSENT, ABSENT, ABSENT, resources, ABSENT, ABSENT, ABSENT, ABSENT)
+    context = ThreadContext(location, ABSENT, ABSENT, ABSENT, ABSENT, resources, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT)
     ran = await run_commands(context, Host(clock), commands, seconds=seconds)
     assert [(each["command"], each["exit_code"]) for each in ran] == ended

@@ -34,9 +34,8 @@ def context() -> ThreadContext:
     resources = SessionResources(ABSENT, MemoryTranscripts(), clock, PermissionGate(), Ledger())
     location, journal = ThreadLocation(HOME, ONE, "", CommitId("a" * 40)), MemoryJournal(clock)
     fence = Fence(journal, HOME, ONE, states)
-    return ThreadContext(
-        location, ABSENT, journal, ABSENT, ABSENT, resources, fence, ABSENT, ABSENT, ABSENT, states=states
-    )
+    beside = (ABSENT, ABSENT, ABSENT, ABSENT)
+    return ThreadContext(location, ABSENT, journal, ABSENT, ABSENT, resources, fence, *beside, states=states)
 
 
 async def begun(thread: ThreadContext) -> ThreadState:

@@ -29,7 +29,8 @@ async def write_prefix(log: SessionLog, prefix: RequestPrefix, first_block: Json
     )
     size = tokens([prefix.system, prefix.tools, messages])
     event = None
-    async with resources.ledger.call(size * resources.model.abilities(prefix.model).prompt_usd) as ticket:
+    highest_cost = size * resources.model.abilities(prefix.model).prompt_usd
+    async with resources.ledger.call(highest_cost, resources.shared_budget) as ticket:
         if ticket is None:
             return False
         try:

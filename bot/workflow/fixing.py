@@ -1,0 +1,79 @@
+"""Fixing: takes in red required checks of the bot's own pull request, on the thread of that pull request (MT9).
+
+Such a turn is the bot's own request: a plan is made and waits for people, like any other. What the checks printed is
+data for the planner. Nobody has seen it, so the request stays behind when its plan is approved (`foreign`).
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bot.agent.history.escaping import as_data
+from bot.core.actor import Actor, ActorKind
+from bot.core.entry import JournaledTurn
+from bot.core.errors import PlangateError
+from bot.core.gate import ON_ENTER, TRANSITIONS, Move
+from bot.core.names import CommitId
+from bot.core.notes import Heard
+from bot.core.red_checks import MOST, CheckRun, checks_to_fix, may_begin, request_text, stop_text, turn_key, turns_begun
+from bot.core.thread_state import ThreadState
+from bot.workflow.check_access import CheckAccess
+from bot.workflow.journal.ledger import append, note
+from bot.workflow.outbox.outcomes import tell_replies
+from bot.workflow.requests import beginning
+from bot.workflow.thread_context import ThreadContext
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Red:
+    """What is red on a head."""
+
+    head: CommitId
+    runs: Sequence[CheckRun]
+    report: str = ""
+
+
+async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadState:
+    """Begin with the red checks of the pull request's head as a request, unless that was done before.
+
+    Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be
+    read do not stop the look; the next one reads them again.
+    """
+    if not _may_take(context, state):
+        return state
+    found = await _read(context, context.checks, state)
+    if found is None:
+        return state
+    key, now = turn_key(found.head), context.resources.clock.now()
+    bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
+    if turns_begun(state.seen) == MOST:
+        said = JournaledTurn(key, bot, "", now)
+        noted = await note(context, state, Heard(said=said, owes=stop_text(found.runs, context.settings.mention)))
+        return await tell_replies(context, noted, state.position)
+    text = request_text(found.head, found.runs, as_data(found.report))
+    start = await beginning(context, state)
+    return await append(context, state, start.request(JournaledTurn(key, bot, text, now, foreign=True)))
+
+
+def _may_take(context: ThreadContext, state: ThreadState) -> bool:
+    """Return whether red checks may become a turn of the thread now, as far as that is known without asking GitHub."""
+    at_rest = state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[state.stage]
+    place, settings = context.location, context.settings
+    may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, state.seen)
+    return may and at_rest and not state.kept
+
+
+async def _read(context: ThreadContext, checks: CheckAccess, state: ThreadState) -> _Red | None:
+    """Return what is red on the head that the thread would be planned on; None for nothing, or if it moved since."""
+    try:
+        found = await checks.read(context.location.thread)
+        if found is None or found.head != context.location.base or not (red := checks_to_fix(found)):
+            return None
+        needed = turns_begun(state.seen) < MOST
+        return _Red(found.head, red, await checks.report(found.head, red) if needed else "")
+    except PlangateError as error:
+        _log.warning("the checks of #%s cannot be read: %s", context.location.thread, error)
+        return None
