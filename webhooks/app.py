@@ -18,6 +18,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.requests import ClientDisconnect
 
+from bot.compose.check_pass import look_at_red_checks
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
 from bot.compose.maintenance_rounds import MaintenanceRounds
@@ -224,7 +225,8 @@ def serve(
     async def through() -> None:
         async with GitHubHost(settings, redactor=redactor) as github:
             model = partial(try_model, settings)
-            periodic = PeriodicWork(Reconciler(github), MaintenanceRounds(github).run)
+            due, red = MaintenanceRounds(github).run, partial(look_at_red_checks, github)
+            periodic = PeriodicWork(Reconciler(github), due, red)
             service = Service(settings, github, worker=worker, periodic=periodic, model=model)
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)

@@ -254,7 +254,9 @@ class GitHubHost:
 
     async def pulls_to_check(self, found: RepositoryFound) -> tuple[ThreadAddress, ...]:
         """Return the bot's open pull requests on which red required checks lead to something (MT9)."""
-        reader = await self._check_reader(found)
+        states = await self._states_in(found.installation, found.id, found.at)
+        made_one = any(state.published is not None for state in states.values())
+        reader = await self._check_reader(found) if made_one else None
         if reader is None:
             return ()
         numbers = [

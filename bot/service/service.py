@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +34,8 @@ class PeriodicWork:
     """Reads what no webhook reported."""
     maintain: Maintain | None = None
     """Runs the scheduled tasks that are due (MT10)."""
+    check: Maintain | None = None
+    """Looks at red checks of the bot's pull requests (MT9)."""
 
 
 class Service:
@@ -104,4 +106,5 @@ class Service:
 
     def _ticker(self, worker: Worker, settings: "Settings", periodic: PeriodicWork) -> Ticker:
         poll, pause = settings.github.poll_seconds, settings.github.reconcile_seconds
-        return Ticker(self.host, worker, poll, missed=self.missed, missed_seconds=pause, maintain=periodic.maintain)
+        made = Ticker(self.host, worker, poll, missed=self.missed, missed_seconds=pause)
+        return replace(made, maintain=periodic.maintain, check=periodic.check)

@@ -18,9 +18,11 @@ from bot.service.worker import Worker
 
 RECONCILE_SECONDS: Final = 300.0
 MAINTAIN_SECONDS: Final = 300.0
+CHECK_SECONDS: Final = 3600.0
+"""How often red checks are looked for of which no delivery told."""
 REDELIVER_SECONDS: Final = 600.0
 Maintain = Callable[[Callable[[ThreadAddress], None]], Awaitable[None]]
-"""Takes in the scheduled tasks that are due, and wakes the threads that have work because of it."""
+"""Takes in scheduled tasks that are due, or red checks, and wakes the threads that have work because of it."""
 AGAIN_SECONDS: Final = 15.0
 """Pause after a failure, if it is shorter than the usual one."""
 SHORTEST_POLL: Final = 0.05
@@ -29,7 +31,8 @@ SHORTEST_POLL: Final = 0.05
 @dataclass(slots=True)
 class Ticker:
     """Polls for reactions. At each reconciliation, the first one at the start, it wakes every open thread that does not
-    rest. It also reads what no webhook reported, and runs the scheduled tasks that are due (MT10)."""
+    rest. It also reads what no webhook reported, runs the scheduled tasks that are due (MT10), and looks for red checks
+    (MT9)."""
 
     host: HostPort
     worker: Worker
@@ -39,6 +42,8 @@ class Ticker:
     missed_seconds: float = RECONCILE_SECONDS
     maintain: Maintain | None = None
     """None where this process runs no scheduled tasks."""
+    check: Maintain | None = None
+    """None where this process looks for no red checks."""
     github: str = "unknown"
     """Result of the latest request to GitHub: unknown, ok, or failing."""
 
@@ -54,8 +59,11 @@ class Ticker:
             ticking.append(asyncio.create_task(self._every(pause, "missed", self.missed.look)))
             ticking.append(asyncio.create_task(self._every(REDELIVER_SECONDS, "redeliver", self.missed.redeliver)))
         if self.maintain is not None:
-            due = partial(self._run_due_tasks, self.maintain)
+            due = partial(self._wake_what_has_work, self.maintain)
             ticking.append(asyncio.create_task(self._every(MAINTAIN_SECONDS, "maintenance", due)))
+        if self.check is not None:
+            red = partial(self._wake_what_has_work, self.check)
+            ticking.append(asyncio.create_task(self._every(CHECK_SECONDS, "checks", red)))
         try:
             yield
         finally:
@@ -89,7 +97,7 @@ class Ticker:
         say("reconcile", open=len(self.worker.reaction_watched))
         return True
 
-    async def _run_due_tasks(self, maintain: Maintain) -> bool:
-        """Run the scheduled tasks that are due. Their sessions run where all others do: in looks of the worker."""
+    async def _wake_what_has_work(self, maintain: Maintain) -> bool:
+        """Take in what is due. Its sessions run where all others do: in looks of the worker."""
         await maintain(self.worker.wake)
         return True

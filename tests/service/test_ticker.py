@@ -9,7 +9,7 @@ import pytest
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Inbox
-from bot.service.ticker import AGAIN_SECONDS, MAINTAIN_SECONDS, RECONCILE_SECONDS, Ticker
+from bot.service.ticker import AGAIN_SECONDS, CHECK_SECONDS, MAINTAIN_SECONDS, RECONCILE_SECONDS, Ticker
 from bot.service.worker import Worker
 from tests.service.ground import HandClock, Host, settle, thread
 
@@ -108,6 +108,24 @@ async def test_scheduled_tasks_run_at_the_start_and_every_five_minutes(tmp_path:
             await tick.worker.idle()
     assert passes == [0.0, MAINTAIN_SECONDS, MAINTAIN_SECONDS + AGAIN_SECONDS]
     assert host.numbers() == [4, 4]
+
+
+@pytest.mark.req("MT9")
+async def test_red_checks_are_looked_for_every_hour(tmp_path: Path) -> None:
+    """Deliveries tell of most of them; the pull requests that it wakes are looked at by the worker."""
+    host = Host()
+    tick = ticker(tmp_path, host)
+
+    async def check(wake: Callable[[ThreadAddress], None]) -> None:
+        wake(thread(5))
+
+    tick.check = check
+    async with tick.running():
+        for seconds in (0.0, CHECK_SECONDS - 1, 1.0):
+            turn(tick, seconds)
+            await settle()
+            await tick.worker.idle()
+    assert host.numbers() == [5, 5]
 
 
 async def test_it_ends_with_its_context(tmp_path: Path) -> None:
