@@ -232,6 +232,11 @@ class GitHubHost:
         keys, mistake, _ = await self._contexts.configuration(reached.client, found.at, "HEAD")
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
+    async def configuration_mistake(self, found: RepositoryFound) -> str:
+        """Return what is wrong with the configuration of a repository; "" for nothing."""
+        reached = await self.connections.reach(found.installation, found.id, found.at)
+        return (await self._contexts.configuration(reached.client, found.at, "HEAD"))[1]
+
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
         tracked: dict[str, Tracked] = {}

@@ -5,7 +5,7 @@ the task's tracking issue. A pass that finds nothing due reads the configuration
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -79,10 +79,11 @@ class MaintenancePass:
         tasks, settings = await self.host.scheduled_tasks(self.repository)
         if self.run_now:
             tasks = [self._task_to_run(tasks)]
-        if not tasks:
-            return []
         tracked = await self.host.tracked_tasks(self.repository)
         issues = await self.host.tracking_issues(self.repository)
+        if not tasks:
+            await self._tell_mistake(tracked.values(), issues)
+            return []
         done = []
         for task in tasks:
             try:
@@ -94,6 +95,12 @@ class MaintenancePass:
                 _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
                 done.append(TaskStatus(task, None, problem=str(error)))
         return done
+
+    async def _tell_mistake(self, tracked: Collection[Tracked], issues: TrackingIssues) -> None:
+        """Show on each tracking issue what is wrong with the configuration, or that nothing is wrong any more."""
+        mistake = await self.host.configuration_mistake(self.repository) if tracked else ""
+        for each in tracked:
+            await issues.warn(each.issue, mistake)
 
     async def preview(self) -> str:
         """Return what the task `run_now` would do now. Asks the model nothing, and changes nothing on GitHub.

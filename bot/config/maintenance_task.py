@@ -1,9 +1,17 @@
 """The key `maintenance`: scheduled tasks, strict (product.md, Maintenance)."""
 
 from collections import Counter
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    model_validator,
+)
 
 from bot.config.schedule import Schedule, valid_schedule, valid_timezone
 
@@ -35,6 +43,17 @@ class MaintenanceTask(BaseModel):
     limit: int = Field(default=1, ge=1, le=10)
     cooldown_days: int = Field(default=0, ge=0, le=365)
     labels: list[Line] = []
+    _places: dict[str, tuple[int, int]] = PrivateAttr(default_factory=dict)
+    """The line and the column of each key, from 1, as far as the file is known."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remember_places(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Return the task with the places of its keys, if the value comes from a YAML file."""
+        made = handler(value)
+        if (marks := getattr(value, "lc", None)) is not None:
+            made._places = {key: (line + 1, column + 1) for key in value for line, column in [marks.key(key)]}
+        return made
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -47,6 +66,16 @@ class MaintenanceTask(BaseModel):
             raise ValueError(f"task {self.name!r} needs paths, because approval: standing holds for these alone")
         return self
 
+    def place_of(self, key: str) -> str:
+        """Return where a key stands, such as ``line 3, column 5 of the configuration``."""
+        line, column = self._places.get(key, (0, 0))
+        return f"line {line}, column {column} of the configuration" if line else "maintenance"
+
+    @property
+    def line(self) -> int:
+        """The line that the task is named on; 0 if the file is unknown."""
+        return self._places.get("name", (0, 0))[0]
+
     def due_times(self) -> Schedule:
         """Return when the task is due."""
         return Schedule.of(self.schedule, self.timezone)
@@ -56,7 +85,8 @@ def _distinct(tasks: list[MaintenanceTask]) -> list[MaintenanceTask]:
     """Return the tasks. Raises ValueError if two have one name, since a name is what a task is known by."""
     twice = [name for name, times in Counter(task.name for task in tasks).items() if times > 1]
     if twice:
-        raise ValueError(f"two tasks are named {twice[0]!r}; give each a name of its own")
+        lines = [str(task.line) for task in tasks if task.name == twice[0]]
+        raise ValueError(f"two tasks are named {twice[0]!r}, in lines {' and '.join(lines)}; give each its own name")
     return tasks
 
 

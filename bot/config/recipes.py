@@ -55,16 +55,16 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
         known = ", ".join(sorted(recipes))
         raise Misconfigured(
             f"task {task.name!r}: there is no recipe {task.recipe!r}",
-            where=f"{FOLDER}{task.recipe}.md",
-            fix=f"use one of {known}, or write that file",
+            where=task.place_of("recipe"),
+            fix=f"use one of {known}, or write {FOLDER}{task.recipe}.md",
         )
     where = f"{FOLDER}{task.recipe}.md"
     recipe, prompt = _split(recipes[task.recipe], where)
     if unknown := sorted(set(task.parameters) - set(recipe.parameters)):
         raise Misconfigured(
             f"task {task.name!r}: the recipe {task.recipe!r} has no parameter {unknown[0]!r}",
-            where=where,
-            fix=f"its parameters are {', '.join(recipe.parameters) or 'none'}",
+            where=task.place_of("with"),
+            fix=f"its parameters are {', '.join(recipe.parameters) or 'none'} ({where})",
         )
     values = {**recipe.parameters, **task.parameters}
     check = task.check or _fill(recipe.check or "", {name: _words(each) for name, each in values.items()}, where)

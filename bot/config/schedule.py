@@ -95,10 +95,23 @@ def valid_schedule(text: str) -> str:
     try:
         never = next(Schedule.of(text, "UTC").times_after(datetime(2000, 1, 1, tzinfo=UTC)), None) is None
     except CronSimError as error:
+        if _fits_another_month(text):
+            said = "none of its months has such a day, so the task would never run: change the day or the month"
+            raise ValueError(said) from error
         raise ValueError(f"{error}: write five fields of cron, such as 0 6 * * 1, or {names}") from error
     if never:
         raise ValueError("no date fits this schedule, so the task would never run")
     return text
+
+
+def _fits_another_month(text: str) -> bool:
+    """Return whether a schedule would be valid if it named no months."""
+    fields = text.split()
+    try:
+        CronSim(" ".join([*fields[:3], "*", *fields[4:]]), datetime(2000, 1, 1, tzinfo=UTC))
+    except CronSimError:
+        return False
+    return len(fields) == FIELDS and fields[3] != "*"
 
 
 def valid_timezone(text: str) -> str:

@@ -20,6 +20,8 @@ REJECTED_SHOWN: Final = 50
 """Rejected findings that are shown, the newest ones."""
 PROMPT_SHOWN: Final = 2_000
 """Characters of the prompt that are shown."""
+_WARNS: Final = "> [!WARNING]\n> "
+_WARNING: Final = re.compile(rf"\A{re.escape(_WARNS)}[^\n]*\n\n")
 _TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
 
 
@@ -73,6 +75,15 @@ def offer_again_label(finding: TaskFinding) -> str:
 def ticked_labels(body: str) -> tuple[str, ...]:
     """Return the texts beside all boxes that are ticked."""
     return tuple(found.group(1) for found in _TICKED.finditer(body.replace("\r\n", "\n")))
+
+
+def with_mistake(body: str, mistake: str) -> str:
+    """Return an issue's text with a warning above it that nothing runs, and why; "" for no warning."""
+    rest = _WARNING.sub("", body.replace("\r\n", "\n"))
+    if not mistake:
+        return rest
+    said = code(" ".join(mistake.split()))
+    return f"{_WARNS}No scheduled task runs, because the configuration has a mistake: {said}\n\n{rest}"
 
 
 def _head(view: TrackingView) -> str:

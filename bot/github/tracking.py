@@ -14,7 +14,7 @@ from bot.core.errors import Transient
 from bot.core.maintenance import Tick
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
-from bot.core.tracking_text import ticked_labels
+from bot.core.tracking_text import ticked_labels, with_mistake
 from bot.github.client import LAGS, GitHubClient
 from bot.github.comments import same
 from bot.github.edit_history import Version, versions
@@ -94,6 +94,14 @@ class TrackingIssues:
         found = [_tick(shown, label) for label in dict.fromkeys(ticked_labels(body))]
         theirs = [tick for tick in found if tick is not None and tick.by.id != self.bot.id]
         return IssueText(body, tuple(sorted(theirs, key=lambda tick: tick.at)))
+
+    async def warn(self, number: ThreadNumber, mistake: str) -> None:
+        """Show above an issue's text why no task runs, unless it shows that already; "" takes the warning back."""
+        path = f"{self.address.path}/issues/{number}"
+        shown = str((await self.client.get(path)).get("body") or "")
+        text = with_mistake(shown, self.client.redactor.redact(mistake))
+        if not same(shown, text):
+            await self.client.change(path, {"body": text})
 
     async def _find(self, task: str) -> ThreadNumber | None:
         """Return the oldest issue of the bot with the task's marker, open or closed."""

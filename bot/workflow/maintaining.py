@@ -29,7 +29,7 @@ from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import tracking_title
 from bot.ports import Access
-from bot.workflow.execution.command_runs import run_command
+from bot.workflow.execution.command_runs import TAIL, run_command_with_output
 from bot.workflow.journal.ledger import append, current, note, take_over
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import toolhost
@@ -46,6 +46,7 @@ _PROBLEM_SHOWN: Final = 300
 DECIDED_SHOWN: Final = 50
 """Decided findings that the planner is told of, the newest ones."""
 _SILENT: Final = "(no output)"
+_CUT: Final = f"[the check printed more: only its last {TAIL:,} characters are here]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
         async with journal_network(context, await current(context), SessionId("check")) as reached:
             network = Network(context.settings.hosts, reached.record)
             async with toolhost(context, tree, Access.WRITE, network) as host:
-                ended = await run_command(context, host, f"(\n{task.check}\n)")
+                ended, said = await run_command_with_output(context, host, f"(\n{task.check}\n)")
     except PlangateError as error:
         return CheckResult(problem=str(error))
     finally:
@@ -136,7 +137,8 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
         return CheckResult(problem=" ".join(printed.split())[-_PROBLEM_SHOWN:])
     if ended["exit_code"] in _NO_PROGRAM:
         return CheckResult(problem=f"a program is missing: {' '.join(printed.split())[-_PROBLEM_SHOWN:]}")
-    return CheckResult(found=ended["exit_code"] != 0 or not printed.startswith(_SILENT), printed=printed)
+    found = ended["exit_code"] != 0 or not printed.startswith(_SILENT)
+    return CheckResult(found=found, printed=printed if len(said) <= TAIL else f"{_CUT}\n{printed}")
 
 
 async def _ask_github(context: ThreadContext, check: str) -> CheckResult:

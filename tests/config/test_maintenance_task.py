@@ -44,7 +44,9 @@ def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: i
 @pytest.mark.parametrize(
     ("schedule", "more", "said"),
     (
-        ("0 0 31 2 *", "prompt: x", "maintenance.0.schedule: Bad day-of-month"),
+        ("0 0 30 2 *", "prompt: x", "maintenance.0.schedule: none of its months has such a day, so the task would"),
+        ("0 0 31 4,6 *", "prompt: x", "none of its months has such a day"),
+        ("0 0 32 2 *", "prompt: x", "maintenance.0.schedule: Bad day-of-month: write five fields"),
         ("61 * * * *", "prompt: x", "maintenance.0.schedule: Bad minute"),
         ("hourly", "prompt: x", "write five fields of cron, such as 0 6 * * 1, or daily, weekly, monthly"),
         ("0 0 6 * * 1", "prompt: x", "write five fields of cron"),
@@ -55,7 +57,11 @@ def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: i
         ("daily", "prompt: x\n    with: {days: 3}", "has with, which only a recipe reads"),
         ("daily", "prompt: x\n    approval: standing", "needs paths, because approval: standing holds for these alone"),
         ("daily", "prompt: x\n    promt: y", "did you mean 'maintenance.0.prompt'?"),
-        ("daily", "prompt: x\n  - name: deps\n    schedule: daily\n    prompt: y", "two tasks are named 'deps'"),
+        (
+            "daily",
+            "prompt: x\n  - name: deps\n    schedule: daily\n    prompt: y",
+            "are named 'deps', in lines 2 and 5",
+        ),
         ("daily", "prompt: x\n    limit: 0", "maintenance.0.limit"),
     ),
 )

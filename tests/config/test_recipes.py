@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from bot.config.environment import configuration
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import scheduled_task, shipped_recipes
 from bot.core.errors import Misconfigured
@@ -70,6 +71,18 @@ def test_mistakes_are_named(recipe: str, parameters: dict[str, str], text: str, 
     with pytest.raises(Misconfigured, match=r"\.plangate/recipes/") as error:
         scheduled_task(task(recipe, **parameters), {"greet": text})
     assert said in str(error.value)
+
+
+@pytest.mark.req("MT8")
+@pytest.mark.parametrize(
+    ("more", "place"),
+    (("recipe: nothing", "line 4, column 5"), ("recipe: greet\n    with: {a: b}", "line 5, column 5")),
+)
+def test_a_mistake_in_a_task_names_its_line(more: str, place: str) -> None:
+    """What the configuration asks of a recipe is wrong there, and not in the recipe."""
+    (made,) = configuration(f"maintenance:\n  - name: t\n    schedule: daily\n    {more}\n").maintenance
+    with pytest.raises(Misconfigured, match=f"{place} of the configuration"):
+        scheduled_task(made, {"greet": OWN})
 
 
 @pytest.mark.req("MT8")

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from bot.core.maintenance import Task
 from bot.core.tracking_text import (
     PROMPT_SHOWN,
@@ -13,6 +15,7 @@ from bot.core.tracking_text import (
     ticked_labels,
     tracking_body,
     tracking_title,
+    with_mistake,
 )
 
 TASK = Task("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
@@ -37,3 +40,17 @@ def test_only_the_newest_rows_are_shown() -> None:
 def test_ticks() -> None:
     """Ticked boxes, with either newline."""
     assert ticked_labels("- [x] A\r\n- [ ] B\r\n- [X] C (`d`)  \r\n  - [x] no") == ("A", "C (`d`)")
+
+
+@pytest.mark.req("MT2")
+def test_a_mistake_of_the_configuration_stands_above_the_text() -> None:
+    """Once, however often it is set, as one line of code, and it leaves no trace; the ticks below it stay."""
+    body = "**a** runs daily.\n\n- [x] Run now"
+    warned = with_mistake(body, "unknown key\n'`x`' (.github/plangate.yml:3:5)")
+    assert warned == (
+        "> [!WARNING]\n> No scheduled task runs, because the configuration has a mistake: "
+        f"`` unknown key '`x`' (.github/plangate.yml:3:5) ``\n\n{body}"
+    )
+    assert with_mistake(with_mistake(warned, "another"), "") == body
+    assert ticked_labels(warned) == ("Run now",)
+    assert with_mistake(body, "") == body

@@ -149,21 +149,53 @@ async def test_nothing_to_do_asks_no_model(story: Story) -> None:
     assert "check printed" not in "".join(story.model.works[0].texts())  # nobody saw it
 
 
-@pytest.mark.req("MT4")
-async def test_a_check_that_cannot_run_is_told(story: Story) -> None:
-    """On the tracking issue; the next occurrence tries again."""
-    fails = {
-        "no-such-program --at all": "the check failed: a program is missing",
-        "echo no network; exit 75": "the check failed: no network",
-        "sleep 60": "the check failed: it did not end within 0.05 minutes",
-    }
-    for check, said in fails.items():
-        configure(story, f"    check: {check}\nsandbox:\n  minutes: 0.05\n")
-        await run_pass(story)
-        story.clock.advance(DAY)
-        await run_pass(story)
-        assert said in body(story)
-    assert story.model.heard == []
+BAD: Final = """\
+  - {name: missing, schedule: daily, prompt: Do it., check: no-such-program --at all}
+  - {name: away, schedule: daily, prompt: Do it., check: echo no network; exit 75}
+  - {name: hanging, schedule: daily, prompt: Do it., check: sleep 60}
+  - {name: unwritten, schedule: daily, recipe: nothing}
+"""
+SAID: Final = (
+    "the check failed: a program is missing",
+    "the check failed: no network",
+    "the check failed: it did not end within 0.05 minutes",
+    "could not begin: task 'unwritten': there is no recipe 'nothing' (line 5, column 40 of the configuration): use one",
+)
+
+
+@pytest.mark.req("MT4", "MT8")
+async def test_bad_tasks_beside_a_good_one(story: Story) -> None:
+    """Each says on its tracking issue what is wrong; a check that prints without end is cut; the others go on."""
+    flood = "    check: yes | head -c 30M\nsandbox:\n  minutes: 0.05\n"
+    configure(story, f"{SHIPPING}{flood}", own=BAD)
+    await run_pass(story)
+    story.clock.advance(DAY)
+    await run_pass(story)
+    for number, said in enumerate(SAID, 1):
+        assert said in body(story, number)
+    asked = "".join(story.model.heard[0].texts())
+    assert "[the check printed more: only its last 2,000 characters are here]" in asked
+    assert len(asked) < 30_000
+    assert len(story.plans(len(SAID) + 1)) == 1
+
+
+@pytest.mark.req("MT2")
+async def test_a_configuration_with_a_mistake(story: Story) -> None:
+    """The tracking issues say what is wrong and where, once; corrected, they go on. A tick stays until then."""
+    configure(story)
+    await run_pass(story)
+    before = body(story)
+    tick(story, "maya")
+    configure(story, "  - name: never\n    schedule: 0 0 30 2 *\n    prompt: x\n")
+    await run_pass(story)
+    await run_pass(story)
+    assert body(story).count("> [!WARNING]") == 1
+    assert "so the task would never run: change the day or the month (.github/plangate.yml:6:5)" in body(story)
+    configure(story)
+    await run_pass(story)
+    assert len(story.plans()) == 1
+    assert "[!WARNING]" not in body(story)
+    assert before.partition("### Last")[0] == body(story).partition("### Last")[0]
 
 
 @pytest.mark.req("MT2")
@@ -182,17 +214,6 @@ async def test_run_now(story: Story) -> None:
     assert f"- [ ] {RUN_NOW}" in body(story)
     due = next(entry for entry in await story.entries() if entry.kind == "due")
     assert due.body["by"] == "maya"
-
-
-@pytest.mark.req("MT8")
-async def test_a_recipe_that_is_not_there_is_told(story: Story) -> None:
-    """On its own tracking issue; the other task goes on."""
-    configure(story, "  - name: other\n    schedule: daily\n    recipe: nothing\n")
-    await run_pass(story)
-    story.clock.advance(DAY)
-    await run_pass(story)
-    assert "could not begin: task 'other': there is no recipe 'nothing'" in body(story, 2)
-    assert len(story.plans(1)) == 1
 
 
 STANDING: Final = '    approval: standing\n    paths: ["parcel/**", CHANGELOG.md]\n'
