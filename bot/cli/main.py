@@ -150,6 +150,9 @@ def _demo_flags(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--face", choices=("service", "action", "local"), default="service", help="which way the bot runs"
     )
+    demo.add_argument(
+        "--story", choices=("request", "maintenance"), default="request", help="a request, or a scheduled task"
+    )
     demo.add_argument("--port", type=_port, default=8484, help="the port of the page (8484)")
     demo.add_argument("--dir", type=Path, metavar="DIR", help="where to keep it (a temporary folder)")
     demo.add_argument("--real-model", action="store_true", help="use the model of ANTHROPIC_API_KEY")
@@ -318,7 +321,14 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     _need_sandbox()
     return play(
-        Demo(arguments.face, arguments.headless, arguments.dir, arguments.port, real_model=arguments.real_model)
+        Demo(
+            face=arguments.face,
+            story=arguments.story,
+            headless=arguments.headless,
+            folder=arguments.dir,
+            port=arguments.port,
+            real_model=arguments.real_model,
+        )
     )
 
 

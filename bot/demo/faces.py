@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from bot.config.environment import settings
 from bot.config.settings import Settings
 from bot.core.errors import Transient
 from bot.testing.github.credentials import job_token
@@ -37,12 +38,7 @@ Face = Callable[[SimulatedGitHub, Settings, Path], AbstractContextManager[None]]
 def service(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterator[None]:
     """Run the webhook service as a GitHub App, until the context ends."""
     port = _free_port()
-    env = _environment(github, with_model, home) | {
-        "PLANGATE_APP_ID": str(github.app.id),
-        "PLANGATE_PRIVATE_KEY": github.app.pem,
-        "PLANGATE_WEBHOOK_SECRET": github.app.webhook_secret,
-        "PLANGATE_POLL_SECONDS": "1",
-    }
+    env = _environment(github, with_model, home) | _app(github) | {"PLANGATE_POLL_SECONDS": "1"}
     with (home / "service.log").open("wb") as log:
         process = subprocess.Popen(_bind_to_parent("serve", "--port", str(port)), env=env, stdout=log, stderr=log)
         try:
@@ -130,6 +126,13 @@ def _bind_to_parent(*arguments: str) -> list[str]:
     return [*tied, str(PROGRAM), *arguments]
 
 
+def face_settings(face: str, github: SimulatedGitHub, with_model: Settings, home: Path) -> Settings:
+    """Return the settings that the bot has behind a face: the same account, and the same key for what it stores."""
+    repository = next(iter(github.world.repositories.values()))
+    token = {"PLANGATE_GITHUB_TOKEN": job_token(github.world, repository).value}
+    return settings(_environment(github, with_model, home) | (_app(github) if face == "service" else token))
+
+
 FACES: Final[Mapping[str, Face]] = MappingProxyType({"service": service, "action": action})
 
 
@@ -146,6 +149,15 @@ def _environment(github: SimulatedGitHub, with_model: Settings, home: Path) -> d
         "GITHUB_SERVER_URL": github.server_url,
         "PLANGATE_DATA_DIR": str(home / "data"),
         "PLANGATE_WRITE_PAUSE_SECONDS": "0.1",
+    }
+
+
+def _app(github: SimulatedGitHub) -> dict[str, str]:
+    """Return the variables with the credentials of the GitHub App."""
+    return {
+        "PLANGATE_APP_ID": str(github.app.id),
+        "PLANGATE_PRIVATE_KEY": github.app.pem,
+        "PLANGATE_WEBHOOK_SECRET": github.app.webhook_secret,
     }
 
 

@@ -1,4 +1,5 @@
-"""The story on a simulated GitHub: mention, plan, reactions, work, pull request; headless, or for you to click.
+"""The stories on a simulated GitHub, from a mention or a scheduled task to the pull request; headless, or for you to
+click.
 
 SHELL. The bot runs as in production: as the service in its own process, or as one Action run per event.
 """
@@ -10,20 +11,19 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from bot.clock import SystemClock
 from bot.compose.local import run_check
 from bot.config.settings import Settings
 from bot.core.names import CommitId
-from bot.demo.faces import FACES
+from bot.demo.faces import FACES, face_settings
 from bot.demo.play import Demo
+from bot.demo.scenes import REPOSITORY, SCENES, Scene, StoryClock
 from bot.testing.github.credentials import install
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.host import serve_routes
-from bot.testing.sample import CHECK, FILES, REQUEST, TITLE
+from bot.testing.sample import CHECK
 
-REPOSITORY: Final = "parcel/shop"
 PEOPLE: Final = {"maya": "maintain", "will": "write", "rita": "read"}
 PATIENCE: Final = 120.0
 """Maximum seconds that the headless story waits for its next step."""
@@ -35,24 +35,26 @@ plan."""
 def stage(folder: Path, with_model: Settings, demo: Demo) -> int:
     """Set up the demo and play it, or let people play. Return 0 only if the pull request exists and its tests pass."""
     home = next(each for n in count(1) if not (each := folder / f"github-{n}").exists())
-    with SimulatedGitHub(home, clock=SystemClock(), pages=page_routes) as github:
+    scene, clock = SCENES[demo.story], StoryClock()
+    with SimulatedGitHub(home, clock=clock, pages=page_routes) as github:
         github.world.add_user("parcel", "Organization")
-        github.world.add_repository(REPOSITORY, FILES)
+        github.world.add_repository(REPOSITORY, scene.files)
         for login, role in PEOPLE.items():
             github.world.set_role(REPOSITORY, login, role)
         install(github.world, github.app, "parcel")
+        scene.prepare(github, face_settings(demo.face, github, with_model, home), clock)
         with FACES[demo.face](github, with_model, home):
+            number = scene.begin(github)
             if demo.headless:
-                return Story(github, with_model).play()
-            return _open_to_people(github, demo.port)
+                return Story(github, with_model, scene, number).play()
+            return _open_to_people(github, number, demo.port)
 
 
-def _open_to_people(github: SimulatedGitHub, port: int) -> int:
-    """Open one issue, serve the pages, and stay until Ctrl-C."""
-    issue = github.world.person("will").open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}")
+def _open_to_people(github: SimulatedGitHub, number: int, port: int) -> int:
+    """Serve the pages, and stay until Ctrl-C."""
     with serve_routes(page_routes(github.world), port) as address:
         try:
-            print(f"● The thread: {address}/{REPOSITORY}/issues/{issue.number}")
+            print(f"● The thread: {address}/{REPOSITORY}/issues/{number}")
             print("● Choose who you are at the top; react to the plan as maya (maintain). Ctrl-C ends it.", flush=True)
             while True:
                 time.sleep(3600)
@@ -66,15 +68,14 @@ class Story:
 
     github: SimulatedGitHub
     with_model: Settings
-    number: int = 0
+    scene: Scene
+    number: int
     printed: dict[int, str] = field(default_factory=dict)
     """Comment id -> its text as last printed."""
 
     def play(self) -> int:
-        """Play from the mention to the pull request, and return the exit code."""
-        will, rita, maya = (self.github.world.person(login) for login in ("will", "rita", "maya"))
-        self.number = will.open_issue(REPOSITORY, TITLE, f"@plangate {REQUEST}").number
-        print(f"● will (write) opens an issue: {TITLE}\n", flush=True)
+        """Play from the plan to the pull request, and return the exit code."""
+        rita, maya = (self.github.world.person(login) for login in ("rita", "maya"))
         plan = self._wait_for_comment("⏸ plan mode")
         time.sleep(SECOND)
         print("● rita (read) reacts with 👍: she may not approve\n", flush=True)
@@ -107,13 +108,13 @@ class Story:
         print(f"┌ {author}\n│ " + "\n│ ".join(shown).rstrip("│ \n") + "\n", flush=True)
 
     def _proven(self) -> int:
-        """Check the pull request: it closes the issue, and the tests that failed before pass on its branch."""
+        """Check the pull request: it refers to the thread, and the tests that failed before pass on its branch."""
         pull = next(issue for issue in self.github.world.issues.values() if issue.pull is not None)
         branch = _branch(pull)
         before, after = self._tests("main"), self._tests(branch)
         print(f"● Pull request #{pull.number} from {branch}")
         print(f"● {CHECK} on main: exit code {before}; on the branch: exit code {after}")
-        good = f"Closes #{self.number}" in pull.text.body and before != 0 and after == 0
+        good = self.scene.link.format(number=self.number) in pull.text.body and before != 0 and after == 0
         print("✓ The failing test passes." if good else "✗ The pull request does not tell the story that it should.")
         return 0 if good else 1
 

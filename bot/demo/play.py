@@ -26,6 +26,8 @@ class Demo:
 
     face: str = "service"
     """service, action, or local: `plangate run` without GitHub."""
+    story: str = "request"
+    """request, or maintenance: a scheduled task instead of somebody's request."""
     headless: bool = False
     folder: Path | None = None
     port: int = 8484
@@ -37,6 +39,8 @@ def play(demo: Demo) -> int:
 
     SIGTERM and a closed terminal act like Ctrl-C: they also end everything that the demo started.
     """
+    if demo.face == "local" and demo.story != "request":
+        raise Misconfigured("only GitHub has scheduled tasks", where="--story", fix="use --face service or action")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     folder = demo.folder.absolute() if demo.folder else Path(tempfile.mkdtemp(prefix="plangate-demo-"))

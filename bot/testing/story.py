@@ -13,6 +13,12 @@ Orders of exactly 50 pay for shipping: `parcel/shipping.py` compares with `>` wh
 2. In `CHANGELOG.md`, add a line under "Unreleased".
 
 The failing test `tests/test_shipping.py` proves it; it needs no change."""
+FINDING: Final = {
+    "id": "tests/test_shipping.py::test_free_from_fifty",
+    "title": "Orders of exactly 50 pay for shipping",
+    "paths": ["parcel/shipping.py"],
+}
+"""What the planner of a scheduled task lists."""
 NAMED: Final = "Ship orders of exactly 50 free"
 """The title that a light call returns."""
 
@@ -36,7 +42,9 @@ def _plan(request: ModelRequest) -> Reply:
             _task("explore", "Find the shipping rule", "Find where shipping costs are decided, and what the rule is."),
             _task("explore", "Find the failing test", "Find the tests of shipping and say which one fails, and why."),
         )
-    return call("exit_plan_mode", plan=PLAN, scope=["parcel/shipping.py", "CHANGELOG.md"], commands=[CHECK])
+    scheduled = any("Scheduled task `" in text for text in request.texts())
+    findings = {"findings": [FINDING]} if scheduled else {}
+    return call("exit_plan_mode", plan=PLAN, scope=["parcel/shipping.py", "CHANGELOG.md"], commands=[CHECK], **findings)
 
 
 def _explore(request: ModelRequest) -> Reply:

@@ -13,10 +13,8 @@ PROGRAM = Path(sys.executable).with_name("plangate")
 @pytest.mark.parametrize("times", (pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.soak)))
 def test_the_demo_plays_the_story_as_often_as_one_wants(tmp_path: Path, times: int) -> None:
     """Headless it needs no key and no terminal: exit 0, a plan, sub-agents, a branch whose tests pass; then again."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}
-    command = [str(PROGRAM), "demo", "--headless", "--face", "local", "--dir", str(tmp_path / "kept")]
     for n in range(1, times + 1):
-        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = play(tmp_path, "--face", "local")
         assert done.returncode == 0, done.stdout + done.stderr
         told = [
             "Somebody asks",
@@ -33,3 +31,36 @@ def test_the_demo_plays_the_story_as_often_as_one_wants(tmp_path: Path, times: i
             ["git", "-C", str(sample), "branch", "--list", "plangate/*"], capture_output=True, text=True, check=True
         )
         assert len(listed.stdout.split()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.req("MT10")
+def test_the_demo_of_a_scheduled_task(tmp_path: Path) -> None:
+    """From the schedule over tracking issue, plan, and 👍 to a pull request whose tests pass."""
+    done = play(tmp_path, "--story", "maintenance", "--face", "action")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [
+        "schedule: daily",
+        "Yesterday the bot opened #1: Scheduled task: tests",
+        "Today the task is due",
+        "### Findings",
+        "maya (maintain) reacts with 👍: this counts",
+        "Pull request #2 is ready for review.",
+        "✓ The failing test",
+    ]
+    places = [done.stdout.index(part) for part in told]
+    assert places == sorted(places)
+
+
+def test_the_demo_without_github_has_no_scheduled_task(tmp_path: Path) -> None:
+    """It is told with what to do instead."""
+    done = play(tmp_path, "--story", "maintenance", "--face", "local")
+    assert done.returncode == 2
+    assert "only GitHub has scheduled tasks (--story): use --face service or action" in done.stderr
+
+
+def play(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Play the demo by itself, without a key and without a terminal."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+    command = [str(PROGRAM), "demo", "--headless", "--dir", str(folder / "kept"), *options]
+    return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
