@@ -1,8 +1,8 @@
 """Recipes: maintenance tasks that are written once, as Markdown files with front matter (MT8).
 
 The front matter holds a description, a check, and parameters with their defaults; the text is the prompt. ``{{name}}``
-stands for a parameter: as it is in the prompt, as quoted words of the shell in the check. A project's own recipes, in
-`.plangate/recipes/` of its default branch, come first.
+stands for a parameter: as it is in the prompt, as quoted words of the shell in the check. ``{{cooldown-days}}`` is the
+task's key. A project's own recipes, in `.plangate/recipes/` of its default branch, come first.
 """
 
 import re
@@ -66,7 +66,7 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
             where=task.place_of("with"),
             fix=f"its parameters are {', '.join(recipe.parameters) or 'none'} ({where})",
         )
-    values = {**recipe.parameters, **task.parameters}
+    values: dict[str, Value] = {"cooldown-days": task.cooldown_days, **recipe.parameters, **task.parameters}
     check = task.check or _fill(recipe.check or "", {name: _words(each) for name, each in values.items()}, where)
     return _task(task, _fill(prompt, {name: _text(each) for name, each in values.items()}, where), check)
 
