@@ -29,7 +29,7 @@ from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import tracking_title
 from bot.ports import Access
-from bot.workflow.execution.command_runs import TAIL, run_command_with_output
+from bot.workflow.execution.command_runs import run_command_with_output
 from bot.workflow.journal.ledger import append, current, note, take_over
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import toolhost
@@ -43,10 +43,11 @@ _CANNOT_RUN: Final = 75
 GITHUB_CHECK: Final = "github:"
 """Prefix of a check that asks GitHub instead of a shell."""
 _PROBLEM_SHOWN: Final = 300
+PRINTED_SHOWN: Final = 10_000
+"""Characters of a check's output that the planner sees."""
 DECIDED_SHOWN: Final = 50
 """Decided findings that the planner is told of, the newest ones."""
 _SILENT: Final = "(no output)"
-_CUT: Final = f"[the check printed more: only its last {TAIL:,} characters are here]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
         return CheckResult(problem=str(error))
     finally:
         await context.workspace.discard(tree)
-    printed = str(ended["output"]).strip()
+    printed = said.strip()
     if ended["exit_code"] is None:
         minutes = context.settings.command_minutes
         return CheckResult(problem=f"it did not end within {minutes:g} minutes (sandbox.minutes), or used too much")
@@ -137,8 +138,16 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
         return CheckResult(problem=" ".join(printed.split())[-_PROBLEM_SHOWN:])
     if ended["exit_code"] in _NO_PROGRAM:
         return CheckResult(problem=f"a program is missing: {' '.join(printed.split())[-_PROBLEM_SHOWN:]}")
-    found = ended["exit_code"] != 0 or not printed.startswith(_SILENT)
-    return CheckResult(found=found, printed=printed if len(said) <= TAIL else f"{_CUT}\n{printed}")
+    return CheckResult(found=ended["exit_code"] != 0 or not printed.startswith(_SILENT), printed=_first_lines(printed))
+
+
+def _first_lines(printed: str) -> str:
+    """Return the first lines of a check's output, and how many more there are."""
+    if len(printed) <= PRINTED_SHOWN:
+        return printed
+    shown = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
+    more = printed[len(shown) :].strip().count("\n") + 1
+    return f"{shown}\n(and {more} more lines)"
 
 
 async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
