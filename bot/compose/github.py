@@ -235,7 +235,7 @@ class GitHubHost:
     async def configuration_mistake(self, found: RepositoryFound) -> str:
         """Return what is wrong with the configuration of a repository; "" for nothing."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        return (await self._contexts.configuration(reached.client, found.at, "HEAD"))[1]
+        return (await self._contexts.configuration(reached.client, found.at, "HEAD")).mistake
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""

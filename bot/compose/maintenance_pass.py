@@ -248,16 +248,22 @@ def _tracking_issue(number: ThreadNumber, state: ThreadState) -> Tracked:
 async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry_run: bool = False) -> list[str]:
     """List the tasks of the repository ``owner/name``, or run one now; return what to print, one line each.
 
-    With `dry_run`, only say what the task would do.
+    With `dry_run`, only say what the task would do. Raises Misconfigured for a configuration with a mistake.
     """
+    if name.count("/") != 1:
+        raise Misconfigured(f"not a repository: {name!r}", where="--repo", fix="write OWNER/REPO")
     async with host_of(settings, name, "") as host:
         found = next(iter(await host.served_repositories()), None)
         if found is None:
             raise Misconfigured(f"no repository {name!r}", where="--repo", fix="write OWNER/REPO")
+        if mistake := await host.configuration_mistake(found):
+            raise Misconfigured(mistake)
         made = MaintenancePass(host, found, task)
         if task and dry_run:
             return [f"{task}: {await made.preview()}"]
         if task:
+            if task not in await host.tracked_tasks(found):
+                await made.run()  # only opens its tracking issue
             return [_status_line(status) for status in await made.run()]
         tasks, _ = await host.scheduled_tasks(found)
         tracked = await host.tracked_tasks(found)

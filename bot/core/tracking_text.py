@@ -94,8 +94,9 @@ def _head(view: TrackingView) -> str:
     lines = [f"**{task.name}** runs {view.when}, {task.timezone}. {due}"]
     if task.recipe:
         lines.append(f"Recipe: {code(task.recipe)}")
-    shown = task.prompt if len(task.prompt) <= PROMPT_SHOWN else f"{task.prompt[:PROMPT_SHOWN]}…"
-    lines.append(fenced_block(disarm_text(shown), "text"))
+    if task.prompt:
+        shown = task.prompt if len(task.prompt) <= PROMPT_SHOWN else f"{task.prompt[:PROMPT_SHOWN]}…"
+        lines.append(fenced_block(disarm_text(shown), "text"))
     if task.check:
         lines.append(f"A plan is only made if {code(task.check)} prints something.")
     if task.standing:

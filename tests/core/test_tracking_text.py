@@ -29,6 +29,12 @@ def test_a_long_prompt() -> None:
     assert tracking_title("deps") == "Scheduled task: deps"
 
 
+def test_a_recipe_alone() -> None:
+    """A task without a prompt names its recipe, and has no empty block."""
+    body = tracking_body(TrackingView(replace(TASK, prompt="", recipe="docs-drift"), "daily", DUE))
+    assert "Recipe: `docs-drift`\n\n- [ ] Run now" in body
+
+
 def test_only_the_newest_rows_are_shown() -> None:
     """The text stays short however long a task runs."""
     rows = [OccurrenceRow(datetime(2026, 1, n, tzinfo=UTC), f"row {n}") for n in range(28, 0, -1)]
