@@ -99,6 +99,13 @@ class Stage:
         return release
 
 
+def copy_workflow(shipped: str, path: Path) -> Path:
+    """Copy a workflow that `plangate init` writes, without the keys that act does not know yet; return the copy."""
+    text = (ROOT / "bot/cli" / shipped).read_text()
+    path.write_text(text.replace("      queue: max\n", "").replace(", deployment: false", ""))
+    return path
+
+
 @contextmanager
 def staged(folder: Path) -> Iterator[Stage]:
     """Serve the git repository in `folder`/repository as o/r, with ann as its maintainer."""
