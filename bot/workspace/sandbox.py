@@ -27,6 +27,9 @@ FALLBACK: Final = "/workspace"
 PACKAGE: Final = "/opt/plangate"
 """Where the program's own package and the mirror appear."""
 
+_PROGRAMS: Final = f"{PACKAGE}/programs"
+"""Where ripgrep appears if it is not one of the machine's own programs."""
+
 HOME: Final = "/tmp/home"  # noqa: S108 - /tmp is the sandbox's own
 _ETC = Path(__file__).parent / "etc"
 _BOT = Path(__file__).parent.parent
@@ -98,7 +101,7 @@ def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) ->
 
 def environment(profile: Profile) -> dict[str, str]:
     """Return the whole environment of a sandboxed program: an allow-list of harmless values, and the profile's own."""
-    places = dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin"])
+    places = dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin", _PROGRAMS])
     return {
         "PATH": ":".join(places),
         "HOME": HOME,
@@ -201,4 +204,7 @@ def _runtime() -> tuple[str, ...]:
         parts += ["--ro-bind", str(_ETC / name), f"/etc/{name}"]
     if not PurePosixPath(sys.base_prefix).is_relative_to("/usr"):
         parts += ["--ro-bind", sys.base_prefix, sys.base_prefix]
+    found = shutil.which("rg")
+    if found is not None and not PurePosixPath(found).is_relative_to("/usr"):
+        parts += ["--ro-bind", found, f"{_PROGRAMS}/rg"]
     return (*parts, "--ro-bind", str(_BOT), f"{PACKAGE}/bot")

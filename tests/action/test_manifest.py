@@ -53,7 +53,7 @@ def test_the_variant_without_environments(tmp_path: Path) -> None:
 
 def test_the_scripts_are_well_formed() -> None:
     """The shell can read them."""
-    for name in ("action.sh", "sandbox.sh"):
+    for name in ("action.sh", "archive.sh", "sandbox.sh"):
         checked("bash", "-n", ROOT / ".github" / name)
 
 

@@ -46,9 +46,25 @@ def test_installing_has_limits(tmp_path: Path) -> None:
     """A mirror that stalls holds nobody: each request, and all of it together, has an end."""
     machine(tmp_path, sudo=ROOT)
     (install,) = as_root(tmp_path)
-    assert install.startswith("timeout -k 5 60 bash -c apt-get update -qq -o Acquire::http::Timeout=10")
-    assert install.count("Acquire::Retries=1") == 2
-    assert install.endswith("bubblewrap ripgrep")
+    assert install.startswith("timeout -k 5 60 bash -c ")
+    assert install.count("apt-get ") == install.count("Acquire::http::Timeout=10 ") == 3
+    assert install.count("Acquire::Retries=1") == 3
+    assert install.count("bubblewrap ripgrep") == 2
+
+
+@pytest.mark.parametrize(("fails", "asked"), ((0, ["install"]), (1, ["install", "update", "install"])))
+def test_package_lists_are_fetched_only_if_the_machines_are_too_old(
+    tmp_path: Path, fails: int, asked: list[str]
+) -> None:
+    """Fetching the lists takes longer than all the rest; where a package is not found without them, they are."""
+    lists = f'echo "$1" >> {tmp_path}/asked; [ -e {tmp_path}/lists ] || [ {fails} = 0 ] || [ "$1" = update ]'
+    said = machine(
+        tmp_path,
+        sudo='shift; exec "$@"',
+        timeout='shift 3; exec "$@"',
+        **{"apt-get": f"{lists} || exit 100; : > {tmp_path}/lists"},
+    ).stderr
+    assert ((tmp_path / "asked").read_text().split(), said) == (asked, "")
 
 
 def test_what_the_machine_refuses_is_said_and_passed_over(tmp_path: Path) -> None:

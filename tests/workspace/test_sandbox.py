@@ -271,6 +271,23 @@ def test_probe_without_bubblewrap(tmp_path: Path) -> None:
     assert f"{NoSandbox.__name__}: bubblewrap is missing (bwrap on PATH): apt-get install bubblewrap" in done.stderr
 
 
+def test_a_ripgrep_from_elsewhere_is_found_inside(tmp_path: Path) -> None:
+    """A sandbox sees only the machine's own programs, and the ripgrep that the machine found elsewhere."""
+    (tmp_path / "rg").write_text("#!/bin/sh\necho from elsewhere\n")
+    (tmp_path / "rg").chmod(0o755)
+    script = """
+import subprocess
+from bot.workspace.sandbox import PACKAGE, Profile, argv, environment
+profile = Profile("/tmp")
+assert environment(profile)["PATH"].split(":")[-1] == f"{PACKAGE}/programs"
+subprocess.run([*argv(profile), f"{PACKAGE}/programs/rg"], check=True)
+"""
+    top = str(Path(__file__).parents[2])
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": top}
+    done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=False)
+    assert done.stdout == "from elsewhere\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("said", "fix"),
     (
