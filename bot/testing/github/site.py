@@ -119,8 +119,7 @@ class Site:
     def repository(self, repository: Repository, reader: Role | None = None) -> Json:
         """Return a repository as JSON (schema repository), with the permissions of `reader` if given."""
         url, web = self.api(repository), self.web(repository)
-        made = stamp(repository.created_at)
-        host = self.server_url.partition("://")[2]
+        made, host = stamp(repository.created_at), self.server_url.partition("://")[2]
         rights = {} if reader is None else {"permissions": rights_of(reader)}
         return {
             "id": repository.id,
@@ -142,6 +141,7 @@ class Site:
             "clone_url": f"{web}.git",
             "svn_url": web,
             **dict.fromkeys(COUNTS, 0),
+            "stargazers_count": self.world.settings_of(repository).stars,
             **dict.fromkeys(("homepage", "language", "license", "mirror_url")),
             **FEATURES,
             "has_discussions": False,

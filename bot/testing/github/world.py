@@ -33,6 +33,7 @@ from bot.testing.github.entities import (
     User,
     WorkflowRun,
 )
+from bot.testing.github.repository_settings import RepositorySettings
 from bot.testing.github.turned_clock import TurnedClock
 
 if TYPE_CHECKING:
@@ -90,6 +91,10 @@ class GitHubState:
     """job -> its log. A job has the id of its check run."""
     workflows: dict[tuple[int, str], str] = field(default_factory=dict)
     """The state of each workflow, by repository and file."""
+    settings: dict[int, RepositorySettings] = field(default_factory=dict)
+    """repository -> what its administrators have set; the defaults of a new one, if it is not there."""
+    plans: dict[int, str] = field(default_factory=dict)
+    """account -> the name of its plan, which GitHub shows to the people of the account."""
     apps: dict[int, App] = field(default_factory=dict)
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -271,6 +276,15 @@ class GitHubState:
         with self.lock:
             self.roles[self.repository(repository).id, self.add_user(login).id] = Role(role)
             self.touch()
+
+    def settings_of(self, repository: Repository) -> RepositorySettings:
+        """Return what a repository's administrators have set."""
+        return self.settings.get(repository.id, RepositorySettings())
+
+    def set_settings(self, repository: str, **changes: object) -> None:
+        """Change settings of a repository, such as `actions_open_pulls` or `rulesets`."""
+        home = self.repository(repository)
+        self.settings[home.id] = replace(self.settings_of(home), **changes)  # type: ignore[arg-type]  # the callers' duty, as below
 
     def change_repository(self, repository: str, **changes: object) -> Repository:
         """Change fields of a repository, such as `private`, `archived`, `default_branch`, `protected`, or `name`."""

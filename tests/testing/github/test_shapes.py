@@ -5,6 +5,7 @@ from typing import Any
 
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.credentials import job_token
+from bot.testing.github.repository_settings import EnvironmentSettings, RulesetSettings
 from bot.testing.github.rest.application import endpoints
 from tests.testing.github.ground import NAME, Ground
 from tests.testing.github.oracles import answer_errors, needs_oracles
@@ -167,6 +168,27 @@ def rules(tour: Tour) -> None:
     main = tour.go("GET", f"{HOME}/branches/{{branch}}", branch="main")
     assert [check["app_id"] for check in main["protection"]["required_status_checks"]["checks"]] == [None, 7]
     world.change_repository(NAME, required_checks=(), ruled_checks=())
+    world.set_settings(NAME, rulesets=(RulesetSettings("all", ("creation",)), RulesetSettings("size", target="push")))
+    assert len(tour.go("GET", f"{HOME}/rules/branches/{{branch}}", branch="topic")) == 1
+    assert [each["target"] for each in tour.go("GET", f"{HOME}/rulesets")] == ["branch", "push"]
+    world.set_settings(NAME, rulesets=())
+
+
+def settings(tour: Tour) -> None:
+    world, admin = tour.ground.github.world, tour.ground.pat("ada")
+    world.set_role(NAME, "ada", "admin")
+    world.plans[world.add_user("guild", "Organization").id] = "free"
+    world.add_repository("guild/tools", {})
+    world.set_role("guild/tools", "ada", "admin")
+    held = EnvironmentSettings(frozenset({"KEY"}), reviewed=True, limited=True)
+    world.set_settings(NAME, environments={"bot": held}, secrets=frozenset({"KEY"}))
+    tour.go("GET", f"{HOME}/actions/permissions", token=admin)
+    tour.go("GET", f"{HOME}/actions/permissions/workflow", token=admin)
+    assert tour.go("GET", f"{HOME}/actions/secrets", token=admin)["total_count"] == 1
+    tour.go("GET", f"{HOME}/actions/organization-secrets", token=admin)
+    tour.go("GET", f"{HOME}/environments/{{environment_name}}", token=admin, environment_name="bot")
+    tour.go("GET", f"{HOME}/environments/{{environment_name}}/secrets", token=admin, environment_name="bot")
+    assert tour.go("GET", "/orgs/{org}", token=admin, org="guild")["plan"]["name"] == "free"
 
 
 def actions(tour: Tour) -> None:
@@ -216,7 +238,7 @@ def pulls(tour: Tour) -> None:
 def test_every_answer_has_githubs_shape(ground: Ground) -> None:
     """A walk through all endpoints: nothing that GitHub's description has anything against, and no row left out."""
     tour = Tour(ground)
-    for part in (accounts, hooks, threads, code, rules, actions, pulls):
+    for part in (accounts, hooks, threads, code, rules, settings, actions, pulls):
         part(tour)
     # There, and there alone, the description wants an account to be a user and an enterprise at once.
     assert [error for error in tour.errors if not error.startswith("GET /app/installations: 0/account:")] == []

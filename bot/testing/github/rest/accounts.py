@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.testing.github.credentials import LEVELS, installation_token, reaches
-from bot.testing.github.entities import Repository
+from bot.testing.github.entities import Repository, Role
 from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, installation_of, not_found, within
 from bot.testing.github.site import Json, stamp_or_none
 
@@ -105,8 +105,37 @@ def me(call: Call) -> RestAnswer:
         ("collaborators", "disk_usage", "owned_private_repos", "private_gists", "total_private_repos"), 0
     )
     scopes = call.caller.token.scopes if call.caller.token else ()
+    plan = _plan(call, call.actor.id, extra="collaborators") if "user" in scopes else {}
     return RestAnswer(
-        {**user, **zero, "two_factor_authentication": True}, headers={"X-OAuth-Scopes": ", ".join(scopes)}
+        {**user, **zero, "two_factor_authentication": True, **plan}, headers={"X-OAuth-Scopes": ", ".join(scopes)}
+    )
+
+
+def organization(call: Call) -> RestAnswer:
+    """Return an organization. Its plan is shown to its administrators.
+
+    https://docs.github.com/en/rest/orgs/orgs#get-an-organization
+    """
+    found = call.world.user(call.path["org"])
+    if found.type != "Organization":
+        raise not_found()
+    url, names = f"{call.site.api_url}/orgs/{found.login}", ("repos", "events", "hooks", "issues")
+    token = call.caller.token
+    homes = [home for home in call.world.repositories.values() if home.owner == found.id]
+    administers = token is not None and any(call.world.role(home, token.user) is Role.ADMIN for home in homes)
+    made = "2020-01-01T00:00:00Z"
+    return RestAnswer(
+        {
+            **{key: call.site.user(found.id)[key] for key in ("login", "id", "node_id")},
+            **{f"{name}_url": f"{url}/{name}" for name in names},
+            **{f"{name}_url": f"{url}/{name}{{/member}}" for name in ("members", "public_members")},
+            **dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0),
+            **dict.fromkeys(("has_organization_projects", "has_repository_projects"), True),
+            **{"url": url, "avatar_url": f"{url}/avatar", "description": None, "type": "Organization"},
+            **{"html_url": f"{call.site.server_url}/{found.login}", "archived_at": None},
+            **{"created_at": made, "updated_at": made},
+            **(_plan(call, found.id, extra="seats") if administers else {}),
+        }
     )
 
 
@@ -130,6 +159,12 @@ def team_membership(call: Call) -> RestAnswer:
         raise not_found()
     url = f"{call.site.api_url}/organizations/{organisation.id}/team/1/memberships/{user.login}"
     return RestAnswer({"state": "active", "role": "member", "url": url})
+
+
+def _plan(call: Call, account: int, *, extra: str) -> Json:
+    """Return the plan of an account, if one is set."""
+    name = call.world.plans.get(account)
+    return {"plan": {"name": name, "space": 976562499, "private_repos": 9999, extra: 0}} if name else {}
 
 
 def _requested_permissions(call: Call, reachable: list[Repository]) -> list[Repository] | None:
@@ -159,6 +194,7 @@ ENDPOINTS = (
     Endpoint("GET", "/user", me, by="person"),
     Endpoint("GET", "/user/{account_id:int}", user_by_id),
     Endpoint("GET", "/users/{username}", user_by_login),
+    Endpoint("GET", "/orgs/{org}", organization),
     Endpoint(
         "GET",
         "/orgs/{org}/teams/{team_slug}/memberships/{username}",

@@ -24,6 +24,7 @@ from bot.testing.github.rest import (
     issues,
     pull_requests,
     repositories,
+    settings,
     workflow_runs,
 )
 from bot.testing.github.rest.endpoint import (
@@ -57,6 +58,7 @@ def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     modules = (
         accounts,
         repositories,
+        settings,
         check_runs,
         workflow_runs,
         pull_requests,

@@ -70,27 +70,12 @@ def is_collaborator(call: Call) -> RestAnswer:
     return RestAnswer(status=204)
 
 
-def branch_rules(call: Call) -> RestAnswer:
-    """Return the rules that apply to a branch, whether or not it exists.
-
-    https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
-    """
-    home = call.repository
-    ruleset = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name, "ruleset_id": home.id}
-    checks = [{"context": check} | ({} if app is None else {"integration_id": app}) for check, app in home.ruled_checks]
-    parameters = {"required_status_checks": checks, "strict_required_status_checks_policy": False}
-    found = [{"type": "required_signatures", **ruleset}] if home.signed else []
-    found += [{"type": "required_status_checks", "parameters": parameters, **ruleset}] if checks else []
-    return RestAnswer(found)
-
-
 def _collaborator(call: Call, user: int, role: Role) -> Json:
     return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
 
 
 ENDPOINTS = (
     Endpoint("GET", REPOSITORY, get_repository),
-    Endpoint("GET", f"{REPOSITORY}/rules/branches/{{branch:path}}", branch_rules),
     Endpoint("GET", "/repositories/{repository_id:int}", repository_by_id),
     Endpoint("GET", "/user/repos", own_repositories, by="person"),
     Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),

@@ -1,0 +1,49 @@
+"""One job: what the administrators of a simulated repository have set: Actions, environments, secrets, rules.
+
+https://docs.github.com/en/rest/actions/permissions and https://docs.github.com/en/rest/repos/rules
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSettings:
+    """An environment: the names of its secrets, and what holds a job back."""
+
+    secrets: frozenset[str] = frozenset()
+    reviewed: bool = False
+    """Whether a person must let each job in."""
+    limited: bool = False
+    """Whether only some branches may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RulesetSettings:
+    """A set of rules. Rules of branches apply to the branches whose names begin with `prefix`."""
+
+    name: str
+    rules: tuple[str, ...] = ()
+    target: Literal["branch", "tag", "push", "repository"] = "branch"
+    prefix: str = ""
+    enforcement: Literal["disabled", "active", "evaluate"] = "active"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySettings:
+    """The settings of one repository; the defaults are those of a new one."""
+
+    actions: bool = True
+    allowed_actions: Literal["all", "local_only", "selected"] = "all"
+    pinned: bool = False
+    """Whether actions must be named by the full id of a commit."""
+    actions_open_pulls: bool = False
+    environments: Mapping[str, EnvironmentSettings] = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
+    shared_secrets: frozenset[str] = frozenset()
+    """Secrets of the organization that this repository may read."""
+    rulesets: tuple[RulesetSettings, ...] = ()
+    stars: int = 0

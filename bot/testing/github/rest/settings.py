@@ -1,0 +1,152 @@
+"""One job: REST endpoints of a repository's settings: Actions, environments, names of secrets, and rules.
+
+https://docs.github.com/en/rest/actions/permissions
+https://docs.github.com/en/rest/deployments/environments
+https://docs.github.com/en/rest/actions/secrets
+https://docs.github.com/en/rest/repos/rules
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bot.testing.github.entities import Role
+from bot.testing.github.repository_settings import EnvironmentSettings, RepositorySettings, RulesetSettings
+from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.site import Json, stamp
+
+HOME = "/repos/{owner}/{repo}"
+
+
+def actions_permissions(call: Call) -> RestAnswer:
+    """Return which actions may run."""
+    found = _settings(call)
+    body: Json = {"enabled": found.actions}
+    if found.actions:
+        body |= {"allowed_actions": found.allowed_actions, "sha_pinning_required": found.pinned}
+    return RestAnswer(body)
+
+
+def workflow_permissions(call: Call) -> RestAnswer:
+    """Return what a job's token may do unless its workflow says otherwise, and whether it may create pull requests."""
+    allowed = _settings(call).actions_open_pulls
+    return RestAnswer({"default_workflow_permissions": "read", "can_approve_pull_request_reviews": allowed})
+
+
+def environment(call: Call) -> RestAnswer:
+    """Return an environment."""
+    name, found = _environment(call)
+    url, made = f"{call.site.api(call.repository)}/environments/{name}", stamp(call.repository.created_at)
+    rules: list[Json] = []
+    if found.reviewed:
+        rules.append({"id": 1, "node_id": "GA_1", "type": "required_reviewers", "reviewers": []})
+    if found.limited:
+        rules.append({"id": 2, "node_id": "GA_2", "type": "branch_policy"})
+    policy = {"protected_branches": False, "custom_branch_policies": True} if found.limited else None
+    return RestAnswer(
+        {
+            "id": 1,
+            "node_id": "EN_1",
+            "name": name,
+            "url": url,
+            "html_url": f"{call.site.web(call.repository)}/settings/environments/1/edit",
+            "created_at": made,
+            "updated_at": made,
+            "protection_rules": rules,
+            "deployment_branch_policy": policy,
+        }
+    )
+
+
+def environment_secrets(call: Call) -> RestAnswer:
+    """Return the names of an environment's secrets."""
+    return _secrets(call, _environment(call)[1].secrets)
+
+
+def repository_secrets(call: Call) -> RestAnswer:
+    """Return the names of a repository's secrets."""
+    return _secrets(call, _settings(call).secrets)
+
+
+def organization_secrets(call: Call) -> RestAnswer:
+    """Return the names of the organization's secrets that the repository may read."""
+    return _secrets(call, _settings(call).shared_secrets)
+
+
+def rulesets(call: Call) -> RestAnswer:
+    """Return all rulesets, whatever their enforcement."""
+    return RestAnswer([_ruleset(call, number, each) for number, each in _rulesets_by_number(call)])
+
+
+def branch_rules(call: Call) -> RestAnswer:
+    """Return the rules that apply to a branch, whether or not it exists.
+
+    https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
+    """
+    home, branch = call.repository, call.path["branch"]
+    told = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name}
+    found: list[Json] = [{"type": "required_signatures", **told, "ruleset_id": home.id}] if home.signed else []
+    checks = [{"context": check} | ({} if app is None else {"integration_id": app}) for check, app in home.ruled_checks]
+    if checks:
+        parameters = {"required_status_checks": checks, "strict_required_status_checks_policy": False}
+        found.append({"type": "required_status_checks", "parameters": parameters, **told, "ruleset_id": home.id})
+    for number, each in _rulesets_by_number(call):
+        if (each.target, each.enforcement) == ("branch", "active") and branch.startswith(each.prefix):
+            found += [{"type": rule, **told, "ruleset_id": number} for rule in each.rules]
+    return RestAnswer(found)
+
+
+def _settings(call: Call) -> RepositorySettings:
+    return call.world.settings_of(call.repository)
+
+
+def _environment(call: Call) -> tuple[str, EnvironmentSettings]:
+    name = call.path["name"]
+    found = _settings(call).environments.get(name)
+    if found is None:
+        raise not_found()
+    return name, found
+
+
+def _secrets(call: Call, names: Iterable[str]) -> RestAnswer:
+    made = stamp(call.repository.created_at)
+    return RestAnswer([{"name": name, "created_at": made, "updated_at": made} for name in names], wrapped="secrets")
+
+
+def _rulesets_by_number(call: Call) -> list[tuple[int, RulesetSettings]]:
+    return list(enumerate(_settings(call).rulesets, start=1))
+
+
+def _ruleset(call: Call, number: int, each: RulesetSettings) -> Json:
+    home = call.repository
+    links = {
+        "self": {"href": f"{call.site.api(home)}/rulesets/{number}"},
+        "html": {"href": f"{call.site.web(home)}/rules/{number}"},
+    }
+    return {
+        "id": number,
+        "name": each.name,
+        "target": each.target,
+        "source_type": "Repository",
+        "source": home.full_name,
+        "enforcement": each.enforcement,
+        "node_id": f"RRS_{number}",
+        "_links": links,
+        "created_at": stamp(home.created_at),
+        "updated_at": stamp(home.created_at),
+    }
+
+
+_SECRETS = f"{HOME}/environments/{{name}}/secrets"
+_ACTIONS = f"{HOME}/actions"
+ADMINISTRATION = ("administration:read",)
+ENDPOINTS = (
+    Endpoint("GET", f"{_ACTIONS}/permissions", actions_permissions, ADMINISTRATION, Role.ADMIN, "token"),
+    Endpoint("GET", f"{_ACTIONS}/permissions/workflow", workflow_permissions, ADMINISTRATION, Role.ADMIN, "token"),
+    Endpoint("GET", f"{_ACTIONS}/secrets", repository_secrets, ("secrets:read",), Role.WRITE, "token"),
+    Endpoint("GET", f"{_ACTIONS}/organization-secrets", organization_secrets, ("secrets:read",), Role.WRITE, "token"),
+    Endpoint("GET", _SECRETS, environment_secrets, ("environments:read",), Role.WRITE, "token"),
+    Endpoint("GET", f"{HOME}/environments/{{name}}", environment, ("actions:read",)),
+    Endpoint("GET", f"{HOME}/rulesets", rulesets),
+    Endpoint("GET", f"{HOME}/rules/branches/{{branch:path}}", branch_rules),
+)
