@@ -189,6 +189,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/cli/main.py",
         "bot/cli/audit.py",
         "bot/cli/doctor.py",
+        "bot/cli/set_up_commands.py",
         "bot/cli/replay.py",
         "bot/cli/verify.py",
         "bot/terminal.py",

@@ -2,18 +2,21 @@
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from bot.cli.init import WORKFLOW, lacking
-from bot.compose.checkup import check_github
+from bot.cli.init import findings_of_project, is_outdated, lacking, version_note
+from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
+from bot.compose.checkup import Checked, check_github
 from bot.compose.local import try_model, try_sandbox, try_signing
-from bot.config.environment import settings
+from bot.compose.repository_checkup import FILES, Expectation, RepositoryFiles, open_checkup
+from bot.config.environment import settings, settings_of_person
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError
 
@@ -38,8 +41,17 @@ def examine(out: TextIO, *, fix: bool) -> int:
     """Print every finding. Return 0 if all are good, else the exit code of the first that is not."""
     if fix:
         _install(out)
+    return _report(out, findings(settings(), fix=fix))
+
+
+def examine_repository(out: TextIO, name: str, *, fix: bool) -> int:
+    """Print every finding about the repository OWNER/REPO, with the token at hand. Return the exit code."""
+    return _report(out, asyncio.run(repository_findings(settings_of_person(), name, fix=fix)))
+
+
+def _report(out: TextIO, findings: Iterable[Finding]) -> int:
     code = 0
-    for finding in findings(settings(), fix=fix):
+    for finding in findings:
         sign = "✓" if finding.good else "·" if finding.optional else "✗"
         cure = "" if finding.good else f"\n  → {finding.cure}"
         print(f"{sign} {finding.what}{cure}", file=out, flush=True)
@@ -113,19 +125,68 @@ def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
     except PlangateError as error:
         cure = error.fix or "check the credentials and GITHUB_API_URL"
         return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
-    return tuple(Finding(not each.cure, each.what, each.cure, optional=each.optional) for each in found)
+    return tuple(map(_finding, found))
+
+
+def _finding(checked: Checked) -> Finding:
+    return Finding(not checked.cure, checked.what, checked.cure, optional=checked.optional)
+
+
+async def repository_findings(given: Settings, name: str, *, fix: bool) -> list[Finding]:
+    """Return what there is to say about the repository OWNER/REPO: its settings, and the files of its default branch.
+
+    Raises Misconfigured, Refused, and Transient.
+    """
+    checkup = await open_checkup(given, name)
+    try:
+        files = await checkup.files()
+        checked = await checkup.check(_expectation(files), fix=fix)
+    finally:
+        await checkup.close()
+    return [*map(_finding, checked), *_files(files)]
+
+
+def _expectation(files: RepositoryFiles) -> Expectation:
+    """Return what a repository's workflow needs. Where there is none, what `init` writes by default."""
+    main = files[WORKFLOW]
+    if not main:
+        return Expectation()
+    variant = variant_in(main, "")
+    own = bool(variant.account) or re.search(r"^\s+(app_id|github_token):", main, re.MULTILINE) is not None
+    pinned = re.search(rf"uses: {ACTION}@(?![0-9a-f]{{40}}\b)", main) is None
+    return Expectation(variant.key_place, own_token=own, pinned=pinned)
+
+
+def _files(files: RepositoryFiles) -> Iterator[Finding]:
+    """Check the workflows against those of this version, and the configuration."""
+    try:
+        missing = lacking(*(files[name] for name in FILES))
+    except Misconfigured as error:
+        yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
+        return
+    if missing is None:
+        yield Finding(False, f"{WORKFLOW}: not on the default branch", "run plangate init, and push its files there")
+        return
+    yield from _workflow_findings(files[WORKFLOW], missing)
 
 
 def _project(folder: Path) -> Iterator[Finding]:
     """Check the workflows of a project, and its configuration. Yields nothing if it has no workflow."""
     try:
-        missing = lacking(folder)
+        found = findings_of_project(folder)
     except Misconfigured as error:
         yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
         return
-    if missing is not None:
-        what = f"workflow: {WORKFLOW}" + (f" has missing or different keys: {', '.join(missing)}" if missing else "")
-        yield Finding(not missing, what, "move it away, run plangate init again, and compare the two")
+    if found is not None:
+        yield from _workflow_findings(*found)
+
+
+def _workflow_findings(main: str, missing: tuple[str, ...]) -> Iterator[Finding]:
+    """Report what a workflow lacks, and which version wrote it."""
+    lacks = f"; missing or different keys: {', '.join(missing)}" if missing else ""
+    what = f"workflow: {WORKFLOW}, {version_note(main)}{lacks}"
+    cure = "run plangate init again: it says what it replaces, and keeps a copy with --force"
+    yield Finding(not (missing or is_outdated(main)), what, cure, optional=not missing)
 
 
 def _install(out: TextIO) -> None:

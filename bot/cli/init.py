@@ -1,36 +1,34 @@
 """Writes a project's workflows and configuration, and finds what existing workflows lack.
 
-Rules: existing files are kept, and nothing outside the project's own folder is read or written.
+Rules: a file with a person's edits is kept, unless that person asks for a new one and keeps a copy; nothing outside the
+project's own folder is read or written.
 """
 
-import re
 from collections.abc import Iterator
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from bot.cli.workflow_variant import (
+    SHIPPED,
+    SWEEP,
+    WORKFLOW,
+    Stamp,
+    Variant,
+    installed_version,
+    variant_in,
+    workflow_text,
+)
 from bot.config.environment import configuration
 from bot.config.settings import PATH
 from bot.core.errors import Misconfigured
 
-WORKFLOW: Final = ".github/workflows/plangate.yml"
-SWEEP: Final = ".github/workflows/plangate-sweep.yml"
-_SHIPPED: Final = {WORKFLOW: "workflow.yml", SWEEP: "sweep.yml"}
+COPY: Final = ".old"
+"""What is added to the name of a file that is replaced. Actions ignores files of such names."""
 _THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment", "steps", "schedule", "description"})
 """Keys that must exist but whose values a project may choose."""
 _SCHEDULED: Final = frozenset({"sweep"})
 """Jobs whose condition a project may choose as well: it names the schedule."""
-_ENVIRONMENT: Final = re.compile(r"^    environment: .*\n", re.MULTILINE)
-_SECRET: Final = re.compile(r"\$\{\{ secrets\.ANTHROPIC_API_KEY \}\}$", re.MULTILINE)
-_ENVIRONMENT_STEP: Final = """\
-# 1. Make an environment `plangate` (Settings, Environments), limit it to the default branch, and put the secret
-#    ANTHROPIC_API_KEY there: whoever can push a branch can run workflows that read the repository's own secrets.
-"""
-_REPOSITORY_STEP: Final = """\
-# 1. Put the secret ANTHROPIC_API_KEY into the repository (Settings, Secrets and variables, Actions). Whoever can push
-#    a branch can run workflows that read it. An environment would prevent that, but private repositories have none on
-#    the Free plan.
-"""
 _SETTINGS: Final = """\
 # Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
 # prints them all. These are the ones that projects change most; take the # away.
@@ -55,52 +53,101 @@ mention: "@plangate"
 """
 
 
-def write(project: Path, *, repository_secret: bool = False) -> Iterator[str]:
-    """Write the files unless they exist, and yield one line for each. Raises Misconfigured if that is impossible.
+def write(project: Path, variant: Variant | None = None, *, force: bool = False) -> Iterator[str]:
+    """Write the files, and yield one line for each. Raises Misconfigured if that is impossible.
 
-    The workflow listens for the bot name in the project's configuration. With `repository_secret` its key is a secret
-    of the repository, because private repositories have no environments on GitHub's Free plan.
+    The workflow listens for the bot name in the project's configuration. A workflow that is there is replaced if nobody
+    has edited it since `init` wrote it. One with edits is replaced with `force`, which keeps a copy beside it. The
+    configuration is never replaced.
     """
+    require_repository(project)
+    made = replace(variant or Variant(), mention=_mention(project))
+    for name in SHIPPED:
+        yield _write_workflow(project, name, workflow_text(made, name), force=force)
+    yield f"wrote {PATH}" if _write_new_file(project, PATH, _SETTINGS) else f"kept {PATH}: it already exists"
+
+
+def require_repository(project: Path) -> None:
+    """Raise Misconfigured unless a folder is the top of a git repository."""
     if not (project / ".git").exists():
         raise Misconfigured("not the top of a git repository", where=str(project), fix="name one: plangate init DIR")
-    settings = configuration(_read(project, PATH))
-    workflows = {name: workflow_text(settings.mention, name) for name in _SHIPPED}
-    if repository_secret:
-        workflows = {name: with_repository_secret(text) for name, text in workflows.items()}
-    for name, text in (*workflows.items(), (PATH, _SETTINGS)):
-        yield f"wrote {name}" if _write_new_file(project, name, text) else f"kept {name}: it already exists"
 
 
-def workflow_text(mention: str = "@plangate", name: str = WORKFLOW) -> str:
-    """Return one workflow of this version, for a bot that is called by that mention."""
-    text = files("bot.cli").joinpath(_SHIPPED[name]).read_text(encoding="utf-8")
-    quoted = mention.replace("'", "''")
-    login = quoted.removeprefix("@")
-    called = text.replace("'@plangate", f"'{quoted}").replace("'/plangate", f"'/{login}")
-    return re.sub(r"(?<=\.login [!=]= )'plangate'", lambda _: f"'{login}'", called)
+def written_variant(project: Path) -> Variant | None:
+    """Return the variant of the project's workflow as `init` wrote it, or None. Raises Misconfigured."""
+    stamp = Stamp.of(_read(project, WORKFLOW))
+    return stamp.variant if stamp else None
 
 
-def with_repository_secret(text: str) -> str:
-    """Return a shipped workflow whose key is a secret of the repository instead of an environment's."""
-    ignored = r"\g<0> # zizmor: ignore[secrets-outside-env] there are no environments here"
-    return _SECRET.sub(ignored, _ENVIRONMENT.sub("", text.replace(_ENVIRONMENT_STEP, _REPOSITORY_STEP)))
+def _write_workflow(project: Path, name: str, text: str, *, force: bool) -> str:
+    """Write one workflow, and return what was done."""
+    if _write_new_file(project, name, text):
+        return f"wrote {name}"
+    there = _read(project, name)
+    if there == text:
+        return f"kept {name}: it is up to date"
+    stamp = Stamp.of(there)
+    if stamp is not None and not stamp.edited:
+        _replace(project, name, text)
+        return f"updated {name}: nobody had edited it since plangate init {stamp.version} wrote it"
+    if not force:
+        reason = "somebody has edited it" if stamp else "plangate init did not write it, or an earlier version did"
+        return f"kept {name}: {reason}. plangate init --force replaces it and keeps a copy as {name}{COPY}"
+    if not _write_new_file(project, name + COPY, there):
+        raise Misconfigured("the copy of an earlier workflow is there", where=name + COPY, fix="move it away")
+    _replace(project, name, text)
+    return f"replaced {name}: the earlier one is {name}{COPY}"
 
 
-def lacking(project: Path) -> tuple[str, ...] | None:
-    """Return what the project's workflows lack compared with the shipped ones, or None if it has no workflow.
+def _replace(project: Path, name: str, text: str) -> None:
+    try:
+        _inside(project, name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise _not_written(name, error) from error
+
+
+def _mention(project: Path) -> str:
+    return configuration(_read(project, PATH)).mention
+
+
+def findings_of_project(project: Path) -> tuple[str, tuple[str, ...]] | None:
+    """Return the text of the project's workflow and what its workflows lack, or None if it has no workflow.
 
     Raises Misconfigured if a workflow or the configuration cannot be read.
     """
-    main, sweep = _read(project, WORKFLOW), _read(project, SWEEP)
+    main = _read(project, WORKFLOW)
+    missing = lacking(main, _read(project, SWEEP), _read(project, PATH))
+    return None if missing is None else (main, missing)
+
+
+def lacking(main: str, sweep: str, settings: str) -> tuple[str, ...] | None:
+    """Return what two workflows lack compared with this version's in their variant, or None without the first.
+
+    `settings` is the text of the configuration. Raises Misconfigured if one of the texts cannot be read.
+    """
     if not main:
         return None
-    mention, decided = configuration(_read(project, PATH)).mention, _REPOSITORY_STEP in main
-    shipped = (workflow_text(mention, name) for name in _SHIPPED)
-    ours, our_sweep = (_parse_workflow(with_repository_secret(text) if decided else text) for text in shipped)
+    variant = variant_in(main, configuration(settings).mention)
+    ours, our_sweep = (_parse_workflow(workflow_text(variant, name), name) for name in SHIPPED)
     found = tuple(_missing(ours, _parse_workflow(main), ""))
     if not sweep:
         return (*found, SWEEP)
     return (*found, *(f"{SWEEP}: {at}" for at in _missing(our_sweep, _parse_workflow(sweep, SWEEP), "")))
+
+
+def version_note(main: str) -> str:
+    """Return which version wrote a workflow, whether somebody has edited it, and whether this version is another."""
+    stamp = Stamp.of(main)
+    if stamp is None:
+        return "not written by this version of plangate init"
+    edits = ", edited since" if stamp.edited else ""
+    return f"written by plangate init {stamp.version}{edits}"
+
+
+def is_outdated(main: str) -> bool:
+    """Return whether another version of `init` than this one wrote a workflow."""
+    stamp = Stamp.of(main)
+    return stamp is not None and stamp.version != installed_version()
 
 
 def _parse_workflow(text: str, name: str = WORKFLOW) -> Any:
@@ -160,7 +207,9 @@ def _write_new_file(project: Path, name: str, text: str) -> bool:
             return False
         raise Misconfigured("something else is in its place", where=name, fix="remove it") from None
     except OSError as error:
-        raise Misconfigured(
-            f"cannot be written: {error.strerror}", where=name, fix="let this user write there"
-        ) from error
+        raise _not_written(name, error) from error
     return True
+
+
+def _not_written(name: str, error: OSError) -> Misconfigured:
+    return Misconfigured(f"cannot be written: {error.strerror}", where=name, fix="let this user write there")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
-from bot.cli import receipt_commands
+from bot.cli import receipt_commands, set_up_commands
 from bot.config.environment import redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirect_output, unredacted_stream
@@ -114,28 +114,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     receipt_commands.add_commands(commands)
     doctor = commands.add_parser("doctor", help="check what Plangate needs here, and show how to fix what is missing")
-    doctor.add_argument(
-        "--fix",
-        action="store_true",
-        help="install what is missing, and make the label plangate, where that is possible",
+    set_up_commands.add_doctor_flags(doctor)
+    set_up_commands.add_init_flags(
+        commands.add_parser("init", help="write the workflows and the configuration into a project")
     )
-    _init_flags(commands.add_parser("init", help="write the workflows and the configuration into a project"))
     commands.add_parser("schema", help="print the JSON schema of .github/plangate.yml")
     commands.add_parser("version", help="print the version")
     for command in commands.choices.values():  # also after the command, without overriding one before it
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
     return parser
-
-
-def _init_flags(init: argparse.ArgumentParser) -> None:
-    init.add_argument("dir", type=Path, nargs="?", default=Path(), metavar="DIR", help="the top of its repository (.)")
-    init.add_argument(
-        "--secret",
-        dest="key_place",
-        choices=("environment", "repository"),
-        default="environment",
-        help="where the key of the model is kept; private repositories on GitHub's Free plan have no environments",
-    )
 
 
 def _maintenance_flags(maintenance: argparse.ArgumentParser) -> None:
@@ -339,22 +326,6 @@ def _replay(arguments: argparse.Namespace) -> int:
     return show(arguments.file, sys.stdout)
 
 
-def _doctor(arguments: argparse.Namespace) -> int:
-    from bot.cli.doctor import examine
-
-    return examine(sys.stdout, fix=arguments.fix)
-
-
-def _init(arguments: argparse.Namespace) -> int:
-    from bot.cli.init import WORKFLOW, write
-
-    for line in write(arguments.dir, repository_secret=arguments.key_place == "repository"):
-        print(line)
-    print(f"Next: the steps at the top of {WORKFLOW}, then all files onto the default branch.")
-    print("To call the bot by a label as well: gh label create plangate")
-    return 0
-
-
 def _action(_: argparse.Namespace) -> int:
     from bot.action.main import run
 
@@ -390,8 +361,8 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "replay": _replay,
     "verify": receipt_commands.verify,
     "audit": receipt_commands.audit,
-    "doctor": _doctor,
-    "init": _init,
+    "doctor": set_up_commands.run_doctor,
+    "init": set_up_commands.run_init,
     "action": _action,
     "schema": _schema,
     "version": _version,

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,6 +78,18 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         traces=env.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
         trace_headers=Secret(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
     )
+
+
+def settings_of_person(environ: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings for a command that a person runs about a repository (`init`, `doctor --repo`).
+
+    Without credentials of the bot, the token counts that the `gh` program would use: GH_TOKEN, else GITHUB_TOKEN.
+    """
+    found, env = settings(environ), environment(environ)
+    own = Secret(env.get("GH_TOKEN", env.get("GITHUB_TOKEN", "")))
+    if found.github.as_app or found.github.token:
+        return found
+    return replace(found, github=replace(found.github, token=own))
 
 
 def _identity(env: Mapping[str, str]) -> Identity | None:

@@ -50,6 +50,15 @@ async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
         )
 
 
+async def granted_permissions(app: GitHubClient, at: Address) -> dict[str, str]:
+    """Return what the App's installation on a repository may do there. Raises Missing if it is not installed.
+
+    https://docs.github.com/en/rest/apps/apps#get-a-repository-installation-for-the-authenticated-app
+    """
+    found = await app.get(f"{at.path}/installation")
+    return {str(name): str(level) for name, level in found["permissions"].items()}
+
+
 async def installations(app: GitHubClient) -> AsyncIterator[int]:
     """Yield the ids of the App's installations that are not suspended. `app` authenticates as the App itself."""
     async for found in app_installations(app):

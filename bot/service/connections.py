@@ -143,6 +143,10 @@ class Connections:
         """Return the client that reads a repository's check runs. An App may lack the permission for it."""
         return self._beside(installation, number, CHECKING)
 
+    def reader(self, installation: int | None, number: int, may: dict[str, str]) -> GitHubClient:
+        """Return the client that reads a repository's settings, with those of an App's permissions that it needs."""
+        return self._beside(installation, number, may)
+
     def members(self, installation: int | None) -> GitHubClient:
         """Return the client that looks up team membership. An App may lack the permission for it."""
         return self._beside(installation, None, BELONGING)

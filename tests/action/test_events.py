@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
+from bot.cli.workflow_variant import Variant, workflow_text
 from tests.action.expressions import evaluate
 from tests.action.ground import ACT
 from tests.action.jobs import BOT, MACHINE, MAIN, MARKER, OPEN, PERSON, SWEEP, comment, loaded, pull, review, started
@@ -16,6 +18,8 @@ PLAN = f"The plan. `@plangate approve 0123abcd`\n\n- [x] Approve this plan\n\n{M
 OF_BOT = {"id": 5, "body": PLAN, "user": BOT}
 OF_MACHINE = OF_BOT | {"user": MACHINE}
 MAINTENANCE = {"name": "plangate: maintenance"}
+OWN_ACCOUNT = YAML(typ="safe", pure=True).load(workflow_text(Variant(account=MACHINE["login"])))
+"""The workflow of a bot that speaks with a token of its own account."""
 OURS: dict[str, Any] = {"head": "plangate/3-fix", "user": BOT}
 
 
@@ -95,28 +99,41 @@ def test_what_may_concern_the_bot_starts_a_job(name: str) -> None:
     """Requests, decisions, answers and closings are heard at once; beside work by a job that waits for no other."""
     event, payload, jobs = HEARD[name]
     assert started(loaded(MAIN), event, payload) == jobs
+    own = payload | ({"assignee": MACHINE} if "assignee" in payload else {})
+    assert started(OWN_ACCOUNT, event, own) == jobs
 
 
 @pytest.mark.parametrize("name", SILENT)
 def test_everything_else_starts_none(name: str) -> None:
     """What does not concern the bot costs nothing, and it never wakes itself, whichever account it has."""
     event, payload = SILENT[name]
-    assert started(loaded(MAIN), event, payload) == []
+    workflows = [OWN_ACCOUNT] if payload.get("sender") == MACHINE else [OWN_ACCOUNT, loaded(MAIN)]
+    assert [started(workflow, event, payload) for workflow in workflows] == [[]] * len(workflows)
 
 
-@pytest.mark.parametrize(
-    ("body", "heard"),
-    (
-        (f"@plangate what does `{MARKER}` mean?", True),
-        (f"> {MARKER}\n\n@plangate do it", True),
-        ("@plangate look at <!-- this -->", True),
-        (f"@plangate do it\n\n{MARKER}", False),
-    ),
+QUOTES = (
+    "{body}\n\n{marker}",
+    "{marker}\n\n{body}",
+    "> {marker}\n\n{body}",
+    "{body} <!-- plangate:1 -->",
+    "{body} -->",
 )
-def test_who_quotes_the_bot_is_heard(body: str, heard: bool) -> None:
-    """A person who quotes the hidden line is no bot. Whoever ends a comment with it waits for the next run that reads
-    what no event told (tests/service/test_reconcile.py)."""
-    assert started(loaded(MAIN), "issue_comment", comment(body)) == (["work"] if heard else [])
+
+
+@pytest.mark.parametrize("quote", QUOTES)
+@pytest.mark.parametrize("workflow", (loaded(MAIN), OWN_ACCOUNT), ids=["the job's token", "its own account"])
+def test_quoting_the_bot_silences_nobody(quote: str, workflow: Any) -> None:
+    """Whatever hidden line a person's words hold or end with, copied or slipped to them, they start the same jobs.
+
+    Who wrote a comment decides whether it is the bot's, and never what it says.
+    """
+    words = [(name, case) for name, case in HEARD.items() if case[1].get("action") in {"created", "opened"}]
+    assert len(words) >= 7
+    for name, (event, payload, jobs) in words:
+        part = event.removeprefix("issue_") if event != "issues" else "issue"
+        said = payload[part]
+        body = quote.format(body=said["body"] or "", marker=MARKER)
+        assert started(workflow, event, payload | {part: said | {"body": body}}) == jobs, name
 
 
 def test_the_sweep_runs_where_it_costs_nothing_or_seldom() -> None:

@@ -4,13 +4,15 @@ import os
 import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.action.report import OUTPUTS
-from bot.cli.init import with_repository_secret
+from bot.cli.workflow_variant import SHIPPED, WORKFLOW, Variant, workflow_text
+from bot.cli.workflow_variant import SWEEP as SWEEP_NAME
 from bot.config.action_inputs import INPUTS
 from tests.action.jobs import OPEN, loaded, pull, review, started
 
@@ -40,15 +42,48 @@ def test_the_auditor_finds_nothing() -> None:
     checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, *WORKFLOWS)
 
 
-def test_the_variant_without_environments(tmp_path: Path) -> None:
-    """Schema and auditor take it as well."""
-    made = []
-    for name, path in (("plangate", CONSUMER), ("plangate-sweep", SWEEP)):
-        made.append(tmp_path / f".github/workflows/{name}.yml")
-        made[-1].parent.mkdir(parents=True, exist_ok=True)
-        made[-1].write_text(with_repository_secret(path.read_text()))
-    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *made)
-    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", *made)
+@pytest.fixture(scope="module")
+def variants(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Every workflow that `init` can write, each set in a project of its own."""
+    pins: tuple[dict[str, str], ...] = ({}, {"tag": "v1.2.3", "commit": "0123456789abcdef0123456789abcdef01234567"})
+    servers: tuple[dict[str, str], ...] = ({}, {"server": "https://git.acme.example", "runner": "self-hosted"})
+    choices = product(("environment", "repository"), ("", "acme-helper"), pins, servers)
+    written = []
+    for place, account, pin, server in choices:
+        project = tmp_path_factory.mktemp("project")
+        variant = Variant("@o'bot", account, place, **pin, **server)
+        for name in SHIPPED:
+            path = project / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(workflow_text(variant, name))
+            written.append(path)
+    return written
+
+
+def test_the_vendors_schema_takes_every_variant(variants: list[Path]) -> None:
+    """GitHub would load each workflow that `init` can write."""
+    assert len(variants) == 32
+    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *variants)
+
+
+def test_the_auditor_finds_nothing_in_any_variant(variants: list[Path]) -> None:
+    """No excess permission, no injection: also where keys are the repository's, on another server, and pinned."""
+    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", *variants)
+
+
+def test_what_each_variant_changes() -> None:
+    """Each line that a variant replaces is there to be replaced, in every job that it concerns."""
+    for name, uses in ((WORKFLOW, 2), (SWEEP_NAME, 1)):
+        pinned = workflow_text(Variant(tag="v1.2.3", commit="a" * 40), name)
+        assert pinned.count(f"uses: plangate/plangate@{'a' * 40} # v1.2.3\n") == pinned.count("uses:") == uses
+        enterprise = workflow_text(Variant(server="https://git.acme.example", runner="big"), name)
+        for key in ("queue", "deployment", "ubuntu", "GH_TOKEN"):
+            assert key not in enterprise, key
+        assert enterprise.count("    environment: plangate\n") == uses
+        own = workflow_text(Variant(account="acme-helper"), name)
+        assert own.count("github_token: ${{ secrets.PLANGATE_TOKEN }}\n") == uses
+    enterprise = workflow_text(Variant(server="https://git.acme.example"))
+    assert "GH_ENTERPRISE_TOKEN: ${{ github.token }}\n          GH_HOST: git.acme.example\n" in enterprise
 
 
 def test_the_scripts_are_well_formed() -> None:

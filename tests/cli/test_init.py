@@ -1,5 +1,6 @@
 """`plangate init` gives a project its workflow and configuration, and the doctor says what a workflow lacks."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.cli.doctor import _project
-from bot.cli.init import SWEEP, WORKFLOW, lacking, workflow_text, write
+from bot.cli.init import COPY, findings_of_project, write
 from bot.cli.main import main
+from bot.cli.workflow_variant import SWEEP, WORKFLOW, Stamp, Variant, workflow_text
 from bot.config.environment import configuration
 from bot.config.repository_file import Configuration
 from bot.config.settings import PATH
@@ -22,6 +24,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
+def lacking(project: Path) -> tuple[str, ...]:
+    """What the project's workflows lack."""
+    found = findings_of_project(project)
+    assert found is not None
+    return found[1]
+
+
 def test_the_files_are_written_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The workflows are the shipped ones, the configuration changes nothing, and a second time keeps what is there."""
     assert main(["init", str(project)]) == 0
@@ -30,10 +39,59 @@ def test_the_files_are_written_once(project: Path, capsys: pytest.CaptureFixture
     assert configuration((project / PATH).read_text()) == Configuration()
     assert YAML(typ="safe").load((project / PATH).read_text()) == {"mention": "@plangate"}  # the schema wants a key
     (project / WORKFLOW).write_text("name: mine")
-    assert f"wrote {WORKFLOW}\nwrote {SWEEP}\nwrote {PATH}\nNext: " in capsys.readouterr().out
+    assert f"wrote {WORKFLOW}\nwrote {SWEEP}\nwrote {PATH}\nWhat remains:\n1. " in capsys.readouterr().out
     assert main(["init", str(project)]) == 0
     assert (project / WORKFLOW).read_text() == "name: mine"
-    assert f"kept {WORKFLOW}: it already exists" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"kept {WORKFLOW}: plangate init did not write it" in said
+    assert f"kept {SWEEP}: it is up to date\nkept {PATH}: it already exists\n" in said
+
+
+def old(project: Path, name: str = WORKFLOW) -> str:
+    """Put the text of an earlier version in place of a workflow, stamped as `init` stamps."""
+    body = "name: plangate\non: {workflow_dispatch: }\n"
+    digest = hashlib.sha256(body.encode()).hexdigest()[:16]
+    (project / name).write_text(f"{body}# plangate init: version=0.0.1 key_place=repository sha256={digest}\n")
+    return (project / name).read_text()
+
+
+def test_nobodys_edits_are_lost(project: Path) -> None:
+    """What nobody edited is updated; edits are kept and told, or replaced on demand, with a copy that is never lost."""
+    list(write(project))
+    text = old(project)
+    assert next(iter(write(project))).startswith(f"updated {WORKFLOW}: nobody had edited it since plangate init 0.0.1")
+    assert (project / WORKFLOW).read_text() == workflow_text()
+    edited = text.replace("name: plangate", "name: mine")
+    (project / WORKFLOW).write_text(edited)
+    assert f"kept {WORKFLOW}: somebody has edited it" in next(iter(write(project)))
+    assert (project / WORKFLOW).read_text() == edited
+    list(write(project, force=True))
+    assert (project / f"{WORKFLOW}{COPY}").read_text() == edited
+    assert (project / WORKFLOW).read_text() == workflow_text()
+    (project / WORKFLOW).write_text("name: other")
+    with pytest.raises(Misconfigured, match="copy of an earlier workflow"):
+        list(write(project, force=True))
+    assert (project / WORKFLOW).read_text() == "name: other"
+
+
+def test_line_ends_of_a_checkout_are_no_edits(project: Path) -> None:
+    """git may turn line ends: the stamp still knows the text."""
+    stamp = Stamp.of(workflow_text(Variant(account="acme-helper")).replace("\n", "\r\n"))
+    assert stamp is not None
+    assert (stamp.edited, stamp.variant) == (False, Variant(account="acme-helper"))
+
+
+def test_another_version_is_told(project: Path) -> None:
+    """The doctor names the version that wrote a workflow, and that somebody has edited it since."""
+    list(write(project))
+    assert [(finding.good, finding.optional) for finding in _project(project)] == [(True, True)]
+    (project / WORKFLOW).write_text((project / WORKFLOW).read_text().replace("version=0", "version=9.0"))
+    (finding,) = _project(project)
+    assert (finding.good, finding.optional) == (False, True)
+    assert "written by plangate init 9.0" in finding.what
+    old(project)
+    (finding,) = _project(project)
+    assert (finding.good, finding.optional) == (False, False)
 
 
 def test_each_suggested_setting_is_one(project: Path) -> None:
@@ -79,13 +137,10 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
         f"{SWEEP}: jobs.sweep.permissions.actions",
     )
     assert lacking(project) == missing
-    assert [finding.what.partition(": ")[2] for finding in _project(project)] == [
-        f"{WORKFLOW} has missing or different keys: {', '.join(missing)}"
-    ]
+    (finding,) = _project(project)
+    assert finding.what.endswith(f", edited since; missing or different keys: {', '.join(missing)}")
     sweep.unlink()
-    found = lacking(project)
-    assert found is not None
-    assert found[-1] == SWEEP
+    assert lacking(project)[-1] == SWEEP
 
 
 def test_a_secret_of_the_repository(project: Path) -> None:
@@ -111,7 +166,7 @@ def test_a_project_without_a_workflow_is_not_spoken_of(project: Path) -> None:
     (
         (WORKFLOW, "a: [", f"{WORKFLOW}: not YAML"),
         (PATH, "menton: x", f"{PATH}:1:1: unknown key 'menton'"),
-        (WORKFLOW, "- 1", f"workflow: {WORKFLOW} has missing or different keys: name, on, permissions, jobs"),
+        (WORKFLOW, "- 1", f"workflow: {WORKFLOW}, not written by this version"),
         (SWEEP, "a: [", f"{SWEEP}: not YAML"),
     ),
     ids=["no YAML", "unknown key", "a list", "no YAML in the sweep"],

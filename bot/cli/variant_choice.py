@@ -1,0 +1,188 @@
+"""Chooses the variant of the workflows for a project: what a person says, else what is there, else what GitHub tells,
+else what a person answers, else the default.
+
+What was chosen, and why, is told in one line each.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from bot.cli.init import require_repository, written_variant
+from bot.cli.workflow_variant import (
+    ACCOUNT_KEY_NAME,
+    ACTION,
+    ENVIRONMENT,
+    GITHUB,
+    KEY_NAME,
+    Variant,
+    installed_version,
+    is_login,
+)
+from bot.compose.release import Origin, origin_of, release_commit
+from bot.compose.repository_checkup import Needs, needs_of
+from bot.config.settings import Settings
+from bot.core.errors import Misconfigured, PlangateError
+
+Ask = Callable[[str], bool]
+"""Asks a person a question that is answered with yes or no."""
+RUNNER_ON_ENTERPRISE_SERVER: Final = "self-hosted"
+_FREE: Final = "Is the repository private, and its owner on GitHub's Free plan?"
+_PIN: Final = "Does its organization require that actions are pinned to a commit?"
+_RISK: Final = "whoever can push a branch can run a workflow that reads it"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person says on the command line. None: nothing."""
+
+    key_place: str | None = None
+    pin: str | None = None
+    """A tag; "" for the release of this version."""
+    server: str | None = None
+    runner: str | None = None
+    account: str | None = None
+
+
+@dataclass(slots=True)
+class Choice:
+    """A variant, where the project is on its server, and the reasons for the choice, a line each."""
+
+    variant: Variant
+    origin: Origin | None
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What there is to choose by: the variant that is there, what GitHub tells, and a person who answers."""
+
+    before: Variant | None
+    needs: Needs | None
+    ask: Ask | None
+
+
+def choose_variant(project: Path, wish: Wish, settings: Settings, ask: Ask | None = None) -> Choice:
+    """Return the variant for a project. `ask` is None where nobody can answer.
+
+    The token is shown only to the server that the settings name. Raises Misconfigured, and Transient if the release
+    that is to be pinned cannot be looked up.
+    """
+    require_repository(project)
+    return asyncio.run(_choose(project, wish, settings, ask))
+
+
+async def _choose(project: Path, wish: Wish, settings: Settings, ask: Ask | None) -> Choice:
+    before, origin = written_variant(project), await origin_of(project)
+    start = before or Variant()
+    server = _server(wish.server or (before.server if before else origin.server if origin else GITHUB))
+    choice = Choice(replace(start, server=server, tag="", commit=""), origin)
+    if choice.variant.is_enterprise_server:
+        runner = start.runner if before and before.is_enterprise_server else RUNNER_ON_ENTERPRISE_SERVER
+        choice.variant = replace(choice.variant, runner=runner)
+        choice.reasons.append(f"server: {server}, a GitHub Enterprise Server: without keys that older ones do not know")
+    known = _Known(before, await _needs(choice, settings), ask)
+    _choose_key_place(choice, wish, known)
+    if wish.runner is not None:
+        choice.variant = replace(choice.variant, runner=_word(wish.runner, "--runner"))
+    if wish.account is not None:
+        if not is_login(wish.account):
+            raise Misconfigured(f"not a login: {wish.account!r}", where="--account", fix="name the bot's account")
+        choice.variant = replace(choice.variant, account=wish.account)
+    await _pin(choice, settings, _pin_wish(wish, known))
+    return choice
+
+
+async def _needs(choice: Choice, settings: Settings) -> Needs | None:
+    """Return what GitHub tells about the repository, or None if nobody can be asked."""
+    origin, github = choice.origin, settings.github
+    if origin is None or origin.server != github.server_url or not (github.token or github.as_app):
+        return None
+    try:
+        return await needs_of(settings, origin.name)
+    except PlangateError as error:
+        choice.reasons.append(f"GitHub could not be asked about {origin.name}: {error.what}")
+        return None
+
+
+def _choose_key_place(choice: Choice, wish: Wish, known: _Known) -> None:
+    """Choose where the key is kept: environments protect it, where they exist."""
+    if wish.key_place is not None:
+        place, why = wish.key_place, "as you say"
+    elif known.before is not None:
+        place, why = known.before.key_place, "as the workflow that is there has it"
+    elif known.needs is not None and known.needs.has_environments is not None:
+        place = "environment" if known.needs.has_environments else "repository"
+        why = "the repository's visibility and its owner's plan decide"
+    elif known.ask is not None:
+        place, why = ("repository" if known.ask(_FREE) else "environment"), "as you answered"
+    else:
+        place, why = "environment", "the default; --secret repository where there are no environments"
+    told = f"environment {ENVIRONMENT}" if place == "environment" else f"the repository: {_RISK}"
+    choice.variant = replace(choice.variant, key_place=place)
+    choice.reasons.append(f"secret {KEY_NAME}: in {told} ({why})")
+
+
+def _pin_wish(wish: Wish, known: _Known) -> str | None:
+    """Return the tag to pin, "" for this version's release, or None for none."""
+    if wish.pin is not None:
+        return wish.pin
+    if known.before is not None:
+        return "" if known.before.commit else None
+    if known.needs is not None and known.needs.must_be_pinned is not None:
+        return "" if known.needs.must_be_pinned else None
+    return "" if known.ask is not None and known.ask(_PIN) else None
+
+
+async def _pin(choice: Choice, settings: Settings, tag: str | None) -> None:
+    if tag is None:
+        choice.reasons.append("action: follows its major version; --pin names the commit of a release instead")
+        return
+    named = _word(tag or f"v{installed_version()}", "--pin")
+    commit = await release_commit(settings.network, choice.variant.server, ACTION, named)
+    choice.variant = replace(choice.variant, tag=named, commit=commit)
+    choice.reasons.append(f"action: pinned to {named}, commit {commit[:12]}")
+
+
+def remaining_steps(choice: Choice) -> list[str]:
+    """Return the three steps that remain, with the addresses of their pages."""
+    variant, origin = choice.variant, choice.origin
+    name = origin.name if origin else "OWNER/REPO"
+    web = f"{variant.server}/{name}/settings"
+    key = f"Add the secret {KEY_NAME}: {web}/secrets/actions/new"
+    if variant.key_place == "environment":
+        key = (
+            f"Make the environment {ENVIRONMENT}, limit it to the default branch, and put the secret {KEY_NAME} there: "
+            f"{web}/environments/new"
+        )
+    steps = [
+        key,
+        f'Tick "Allow GitHub Actions to create and approve pull requests": {web}/actions',
+        "Commit these files and push them to the default branch. Then comment @plangate and a request on an issue.",
+    ]
+    if variant.account:
+        steps[1] = (
+            f"Add the secret {ACCOUNT_KEY_NAME}, a token of {variant.account}, at the same place (docs/tokens.md)."
+        )
+    numbered = [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
+    if variant.is_enterprise_server:
+        numbered.append(
+            f"The server must offer {ACTION} (GitHub Connect, or a copy of it), and its runners git, gh, python3, "
+            "bubblewrap, and ripgrep."
+        )
+    return [*numbered, f"plangate doctor --repo {name} checks all of it."]
+
+
+def _server(text: str) -> str:
+    if not text.startswith(("https://", "http://")) or any(sign.isspace() for sign in text):
+        raise Misconfigured(f"not an address: {text!r}", where="--server", fix="write something like https://host")
+    return text.rstrip("/")
+
+
+def _word(text: str, where: str) -> str:
+    """Return a text that stands in a workflow as one word. Raises Misconfigured for any other."""
+    if not text or not all(sign.isalnum() or sign in "._-/+" for sign in text) or not text.isascii():
+        raise Misconfigured(f"not a name: {text!r}", where=where, fix="use letters, digits, dots, and dashes")
+    return text

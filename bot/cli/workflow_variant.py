@@ -1,0 +1,164 @@
+"""The text of the workflows, in each variant that `plangate init` can write, and the stamp that tells them apart.
+
+The shipped files are the variant for github.com with an environment. Each other variant is made from them by replacing
+a few lines. The last line of a written file is its stamp: the version, the variant, and a digest of the text above it.
+So `init` and `doctor` know what wrote a file, and whether somebody has edited it since.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+WORKFLOW: Final = ".github/workflows/plangate.yml"
+SWEEP: Final = ".github/workflows/plangate-sweep.yml"
+SHIPPED: Final = {WORKFLOW: "workflow.yml", SWEEP: "sweep.yml"}
+ACTION: Final = "plangate/plangate"
+GITHUB: Final = "https://github.com"
+KEY_NAME: Final = "ANTHROPIC_API_KEY"
+ACCOUNT_KEY_NAME: Final = "PLANGATE_TOKEN"
+"""Secret that holds the token of the bot's own account, beside the key."""
+ENVIRONMENT: Final = "plangate"
+_ENVIRONMENT: Final = re.compile(r"^    environment: .*\n", re.MULTILINE)
+_SECRET_READS: Final = re.compile(r"\$\{\{ secrets\.(?:ANTHROPIC_API_KEY|PLANGATE_TOKEN) \}\}$", re.MULTILINE)
+_KEY_LINE: Final = re.compile(r"anthropic_api_key: .*$", re.MULTILINE)
+_USES: Final = re.compile(rf"uses: {ACTION}@\S+ #.*$", re.MULTILINE)
+_RUNS_ON: Final = re.compile(r"runs-on: .*$", re.MULTILINE)
+_OTHERS: Final = "github.event.sender.type != 'Bot'"
+_ENVIRONMENT_STEP: Final = """\
+# 1. Make an environment `plangate` (Settings, Environments), limit it to the default branch, and put the secret
+#    ANTHROPIC_API_KEY there: whoever can push a branch can run workflows that read the repository's own secrets.
+"""
+REPOSITORY_STEP: Final = """\
+# 1. Put the secret ANTHROPIC_API_KEY into the repository (Settings, Secrets and variables, Actions). Whoever can push
+#    a branch can run workflows that read it. An environment would prevent that, but private repositories have none on
+#    the Free plan.
+"""
+_STAMP: Final = re.compile(r"^# plangate init: ([^\n]*)\n?\Z", re.MULTILINE)
+_LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What the workflows of one repository depend on."""
+
+    mention: str = "@plangate"
+    account: str = ""
+    """Login of the account whose token the bot speaks with; empty for the job's own token and for an App."""
+    key_place: str = "environment"
+    """Where the model's key is kept: `environment` or `repository`."""
+    tag: str = ""
+    """Tag of the release whose commit is named; empty if the workflows follow the major version."""
+    commit: str = ""
+    server: str = GITHUB
+    runner: str = "ubuntu-24.04"
+
+    @property
+    def is_enterprise_server(self) -> bool:
+        """Whether the server is a GitHub Enterprise Server. `*.ghe.com` runs the software of github.com."""
+        host = urlsplit(self.server).hostname or ""
+        return not (host == "github.com" or host.endswith(".ghe.com"))
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the last line of a workflow tells of it."""
+
+    version: str
+    variant: Variant
+    edited: bool
+    """Whether the text above it is another one than `init` wrote."""
+
+    @classmethod
+    def of(cls, text: str) -> Self | None:
+        """Return the stamp of a workflow's text, or None if it has none."""
+        found = _STAMP.search(text)
+        if found is None:
+            return None
+        told = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
+        known = {name: told[name] for name in _FIELDS if name in told}
+        return cls(told.get("version", ""), Variant(**known), told.get("sha256") != _digest(text[: found.start()]))
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Variant) if field.name != "mention")
+
+
+def workflow_text(variant: Variant | None = None, name: str = WORKFLOW) -> str:
+    """Return one workflow of this version in a variant, with its stamp."""
+    made = variant or Variant()
+    text = files("bot.cli").joinpath(SHIPPED[name]).read_text(encoding="utf-8")
+    text = _with_name(text, made)
+    if made.key_place == "repository":
+        text = _with_repository_secret(text)
+    if made.commit:
+        text = _USES.sub(f"uses: {ACTION}@{made.commit} # {made.tag}", text)
+    if made.is_enterprise_server:
+        text = _for_enterprise_server(text, made)
+    return text + _stamp(text, made)
+
+
+def variant_in(text: str, mention: str) -> Variant:
+    """Return the variant of a workflow that exists, for a bot that is called by that mention."""
+    stamp = Stamp.of(text)
+    if stamp is not None:
+        return replace(stamp.variant, mention=mention)
+    return Variant(mention, key_place="repository" if REPOSITORY_STEP in text else "environment")
+
+
+def installed_version() -> str:
+    """Return the version of this program."""
+    return version("plangate")
+
+
+def is_login(text: str) -> bool:
+    """Return whether a text can be the login of an account."""
+    return _LOGIN.fullmatch(text) is not None
+
+
+def _with_name(text: str, variant: Variant) -> str:
+    """Return a workflow that listens for the variant's mention, and not to the bot's own account."""
+    quoted = variant.mention.replace("'", "''")
+    login = quoted.removeprefix("@")
+    text = text.replace("'@plangate", f"'{quoted}").replace("'/plangate", f"'/{login}")
+    text = text.replace("assignee.login == 'plangate'", f"assignee.login == '{variant.account or login}'")
+    if not variant.account:
+        return text
+    text = text.replace(_OTHERS, f"{_OTHERS} && github.event.sender.login != '{variant.account}'")
+    return _KEY_LINE.sub(rf"\g<0>\n          github_token: ${{{{ secrets.{ACCOUNT_KEY_NAME} }}}}", text)
+
+
+def _with_repository_secret(text: str) -> str:
+    """Return a workflow whose key is a secret of the repository instead of an environment's."""
+    ignored = r"\g<0> # zizmor: ignore[secrets-outside-env] there are no environments here"
+    return _SECRET_READS.sub(ignored, _ENVIRONMENT.sub("", text.replace(_ENVIRONMENT_STEP, REPOSITORY_STEP)))
+
+
+def _for_enterprise_server(text: str, variant: Variant) -> str:
+    """Return a workflow for a GitHub Enterprise Server, with keys that older servers know.
+
+    - `queue` and `deployment` are of 2026. Without `queue` GitHub keeps the newest of the runs that wait for one
+      thread, which takes in everything that was said there. With `deployment` each job records a deployment.
+    - The gh program reads the server's address and its token from variables of their own:
+      https://cli.github.com/manual/gh_help_environment
+    """
+    host, token = urlsplit(variant.server).netloc, "${{ github.token }}"
+    ignored = " # zizmor: ignore[self-hosted-runner] this server has no other"
+    text = text.replace("      queue: max\n", "")
+    text = re.sub(r"environment: \{ name: (\w+), .*$", r"environment: \1", text, flags=re.MULTILINE)
+    text = text.replace(f"GH_TOKEN: {token}", f"GH_ENTERPRISE_TOKEN: {token}\n          GH_HOST: {host}")
+    return _RUNS_ON.sub(lambda _: f"runs-on: {variant.runner}{ignored}", text)
+
+
+def _stamp(text: str, variant: Variant) -> str:
+    """Return the last line of a workflow. It records no mention, which the configuration holds."""
+    told = {name: str(getattr(variant, name)) for name in _FIELDS}
+    parts = [f"{name}={value}" for name, value in told.items() if value]
+    return f"# plangate init: version={installed_version()} {' '.join(parts)} sha256={_digest(text)}\n"
+
+
+def _digest(text: str) -> str:
+    """Return a short digest of a text, whatever its line ends: git may have changed them."""
+    return hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()[:16]

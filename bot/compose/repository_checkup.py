@@ -1,0 +1,279 @@
+"""Checks of `plangate doctor --repo`: whether one repository is set up for the Action, as far as the token can see.
+
+Each check says what it found, and how to fix it with the address of the page. A setting that the token may not see is
+reported as such, and is never called good.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bot.clock import SystemClock
+from bot.compose.checkup import BRANCH, Checked
+from bot.compose.sweep_switch import SWEEP
+from bot.config.settings import PATH, Settings
+from bot.core.errors import Misconfigured
+from bot.github import labels, reach, repository, repository_settings
+from bot.github.client import GitHubClient
+from bot.github.errors import Forbidden, Missing
+from bot.github.repository import Address
+from bot.github.repository_settings import Profile
+from bot.github.turns import LABEL
+from bot.service.connections import Connections
+
+WORKFLOWS: Final = ".github/workflows"
+MAIN: Final = "plangate.yml"
+FILES: Final = (f"{WORKFLOWS}/{MAIN}", f"{WORKFLOWS}/{SWEEP}", PATH)
+_MINUTES: Final = "https://docs.github.com/en/billing/concepts/product-billing/github-actions"
+_REFUSING: Final = {
+    "creation": "creating them",
+    "update": "pushing to them",
+    "pull_request": "pushing to them without a pull request",
+    "merge_queue": "pushing to them without a merge queue",
+}
+"""Types of rules that keep the bot from pushing its branches, and what they refuse."""
+_NAMING: Final = frozenset(
+    {"branch_name_pattern", "commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern"}
+)
+_READING: Final = frozenset({"metadata", "contents", "issues", "actions", "administration", "environments", "secrets"})
+"""Permissions of an App that let it see the settings here. Most Apps have a few of them."""
+_OPEN_SAYS: Final = "Plangate works on this thread, and reads what is said here at once"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the repository's workflow needs: where it keeps the key, and whose token it speaks with."""
+
+    place: str = "environment"
+    """`environment` or `repository`."""
+    environment: str = "plangate"
+    key: str = "ANTHROPIC_API_KEY"
+    own_token: bool = False
+    """Whether the bot speaks with a token of its own instead of the job's."""
+    pinned: bool = False
+    """Whether the workflow names the action by the full id of a commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFiles:
+    """The workflows and the configuration on the default branch, "" where there is none."""
+
+    texts: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.texts[name]
+
+
+@dataclass(slots=True)
+class RepositoryCheckup:
+    """Asks about one repository. Close the connections afterwards."""
+
+    at: Address
+    web: str
+    """Address of the repository's page."""
+    client: GitHubClient
+    connections: Connections
+    profile: Profile
+
+    async def files(self) -> RepositoryFiles:
+        """Return the files that the bot needs, as they are on the default branch."""
+        branch = self.profile.default_branch
+        found = {name: await repository.file(self.client, self.at, name, branch) for name in FILES}
+        return RepositoryFiles({name: (text or b"").decode(errors="replace") for name, text in found.items()})
+
+    async def check(self, expected: Expectation, *, fix: bool = False) -> list[Checked]:
+        """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""
+        plan = await repository_settings.plan(self.client, self.profile)
+        return [
+            self._repository(plan),
+            *self._minutes(plan),
+            *await self._visible("Actions", "settings/actions", lambda: self._actions(expected)),
+            *await self._visible("pull requests of Actions", "settings/actions", lambda: self._pulls(expected)),
+            *await self._key(expected, plan),
+            *await self._rules(),
+            *await self._visible("rulesets", "rules", self._rulesets),
+            *[await self._label(name, says, fix=fix) for name, says in _LABELS.items()],
+            *[await self._workflow(name) for name in (MAIN, SWEEP)],
+        ]
+
+    async def close(self) -> None:
+        """Revoke the tokens that were made for this."""
+        await self.connections.close()
+
+    def _repository(self, plan: str | None) -> Checked:
+        seen = self.profile
+        kind = "private" if seen.private else "public"
+        what = f"repository: {self.at.owner}/{self.at.name} ({kind}, plan of {seen.owner}: {plan or 'not visible'})"
+        if seen.archived:
+            return Checked(f"{what} is archived: nobody can write there", f"unarchive it: {self.web}/settings")
+        if not seen.has_issues:
+            return Checked(f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings")
+        return Checked(what)
+
+    def _minutes(self, plan: str | None) -> list[Checked]:
+        """Report what jobs cost. In public repositories they cost nothing."""
+        if not self.profile.private:
+            return [Checked("minutes: jobs cost nothing in a public repository")]
+        if plan == "free":
+            what = "minutes: 2,000 a month for all private repositories of the account, then every workflow stops"
+            return [Checked(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)]
+        return [Checked("minutes: each job bills at least one; docs/api-cost.md says how many a month starts")]
+
+    async def _actions(self, expected: Expectation) -> Checked:
+        policy = await repository_settings.actions_policy(self.client, self.at)
+        where = f"{self.web}/settings/actions"
+        if not policy.enabled:
+            return Checked("Actions: disabled", f"allow them: {where}")
+        if policy.must_be_pinned and not expected.pinned:
+            what = "Actions: must be named by the full id of a commit, and the workflow names a version"
+            return Checked(what, f"run plangate init --pin ({where})")
+        if policy.allowed != "all":
+            what = f"Actions: only some are allowed ({policy.allowed})"
+            return Checked(what, f"see that plangate/plangate@* is one of them: {where}", optional=True)
+        return Checked("Actions: allowed")
+
+    async def _pulls(self, expected: Expectation) -> Checked:
+        what = "pull requests of Actions"
+        if expected.own_token:
+            return Checked(f"{what}: the bot has a token of its own and does not need them")
+        if await repository_settings.may_actions_open_pulls(self.client, self.at):
+            return Checked(f"{what}: allowed")
+        name = '"Allow GitHub Actions to create and approve pull requests"'
+        return Checked(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
+
+    async def _key(self, expected: Expectation, plan: str | None) -> list[Checked]:
+        """Check where the key of the model is. GitHub shows names of secrets, never their values."""
+        if expected.place == "repository":
+            page = "settings/secrets/actions"
+            return await self._visible(f"secret {expected.key}", page, lambda: self._repository_secret(expected))
+        name, page = f"environment {expected.environment}", f"{self.web}/settings/environments"
+        found = await repository_settings.environment(self.client, self.at, expected.environment)
+        if found is None and self.profile.private and plan == "free":
+            cure = "run plangate init --secret repository, or make the repository public, or change the plan"
+            return [Checked(f"{name}: private repositories have none on the Free plan", cure)]
+        if found is None:
+            return [Checked(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
+        seen = Checked(f"{name}: there, for some branches only")
+        if found.waits:
+            seen = Checked(f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}")
+        elif not found.limited:
+            cure = f"limit it to the default branch: {page}"
+            seen = Checked(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
+        return [seen, *await self._visible("its secrets", page, lambda: self._environment_secret(expected))]
+
+    async def _repository_secret(self, expected: Expectation) -> Checked:
+        return self._secret(expected, await repository_settings.secrets_of_repository(self.client, self.at))
+
+    async def _environment_secret(self, expected: Expectation) -> Checked:
+        names = await repository_settings.secrets_of_environment(self.client, self.at, expected.environment)
+        return self._secret(expected, names)
+
+    def _secret(self, expected: Expectation, names: frozenset[str]) -> Checked:
+        page = "settings/environments" if expected.place == "environment" else "settings/secrets/actions"
+        if expected.key in names:
+            return Checked(f"secret {expected.key}: there")
+        return Checked(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
+
+    async def _rules(self) -> list[Checked]:
+        """Check the rules for the branches that work gets."""
+        rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
+        page, what = f"{self.web}/rules", "rules for branches plangate/**"
+        cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
+        if refused := [told for rule, told in _REFUSING.items() if rule in rules]:
+            return [Checked(f"{what}: refuse {', '.join(refused)}", cure)]
+        if "required_signatures" in rules:
+            return [Checked(f"{what}: require signed commits, which the job's token and an App do not make", cure)]
+        if rules & _NAMING:
+            return [Checked(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)]
+        return [Checked(f"{what}: none that refuses the bot's pushes")]
+
+    async def _rulesets(self) -> Checked:
+        """Check what may refuse pushes of refs/plangate. Rules of branches and tags do not reach other refs.
+
+        https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets#push-rulesets
+        """
+        every = await repository_settings.rulesets(self.client, self.at)
+        pushes = [f"{each.name} (of {each.source})" for each in every if each.target == "push"]
+        if not pushes:
+            return Checked("refs/plangate: no ruleset for pushes")
+        cure = f"see that they let encrypted files in; plangate doctor --live tries it: {self.web}/rules"
+        return Checked(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
+
+    async def _label(self, name: str, says: str, *, fix: bool) -> Checked:
+        if await labels.has_label(self.client, self.at, name):
+            return Checked(f"label {name}: there")
+        if fix:
+            await labels.make_label(self.client, self.at, name, says)
+            return Checked(f"label {name}: made")
+        why = "the bot makes it with its first thread" if name == labels.OPEN_LABEL else "needed to call it by label"
+        cure = f"plangate doctor --fix --repo {self.at.owner}/{self.at.name} makes it: {self.web}/labels"
+        return Checked(f"label {name}: not there; {why}", cure, optional=True)
+
+    async def _workflow(self, file: str) -> Checked:
+        """Check that GitHub knows a workflow and starts it. The bot itself switches the sweep off."""
+        page = f"{self.web}/actions/workflows/{file}"
+        try:
+            state = await repository_settings.workflow_state(self.client, self.at, file)
+        except Missing:
+            cure = f"run plangate init in the project, and push its files to {self.profile.default_branch}"
+            return Checked(f"workflow {file}: GitHub knows none", cure)
+        except Forbidden:
+            return _hidden(f"workflow {file}", page)
+        if state == "active" or (file == SWEEP and state in {"disabled_manually", "disabled_inactivity"}):
+            waits = "nothing waits" if state != "active" else "active"
+            return Checked(f"workflow {file}: {waits}")
+        return Checked(f"workflow {file}: {state}", f"enable it: {page}")
+
+    async def _visible(self, what: str, page: str, look: Callable[[], Awaitable[Checked]]) -> list[Checked]:
+        """Return what a check finds, or that this token cannot see it."""
+        try:
+            return [await look()]
+        except (Forbidden, Missing):
+            return [_hidden(what, page if "://" in page else f"{self.web}/{page}")]
+
+
+_LABELS: Final = {labels.OPEN_LABEL: _OPEN_SAYS, LABEL: "Calls Plangate: it posts a plan, and waits for approval"}
+
+
+async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
+    """Return the checkup of the repository OWNER/REPO. Raises Misconfigured, Refused, and Transient."""
+    owner, _, short = name.partition("/")
+    if not (owner and short) or "/" in short:
+        raise Misconfigured(f"not a repository: {name!r}", where="--repo", fix="write OWNER/REPO")
+    at, connections = Address(owner, short), Connections(settings, SystemClock())
+    installation, found = await connections.repository_by_name(at)
+    granted = {} if installation is None else await reach.granted_permissions(connections.app(), at)
+    may = {name: level for name, level in granted.items() if name in _READING}
+    client = connections.reader(installation, found.id, may)
+    web = f"{settings.github.server_url}/{owner}/{short}"
+    return RepositoryCheckup(at, web, client, connections, await repository_settings.profile(client, at))
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a repository's owner and its settings demand of the workflows. None: not visible to this token."""
+
+    has_environments: bool | None
+    must_be_pinned: bool | None
+
+
+async def needs_of(settings: Settings, name: str) -> Needs:
+    """Return what the repository OWNER/REPO needs. Raises Misconfigured, Refused, and Transient.
+
+    https://docs.github.com/en/actions/how-tos/deploy/configure-and-manage-deployments/manage-environments
+    """
+    checkup = await open_checkup(settings, name)
+    try:
+        plan = await repository_settings.plan(checkup.client, checkup.profile)
+        has = True if not checkup.profile.private else None if plan is None else plan != "free"
+        try:
+            policy = await repository_settings.actions_policy(checkup.client, checkup.at)
+        except (Forbidden, Missing):
+            return Needs(has, None)
+        return Needs(has, policy.must_be_pinned)
+    finally:
+        await checkup.close()
+
+
+def _hidden(what: str, where: str) -> Checked:
+    return Checked(f"{what}: this token cannot see it", f"look there, or use a token that may: {where}", optional=True)
