@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from bot.core.errors import Misconfigured
+
 
 def add_doctor_flags(doctor: argparse.ArgumentParser) -> None:
     """Add the options of `plangate doctor`."""
@@ -14,6 +16,15 @@ def add_doctor_flags(doctor: argparse.ArgumentParser) -> None:
     )
     where = doctor.add_mutually_exclusive_group()
     where.add_argument("--repo", metavar="OWNER/REPO", help="check the set-up of this repository instead")
+    where.add_argument(
+        "--live",
+        metavar="OWNER/REPO",
+        help="try what GitHub really does, in this repository, which nobody needs",
+    )
+    doctor.add_argument("--yes", action="store_true", help="with --live: do not ask for the name of the repository")
+    doctor.add_argument(
+        "--skip", type=_numbers, default=(), metavar="N,...", help="with --live: leave out experiments by their numbers"
+    )
 
 
 def add_init_flags(init: argparse.ArgumentParser) -> None:
@@ -38,6 +49,12 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     """Run `plangate doctor`, and return its exit code."""
     from bot.cli.doctor import examine, examine_repository
 
+    if arguments.live is not None:
+        from bot.cli.doctor_live import try_live
+
+        return try_live(sys.stdout, arguments.live, skipped=arguments.skip, confirmed=arguments.yes)
+    if arguments.yes or arguments.skip:
+        raise Misconfigured("only the experiments take it", where="--yes, --skip", fix="add --live OWNER/REPO")
     if arguments.repo is not None:
         return examine_repository(sys.stdout, arguments.repo, fix=arguments.fix)
     return examine(sys.stdout, fix=arguments.fix)
@@ -57,6 +74,13 @@ def run_init(arguments: argparse.Namespace) -> int:
     for line in remaining_steps(choice):
         print(line)
     return 0
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of experiments in a list such as ``2,5``."""
+    if not all(part.isdecimal() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"not numbers of experiments: {text!r}")
+    return tuple(map(int, text.split(",")))
 
 
 def _ask(question: str) -> bool:

@@ -146,9 +146,9 @@ class GitHubClient:
         """Change something. Making the same change twice has the same effect as once."""
         return (await self._send(_Request("PATCH", path, body=body, repeatable=True))).body
 
-    async def put(self, path: str) -> None:
+    async def put(self, path: str, body: Json | None = None) -> None:
         """Put something into a state. Doing it twice has the same effect as once."""
-        await self._send(_Request("PUT", path, repeatable=True))
+        await self._send(_Request("PUT", path, body=body, repeatable=True))
 
     async def delete(self, path: str) -> None:
         """Delete something. Raises Missing if it does not exist."""

@@ -37,6 +37,18 @@ def test_the_vendors_schemas_hold() -> None:
     checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS)
 
 
+def test_the_workflows_of_the_experiments(tmp_path: Path) -> None:
+    """What `doctor --live` commits is a workflow that GitHub loads, with no more rights than it needs."""
+    folder = tmp_path / ".github/workflows"
+    folder.mkdir(parents=True)
+    for source in ("experiments.yml", "switch.yml"):
+        text = (ROOT / "bot/compose/live" / source).read_text().replace("@ISSUE@", "1")
+        (folder / source).write_text(text)
+    written = sorted(folder.iterdir())
+    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *written)
+    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", *written)
+
+
 def test_the_auditor_finds_nothing() -> None:
     """No injection, no excess permission, no unpinned action, but for what says why at its line."""
     checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, *WORKFLOWS)

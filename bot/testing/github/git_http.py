@@ -30,6 +30,13 @@ while read -r old new ref; do
     echo "error: GH006: Protected branch update failed for $ref." >&2; exit 1 ;;
   esac
   case "$ref" in refs/heads/*|refs/tags/*) ;; *) continue ;; esac
+  for prefix in $RULED; do
+    case "$ref" in "$prefix"*)
+      printf '%s\\n' "error: GH013: Repository rule violations found for $ref." '' >&2
+      printf '%s\\n' '- Cannot create ref due to creations being restricted.' >&2
+      exit 1 ;;
+    esac
+  done
   case "$new" in *[!0]*) ;; *) continue ;; esac
   if test -n "$PUSH_PROTECTION"; then
     found=$(git log --format=%H -G "$SECRETS" "$new" --not --all | head -n 1)
@@ -158,10 +165,18 @@ def _environment(world: GitHubState, caller: Caller, repository: Repository, pat
         "PROTECTED": "" if admin else " ".join(f"refs/heads/{name}" for name in sorted(repository.protected)),
         "PUSH_PROTECTION": PUSH_PROTECTION if repository.push_protection else "",
         "SECRETS": SECRETS,
+        "RULED": " ".join(f"refs/heads/{prefix}" for prefix in _restricted_prefixes(world, repository)),
         "SIGNED": "yes" if repository.signed else "",
         "NO_WORKFLOWS": "" if free else "a GitHub App" if limited else "a Personal Access Token",
         "MISSING": "`workflows` permission" if limited else "`workflow` scope",
     }
+
+
+def _restricted_prefixes(world: GitHubState, repository: Repository) -> list[str]:
+    """Return how branches begin that a ruleset restricts for everybody."""
+    rulesets = world.settings_of(repository).rulesets
+    active = [each for each in rulesets if (each.target, each.enforcement) == ("branch", "active")]
+    return [each.prefix for each in active if {"creation", "update"} & set(each.rules)]
 
 
 def _install_hook(bare: Bare) -> None:

@@ -189,6 +189,22 @@ def settings(tour: Tour) -> None:
     tour.go("GET", f"{HOME}/environments/{{environment_name}}", token=admin, environment_name="bot")
     tour.go("GET", f"{HOME}/environments/{{environment_name}}/secrets", token=admin, environment_name="bot")
     assert tour.go("GET", "/orgs/{org}", token=admin, org="guild")["plan"]["name"] == "free"
+    changes(tour, admin)
+
+
+def changes(tour: Tour, admin: str) -> None:
+    name: dict[str, Any] = {"environment_name": "other"}
+    place = f"{HOME}/environments/{{environment_name}}"
+    tour.go("PUT", place, {}, token=admin, **name)
+    key = tour.go("GET", f"{place}/secrets/public-key", token=admin, **name)
+    sealed = {"encrypted_value": "YQ==", "key_id": key["key_id"]}
+    for _ in range(2):
+        tour.go("PUT", f"{place}/secrets/{{secret_name}}", sealed, token=admin, secret_name="KEY", **name)
+    tour.go("DELETE", place, token=admin, **name)
+    every = {"ref_name": {"include": ["~ALL"], "exclude": []}}
+    rules = {"name": "all", "enforcement": "active", "conditions": every, "rules": [{"type": "creation"}]}
+    made = tour.go("POST", f"{HOME}/rulesets", rules, token=admin)
+    tour.go("DELETE", f"{HOME}/rulesets/{{ruleset_id}}", token=admin, ruleset_id=made["id"])
 
 
 def actions(tour: Tour) -> None:
@@ -204,6 +220,9 @@ def actions(tour: Tour) -> None:
     for switch, state in (("disable", "disabled_manually"), ("enable", "active")):
         tour.go("PUT", f"{workflow}/{switch}", token=token, workflow_id="sweep.yml")
         assert tour.go("GET", workflow, workflow_id="sweep.yml")["state"] == state
+    tour.go("POST", f"{workflow}/dispatches", {"ref": "main"}, token=token, workflow_id="sweep.yml")
+    assert tour.go("GET", f"{HOME}/actions/runs", query="?event=workflow_dispatch")["total_count"] == 1
+    assert tour.go("GET", f"{HOME}/deployments", token=tour.ground.pat("alice")) == []
 
 
 def pulls(tour: Tour) -> None:

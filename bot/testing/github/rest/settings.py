@@ -8,7 +8,9 @@ https://docs.github.com/en/rest/repos/rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from bot.testing.github.entities import Role
 from bot.testing.github.repository_settings import EnvironmentSettings, RepositorySettings, RulesetSettings
@@ -78,6 +80,58 @@ def rulesets(call: Call) -> RestAnswer:
     return RestAnswer([_ruleset(call, number, each) for number, each in _rulesets_by_number(call)])
 
 
+def create_ruleset(call: Call) -> RestAnswer:
+    """Create a ruleset. Of its conditions only `~ALL` and prefixes that end with `*` are known."""
+    ref_name = dict(call.body.get("conditions", {})).get("ref_name", {"include": ["~ALL"]})
+    (include,) = ref_name["include"]
+    prefix = "" if include == "~ALL" else str(include).removeprefix("refs/heads/").rstrip("*")
+    rules = tuple(str(rule["type"]) for rule in call.body.get("rules", []))
+    made = RulesetSettings(call.text("name"), rules, "branch", prefix)
+    home = call.repository
+    call.world.set_settings(home.full_name, rulesets=(*_settings(call).rulesets, made))
+    return RestAnswer(_ruleset(call, len(_settings(call).rulesets), made), 201)
+
+
+def delete_ruleset(call: Call) -> RestAnswer:
+    """Delete a ruleset."""
+    numbers = dict(_rulesets_by_number(call))
+    if int(call.path["ruleset_id"]) not in numbers:
+        raise not_found()
+    del numbers[int(call.path["ruleset_id"])]
+    call.world.set_settings(call.repository.full_name, rulesets=tuple(numbers.values()))
+    return RestAnswer(status=204)
+
+
+def put_environment(call: Call) -> RestAnswer:
+    """Create an environment, unless it is there."""
+    known = _settings(call).environments
+    made = known.get(call.path["name"], EnvironmentSettings())
+    _set_environments(call, {**known, call.path["name"]: made})
+    return environment(call)
+
+
+def delete_environment(call: Call) -> RestAnswer:
+    """Delete an environment with its secrets."""
+    name, _ = _environment(call)
+    _set_environments(call, {known: each for known, each in _settings(call).environments.items() if known != name})
+    return RestAnswer(status=204)
+
+
+def public_key(call: Call) -> RestAnswer:
+    """Return the key that secrets of an environment are sealed with. Nobody can open them here."""
+    _environment(call)
+    return RestAnswer({"key_id": "1", "key": base64.b64encode(bytes(range(32))).decode()})
+
+
+def put_secret(call: Call) -> RestAnswer:
+    """Store a secret of an environment. Only its name is kept."""
+    name, found = _environment(call)
+    base64.b64decode(call.text("encrypted_value"), validate=True)
+    changed = replace(found, secrets=found.secrets | {call.path["secret"]})
+    _set_environments(call, {**_settings(call).environments, name: changed})
+    return RestAnswer({}, 201) if call.path["secret"] not in found.secrets else RestAnswer(status=204)
+
+
 def branch_rules(call: Call) -> RestAnswer:
     """Return the rules that apply to a branch, whether or not it exists.
 
@@ -106,6 +160,10 @@ def _environment(call: Call) -> tuple[str, EnvironmentSettings]:
     if found is None:
         raise not_found()
     return name, found
+
+
+def _set_environments(call: Call, every: Mapping[str, EnvironmentSettings]) -> None:
+    call.world.set_settings(call.repository.full_name, environments=every)
 
 
 def _secrets(call: Call, names: Iterable[str]) -> RestAnswer:
@@ -139,7 +197,7 @@ def _ruleset(call: Call, number: int, each: RulesetSettings) -> Json:
 
 _SECRETS = f"{HOME}/environments/{{name}}/secrets"
 _ACTIONS = f"{HOME}/actions"
-ADMINISTRATION = ("administration:read",)
+ADMINISTRATION, _CHANGING = ("administration:read",), ("administration:write",)
 ENDPOINTS = (
     Endpoint("GET", f"{_ACTIONS}/permissions", actions_permissions, ADMINISTRATION, Role.ADMIN, "token"),
     Endpoint("GET", f"{_ACTIONS}/permissions/workflow", workflow_permissions, ADMINISTRATION, Role.ADMIN, "token"),
@@ -147,6 +205,12 @@ ENDPOINTS = (
     Endpoint("GET", f"{_ACTIONS}/organization-secrets", organization_secrets, ("secrets:read",), Role.WRITE, "token"),
     Endpoint("GET", _SECRETS, environment_secrets, ("environments:read",), Role.WRITE, "token"),
     Endpoint("GET", f"{HOME}/environments/{{name}}", environment, ("actions:read",)),
+    Endpoint("PUT", f"{HOME}/environments/{{name}}", put_environment, _CHANGING, Role.ADMIN),
+    Endpoint("DELETE", f"{HOME}/environments/{{name}}", delete_environment, _CHANGING, Role.ADMIN),
+    Endpoint("GET", f"{_SECRETS}/public-key", public_key, ("environments:read",), Role.WRITE, "token"),
+    Endpoint("PUT", f"{_SECRETS}/{{secret}}", put_secret, ("environments:write",), Role.WRITE, "token"),
     Endpoint("GET", f"{HOME}/rulesets", rulesets),
+    Endpoint("POST", f"{HOME}/rulesets", create_ruleset, _CHANGING, Role.ADMIN),
+    Endpoint("DELETE", f"{HOME}/rulesets/{{ruleset_id:int}}", delete_ruleset, _CHANGING, Role.ADMIN),
     Endpoint("GET", f"{HOME}/rules/branches/{{branch:path}}", branch_rules),
 )

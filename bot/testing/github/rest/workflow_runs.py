@@ -11,7 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from bot.testing.github.entities import Role, WorkflowRun
-from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site, stamp
 from bot.testing.github.world import GitHubState
 
@@ -97,6 +97,28 @@ def disable_workflow(call: Call) -> RestAnswer:
     return RestAnswer(status=204)
 
 
+def dispatch_workflow(call: Call) -> RestAnswer:
+    """Start a run by hand, or by a job. It is recorded, and nothing is executed."""
+    home, file = _workflow(call)
+    if call.world.workflows[home, file] != "active":
+        raise ApiError(422, "Cannot trigger a 'workflow_dispatch' on a disabled workflow")
+    call.world.start_run(call.repository.full_name, "workflow_dispatch")
+    return RestAnswer(status=204)
+
+
+def list_runs(call: Call) -> RestAnswer:
+    """Return the runs of a repository, optionally those of one event."""
+    runs = [run for run in call.world.workflow_runs.values() if run.repository == call.repository.id]
+    event = call.query.get("event")
+    found = [workflow_run_json(call.site, run) for run in runs if event in {None, run.event}]
+    return RestAnswer(found, wrapped="workflow_runs")
+
+
+def deployments(_: Call) -> RestAnswer:
+    """Return the deployments: there are none, because no job runs."""
+    return RestAnswer([])
+
+
 def workflow_json(site: Site, repository: int, file: str) -> Json:
     """Return a workflow as JSON (schema workflow)."""
     home = site.world.repositories[repository]
@@ -116,9 +138,14 @@ def workflow_json(site: Site, repository: int, file: str) -> Json:
 
 
 def _workflow(call: Call) -> tuple[int, str]:
-    key = call.repository.id, call.path["file"]
+    """Return the workflow in the path: one that was added, or a file on the default branch."""
+    home = call.repository
+    key = home.id, call.path["file"]
     if key not in call.world.workflows:
-        raise not_found()
+        place = f"refs/heads/{home.default_branch}:.github/workflows/{key[1]}"
+        if call.world.bare(home).resolve(place, "blob") is None:
+            raise not_found()
+        call.world.workflows[key] = "active"
     return key
 
 
@@ -126,7 +153,10 @@ _WORKFLOW = "/repos/{owner}/{repo}/actions/workflows/{file}"
 ENDPOINTS = (
     Endpoint("GET", "/repos/{owner}/{repo}/actions/runs/{run_id:int}", get_run, ("actions:read",)),
     Endpoint("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id:int}/logs", job_log, ("actions:read",)),
+    Endpoint("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, ("actions:read",)),
+    Endpoint("GET", "/repos/{owner}/{repo}/deployments", deployments, ("deployments:read",)),
     Endpoint("GET", _WORKFLOW, get_workflow, ("actions:read",)),
+    Endpoint("POST", f"{_WORKFLOW}/dispatches", dispatch_workflow, ("actions:write",), Role.WRITE),
     Endpoint("PUT", f"{_WORKFLOW}/enable", enable_workflow, ("actions:write",), Role.WRITE),
     Endpoint("PUT", f"{_WORKFLOW}/disable", disable_workflow, ("actions:write",), Role.WRITE),
 )

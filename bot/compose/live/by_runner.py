@@ -1,0 +1,137 @@
+"""The experiments that need a runner: jobs of a workflow in the repository answer in comments on the issue."""
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Final
+
+from bot.compose.live.by_token import FILE, SWITCH, open_pull, protect_branches, remove_later
+from bot.compose.live.laboratory import NAME, Laboratory, NotRun
+from bot.core.actor import ActorKind
+from bot.core.errors import Refused
+from bot.github.errors import Missing
+from bot.github.live_repository import Comment
+
+WORKFLOW: Final = f"{NAME}.yml"
+KEY_NAME: Final = "PLANGATE_LIVE"
+REMARKS: Final = 3
+_ANSWER: Final = re.compile(rf"^{NAME} (\w+): (.+)$", re.MULTILINE)
+_SETTLED: Final = 30.0
+"""Seconds within which further runs of one event would have appeared."""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The jobs of the experiments: started once, and asked by several experiments."""
+
+    lab: Laboratory
+    _answers: dict[str, str] = field(default_factory=dict)
+    _failed: NotRun | None = None
+    _unprotected: NotRun | None = None
+    """Why no ruleset protected the branches."""
+
+    async def install(self) -> None:
+        """Commit the workflows. At the end the default branch is set back to where it stood."""
+        lab, branch = self.lab, self.lab.profile.default_branch
+        lab.undo_with(f"commits on {branch}", lambda: lab.repository.set_branch(branch, lab.branch_head))
+        for name, source in {WORKFLOW: "experiments.yml", SWITCH: "switch.yml"}.items():
+            text = files("bot.compose.live").joinpath(source).read_text(encoding="utf-8")
+            path, text = f".github/workflows/{name}", text.replace("@ISSUE@", str(lab.issue))
+            await lab.repository.write_file(path, text, branch)
+
+    async def answer(self, key: str) -> str:
+        """Return what the job saw. Raises NotRun without a runner."""
+        if self._failed is None and not self._answers:
+            try:
+                await self._run_job()
+            except NotRun as error:
+                self._failed = error
+        if self._failed is not None:
+            raise NotRun(self._failed.what)
+        if key not in self._answers:
+            raise NotRun("the job did not answer; its log says why")
+        return self._answers[key]
+
+    async def refs(self) -> str:
+        """Return what the job saw of its pushes under a ruleset."""
+        seen = await self.answer("refs")
+        if self._unprotected is not None:
+            raise NotRun(self._unprotected.what)
+        return seen
+
+    async def schedule(self) -> str:
+        """Return the kind of the sender of a scheduled run."""
+        await self._require_runner()
+        self.lab.tell(f"Waiting up to {self.lab.patience.schedule / 60:.0f} minutes for a scheduled run (Enter skips).")
+
+        async def look() -> str | None:
+            return (await self._heard()).get("schedule")
+
+        return await self.lab.wait(self.lab.patience.schedule, look, "a scheduled run")
+
+    async def review(self) -> str:
+        """Return how many runs a review with several comments starts."""
+        await self._require_runner()
+        lab = self.lab
+        before = await lab.repository.run_count("pull_request_review")
+        await lab.repository.review(await open_pull(lab), FILE, REMARKS)
+
+        async def look() -> str | None:
+            return "seen" if await lab.repository.run_count("pull_request_review") > before else None
+
+        await lab.wait(lab.patience.runner, look, "a run of the review")
+        await lab.clock.sleep(_SETTLED)
+        return str(await lab.repository.run_count("pull_request_review") - before)
+
+    async def _require_runner(self) -> None:
+        await self.answer("end")
+
+    async def _run_job(self) -> None:
+        """Run the job with everything that it needs, and collect its answers."""
+        lab = self.lab
+        lab.undo_with(f"environment {NAME}", lambda: lab.repository.remove_environment(NAME))
+        try:
+            await lab.repository.add_environment(NAME, KEY_NAME, secrets.token_hex(16))
+        except Refused as error:
+            raise NotRun(f"needs a runner with an environment: {error.what}") from error
+        pull = await open_pull(lab)
+        remark = await lab.repository.review(pull, FILE, 1)
+        for ref in (f"refs/heads/{NAME}-job", "refs/plangate/live-job"):
+            remove_later(lab, ref)
+        try:
+            await protect_branches(lab)
+        except NotRun as error:
+            self._unprotected = error
+        inputs = {"pull": str(pull), "remark": str(remark)}
+
+        async def start() -> str | None:
+            try:
+                await lab.repository.dispatch(WORKFLOW, lab.profile.default_branch, inputs)
+            except Missing:  # GitHub reads a new workflow some seconds after it was pushed
+                return None
+            return "started"
+
+        async def look() -> str | None:
+            return (await self._heard()).get("end")
+
+        try:
+            await lab.wait(lab.patience.runner, start, "GitHub knows the workflow")
+            await lab.wait(lab.patience.runner, look, "the answers of the job")
+        except NotRun as error:
+            raise NotRun(f"needs a runner: {error.what}") from error
+        self._answers = await self._heard()
+        self._answers["secret"] += f", {await lab.repository.deployment_count(NAME)} deployments"
+
+    async def _heard(self) -> dict[str, str]:
+        """Return the answers of jobs. What people write on the issue is none."""
+        told: dict[str, str] = {}
+        for comment in await self.lab.repository.comments(self.lab.issue):
+            found = dict(_ANSWER.findall(comment.text)) if comment.author.kind is ActorKind.BOT else {}
+            told |= found | ({"identity": _identity(comment)} if "end" in found else {})
+        return told
+
+
+def _identity(comment: Comment) -> str:
+    """Return who wrote a comment: number, login, and kind."""
+    return f"{comment.author.id} {comment.author.login} {comment.author.kind.name.title()}"

@@ -1,0 +1,163 @@
+"""The place of the experiments: one repository to throw away, what is made there, and how it is taken away again.
+
+Rules
+- Whatever is made is noted before the next thing is done, so that it is removed also after a failure or Ctrl-C.
+- What cannot be removed is named. GitHub keeps closed issues and pull requests, and the runs of workflows.
+- A repository that somebody uses is refused before anything is written.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bot.core.errors import Misconfigured, PlangateError
+from bot.github import repository_settings
+from bot.github.errors import Missing, Unprocessable
+from bot.github.live_repository import LiveRepository
+from bot.github.repository_settings import Profile
+from bot.ports import Clock
+from bot.workspace import run
+from bot.workspace.remote import RemoteRepository
+
+COMMITS: Final = 10
+"""Commits of the default branch from which on a repository counts as one that somebody uses."""
+NAME: Final = "plangate-live"
+_EMPTY: Final = "name a new repository that holds nothing but a README"
+_AUTHOR: Final = ("-c", "user.name=plangate-live", "-c", "user.email=live@localhost")
+
+
+class NotRun(PlangateError):
+    """An experiment that could not be made here; `what` is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds to wait: for a runner, for a person, and for GitHub's clock to start a scheduled run."""
+
+    runner: float = 300.0
+    person: float = 600.0
+    schedule: float = 1_800.0
+
+
+@dataclass(slots=True)
+class Laboratory:
+    """One repository, and everything that the experiments share."""
+
+    repository: LiveRepository
+    remote: RemoteRepository
+    profile: Profile
+    clock: Clock
+    tell: Callable[[str], None]
+    """Shows a line to the person."""
+    is_skipped: Callable[[], bool] = lambda: False
+    """Returns whether the person no longer wants to wait."""
+    patience: Patience = Patience()
+    issue: int = 0
+    branch_head: str = ""
+    """The default branch's commit before the experiments."""
+    _undo: list[tuple[str, Callable[[], Awaitable[None]]]] = field(default_factory=list)
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _folder: Path | None = None
+
+    async def require_disposable(self) -> None:
+        """Raise Misconfigured unless the repository is one to throw away. Writes nothing."""
+        seen, where = self.profile, f"{self.repository.at.owner}/{self.repository.at.name}"
+        reasons = [
+            (not seen.may_administer, "this token does not administer it"),
+            (seen.archived, "it is archived"),
+            (seen.stars > 0, f"it has {seen.stars} stars"),
+            (seen.forks > 0 or seen.is_fork, "it has forks, or is one"),
+            (not seen.has_issues, "it has no issues"),
+        ]
+        for bad, reason in reasons:
+            if bad:
+                raise Misconfigured(f"not a repository to throw away: {reason}", where=where, fix=_EMPTY)
+        try:
+            commits = await self.repository.commit_count(COMMITS)
+        except (Missing, Unprocessable):
+            raise Misconfigured("it has no commit yet", where=where, fix="add a README") from None
+        if commits >= COMMITS:
+            raise Misconfigured(f"not a repository to throw away: {COMMITS} commits or more", where=where, fix=_EMPTY)
+        if await self.repository.open_thread_count():
+            raise Misconfigured("not a repository to throw away: open issues or pull requests", where=where, fix=_EMPTY)
+        if refs := await self.repository.refs("plangate/"):
+            what = f"the bot's state is there already ({', '.join(sorted(refs)[:3])})"
+            raise Misconfigured(what, where=where, fix=_EMPTY)
+        rules = await repository_settings.rulesets(self.repository.client, self.repository.at)
+        if any(rule.target == "branch" for rule in rules):
+            raise Misconfigured("rules for branches are there already", where=where, fix="remove them")
+
+    async def open(self) -> None:
+        """Open the issue of the experiments, and remember where the default branch stands."""
+        heads = await self.repository.refs(f"heads/{self.profile.default_branch}")
+        self.branch_head = heads[f"refs/heads/{self.profile.default_branch}"]
+        self.issue = await self.repository.open_issue(NAME, "Experiments of plangate doctor --live.")
+        self.undo_with(f"issue #{self.issue}", lambda: self.repository.close_thread(self.issue))
+
+    def undo_with(self, what: str, undo: Callable[[], Awaitable[None]]) -> None:
+        """Note how to remove something that was made. The newest is removed first."""
+        self._undo.append((what, undo))
+
+    async def undo_since(self, mark: int) -> list[str]:
+        """Remove what was made after a mark, newest first. Return what could not be removed, with the reason."""
+        left: list[str] = []
+        while len(self._undo) > mark:
+            what, undo = self._undo.pop()
+            try:
+                await undo()
+            except Missing:
+                continue
+            except PlangateError as error:
+                left.append(f"{what} ({error.what})")
+        return left
+
+    @property
+    def mark(self) -> int:
+        """A mark for `undo_since`: what was made until now stays."""
+        return len(self._undo)
+
+    async def close(self) -> list[str]:
+        """Remove everything. Return what could not be removed."""
+        try:
+            return await self.undo_since(0)
+        finally:
+            self._stack.close()
+
+    async def git(self, *arguments: str, check: bool = False) -> bool:
+        """Run git in a repository of its own, with the token. Return whether it succeeded."""
+        if self._folder is None:
+            self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+            await run.git(self._folder, "init", "-q")
+        settings = self.remote.settings()
+        answer = await run.git(self._folder, *_AUTHOR, *arguments, settings=settings, check=check)
+        return answer.code == 0
+
+    async def push(self, *refspecs: str, lease: str = "") -> bool:
+        """Push from that repository. `lease` names a ref that must not exist. Return whether GitHub accepted it."""
+        options = (f"--force-with-lease={lease}:",) if lease else ()
+        return await self.git("push", "-q", *options, self.remote.url, *refspecs)
+
+    async def wait(self, seconds: float, look: Callable[[], Awaitable[str | None]], what: str) -> str:
+        """Return what `look` finds, within a time limit. Raises NotRun after it, or if the person skips it."""
+        until = self.clock.monotonic() + seconds
+        while (found := await look()) is None:
+            if self.is_skipped():
+                raise NotRun(f"skipped: {what}")
+            if self.clock.monotonic() >= until:
+                raise NotRun(f"not seen within {seconds:.0f} seconds: {what}")
+            await self.clock.sleep(5.0)
+        return found
+
+
+async def settle(lab: Laboratory, experiment: Callable[[], Awaitable[str]]) -> str:
+    """Return what an experiment sees, after removing what it made for itself. What stays is told at once."""
+    mark = lab.mark
+    try:
+        return await experiment()
+    finally:
+        for left in await asyncio.shield(lab.undo_since(mark)):
+            lab.tell(f"could not be removed: {left}")

@@ -1,0 +1,124 @@
+"""Runs the experiments one after the other, and holds what they see against the table."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from bot.clock import SystemClock
+from bot.compose.live import by_token
+from bot.compose.live.by_runner import Jobs
+from bot.compose.live.expectations import EXPECTATIONS, Expectation
+from bot.compose.live.laboratory import Laboratory, NotRun, Patience, settle
+from bot.compose.repository_checkup import open_checkup
+from bot.config.settings import Settings
+from bot.core.errors import Misconfigured, PlangateError
+from bot.github.live_repository import LiveRepository
+from bot.ports import Clock
+from bot.workspace.remote import RemoteRepository, Route
+
+Experiment = Callable[[], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What the experiments need of the person in front of them, and how long they wait."""
+
+    tell: Callable[[str], None]
+    confirms: Callable[[str], bool]
+    """Returns whether the person wants the experiments in the repository of that name."""
+    is_skipped: Callable[[], bool] = lambda: False
+    patience: Patience = Patience()
+    clock: Clock = field(default_factory=SystemClock)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was seen of one expectation; `seen` is empty if the experiment was not made, for a reason."""
+
+    expectation: Expectation
+    seen: str = ""
+    reason: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether GitHub does something else than the bot expects."""
+        return bool(self.seen) and self.seen not in self.expectation.expected
+
+
+def experiments(lab: Laboratory, jobs: Jobs) -> Mapping[str, Experiment]:
+    """Return the experiment of each row."""
+    return {
+        "refs": partial(by_token.push_refs, lab),
+        "refs of a job": jobs.refs,
+        "tick": partial(by_token.watch_tick, lab),
+        "identity": partial(jobs.answer, "identity"),
+        "words": partial(by_token.write_words, lab),
+        "words of a job": partial(jobs.answer, "words"),
+        "schedule": jobs.schedule,
+        "review": jobs.review,
+        "switch": partial(by_token.switch_workflow, lab),
+        "switch of a job": partial(jobs.answer, "switch"),
+        "secret": partial(jobs.answer, "secret"),
+        "pushes": partial(by_token.push_often, lab),
+    }
+
+
+async def run_experiments(lab: Laboratory, skipped: Collection[int] = ()) -> list[Outcome]:
+    """Run every experiment but those whose numbers are skipped, and take away what they made.
+
+    Raises Misconfigured, before anything is written, in a repository that somebody uses. Removal also happens when this
+    is cancelled; what could not be removed is told.
+    """
+    await lab.require_disposable()
+    jobs, outcomes = Jobs(lab), list[Outcome]()
+    try:
+        await lab.open()
+        await jobs.install()
+        every = experiments(lab, jobs)
+        for row in EXPECTATIONS:
+            lab.tell(f"{row.experiment}. {row.question} ...")
+            reason = "skipped" if row.experiment in skipped else ""
+            outcomes.append(Outcome(row, reason=reason) if reason else await _outcome(lab, row, every[row.key]))
+    finally:
+        for left in await asyncio.shield(lab.close()):
+            lab.tell(f"could not be removed: {left}")
+        lab.tell(f"GitHub keeps the closed issue #{lab.issue}, closed pull requests, and runs: delete the repository.")
+    return outcomes
+
+
+async def run_live(settings: Settings, name: str, hands: Hands, skipped: Collection[int] = ()) -> list[Outcome]:
+    """Run the experiments in the repository OWNER/REPO, after the person has confirmed it.
+
+    Raises Misconfigured, before anything is written, without that word or in a repository that somebody uses.
+    """
+    if settings.github.as_app or not settings.github.token:
+        raise Misconfigured(
+            "the experiments need the token of a person who administers the repository",
+            where="GH_TOKEN",
+            fix="set GH_TOKEN, and unset PLANGATE_APP_ID",
+        )
+    checkup = await open_checkup(settings, name)
+    at, clock = checkup.at, hands.clock
+    url = at.clone_url(settings.github.server_url)
+    network = settings.network
+    route = Route(network.proxy(url), network.authorities)
+    remote = RemoteRepository(url, settings.github.token.reveal, route=route)
+    repository = LiveRepository(checkup.client, at)
+    lab = Laboratory(repository, remote, checkup.profile, clock, hands.tell, hands.is_skipped, hands.patience)
+    try:
+        await lab.require_disposable()
+        if not hands.confirms(f"{at.owner}/{at.name}"):
+            raise Misconfigured("not confirmed", where=name, fix="type its whole name, or add --yes")
+        return await run_experiments(lab, skipped)
+    finally:
+        await checkup.close()
+
+
+async def _outcome(lab: Laboratory, row: Expectation, experiment: Experiment) -> Outcome:
+    try:
+        return Outcome(row, await settle(lab, experiment))
+    except NotRun as error:
+        return Outcome(row, reason=error.what)
+    except PlangateError as error:
+        return Outcome(row, f"failed: {error.what}")

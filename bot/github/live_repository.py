@@ -1,0 +1,221 @@
+"""What `plangate doctor --live` does in a repository to throw away. Every text that it writes is one of this program's.
+
+Each method raises Refused where the token may not do it, and Transient.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+from bot.core.actor import Actor
+from bot.github.client import GitHubClient, Json
+from bot.github.people import actor, rest_actor, time
+from bot.github.repository import Address
+
+_RULES: Final = ("creation", "update", "deletion", "non_fast_forward")
+# https://docs.github.com/en/graphql/reference/objects#usercontentedit
+_EDITS: Final = """
+query ($id: ID!) {
+  node(id: $id) {
+    ... on IssueComment {
+      body
+      editor { __typename login ... on User { databaseId } ... on Bot { databaseId } }
+      userContentEdits(first: 10) { nodes { editedAt diff } }
+    }
+  }
+}
+"""
+_MINIMIZE: Final = """
+mutation ($id: ID!) {
+  minimizeComment(input: { subjectId: $id, classifier: OUTDATED }) { minimizedComment { isMinimized } }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment on an issue: its numbers, author, and text."""
+
+    id: int
+    node: str
+    url: str
+    author: Actor
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """Who edited a comment last, and what GitHub keeps of each edit, in its order."""
+
+    editor: Actor
+    text: str
+    listed: tuple[tuple[datetime, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRepository:
+    """One repository, with a token that administers it."""
+
+    client: GitHubClient
+    at: Address
+
+    async def commit_count(self, limit: int) -> int:
+        """Return the number of commits of the default branch, at most `limit`. Raises Unprocessable without any."""
+        found, _ = await self.client.page(f"{self.at.path}/commits", {"per_page": limit})
+        return len(found)
+
+    async def open_thread_count(self) -> int:
+        """Return the number of open issues and pull requests, at most 100."""
+        found, _ = await self.client.page(f"{self.at.path}/issues", {"state": "open", "per_page": 100})
+        return len(found)
+
+    async def refs(self, prefix: str) -> Mapping[str, str]:
+        """Return the refs whose names begin so, with their objects. `prefix` begins after ``refs/``.
+
+        https://docs.github.com/en/rest/git/refs#list-matching-references
+        """
+        found = await self.client.get(f"{self.at.path}/git/matching-refs/{quote(prefix)}")
+        return {str(each["ref"]): str(each["object"]["sha"]) for each in found}
+
+    async def add_branch(self, name: str, commit: str) -> None:
+        """Create a branch.
+
+        https://docs.github.com/en/rest/git/refs#create-a-reference
+        """
+        await self.client.post(f"{self.at.path}/git/refs", {"ref": f"refs/heads/{name}", "sha": commit})
+
+    async def set_branch(self, name: str, commit: str) -> None:
+        """Move a branch, also back."""
+        await self.client.change(f"{self.at.path}/git/refs/heads/{quote(name)}", {"sha": commit, "force": True})
+
+    async def remove_ref(self, ref: str) -> None:
+        """Delete a ref, named from ``refs/`` on, if it is there."""
+        if ref in await self.refs(ref.removeprefix("refs/")):
+            await self.client.delete(f"{self.at.path}/git/{quote(ref)}")
+
+    async def write_file(self, path: str, text: str, branch: str) -> None:
+        """Commit a new file.
+
+        https://docs.github.com/en/rest/repos/contents#create-or-update-file-contents
+        """
+        content = base64.b64encode(text.encode()).decode()
+        body: Json = {"message": "Add a file of plangate doctor --live", "content": content, "branch": branch}
+        await self.client.put(f"{self.at.path}/contents/{quote(path)}", body)
+
+    async def add_ruleset(self, name: str) -> int:
+        """Protect every branch from everybody, and return the number of the ruleset.
+
+        https://docs.github.com/en/rest/repos/rules#create-a-repository-ruleset
+        """
+        body: Json = {
+            "name": name,
+            "target": "branch",
+            "enforcement": "active",
+            "conditions": {"ref_name": {"include": ["~ALL"], "exclude": []}},
+            "rules": [{"type": rule} for rule in _RULES],
+        }
+        return int((await self.client.post(f"{self.at.path}/rulesets", body))["id"])
+
+    async def remove_ruleset(self, number: int) -> None:
+        """Delete a ruleset."""
+        await self.client.delete(f"{self.at.path}/rulesets/{number}")
+
+    async def add_environment(self, name: str, secret: str, value: str) -> None:
+        """Create an environment with one secret, which is sealed with GitHub's key for it.
+
+        https://docs.github.com/en/rest/actions/secrets#create-or-update-an-environment-secret
+        """
+        from github.PublicKey import encrypt
+
+        path = f"{self.at.path}/environments/{quote(name, safe='')}"
+        await self.client.put(path, {})
+        key = await self.client.get(f"{path}/secrets/public-key")
+        body: Json = {"encrypted_value": encrypt(str(key["key"]), value), "key_id": str(key["key_id"])}
+        await self.client.put(f"{path}/secrets/{secret}", body)
+
+    async def remove_environment(self, name: str) -> None:
+        """Delete an environment with its secrets."""
+        await self.client.delete(f"{self.at.path}/environments/{quote(name, safe='')}")
+
+    async def deployment_count(self, environment: str) -> int:
+        """Return how many deployments to an environment there are, at most 100."""
+        found, _ = await self.client.page(f"{self.at.path}/deployments", {"environment": environment, "per_page": 100})
+        return len(found)
+
+    async def dispatch(self, workflow: str, branch: str, inputs: Mapping[str, str]) -> None:
+        """Start a run of a workflow. Raises Missing while GitHub does not know it.
+
+        https://docs.github.com/en/rest/actions/workflows#create-a-workflow-dispatch-event
+        """
+        path = f"{self.at.path}/actions/workflows/{workflow}/dispatches"
+        await self.client.post(path, {"ref": branch, "inputs": dict(inputs)})
+
+    async def run_count(self, event: str) -> int:
+        """Return how many runs an event has started, at most 100.
+
+        https://docs.github.com/en/rest/actions/workflow-runs#list-workflow-runs-for-a-repository
+        """
+        found, _ = await self.client.page(
+            f"{self.at.path}/actions/runs", {"event": event, "per_page": 100}, items="workflow_runs"
+        )
+        return len(found)
+
+    async def open_issue(self, title: str, text: str) -> int:
+        """Open an issue, and return its number."""
+        return int((await self.client.post(f"{self.at.path}/issues", {"title": title, "body": text}))["number"])
+
+    async def close_thread(self, number: int) -> None:
+        """Close an issue or a pull request. GitHub keeps it."""
+        await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
+
+    async def add_comment(self, number: int, text: str) -> Comment:
+        """Comment on an issue."""
+        return _comment(await self.client.post(f"{self.at.path}/issues/{number}/comments", {"body": text}))
+
+    async def comments(self, number: int) -> list[Comment]:
+        """Return the comments on an issue, oldest first."""
+        return [_comment(each) async for each in self.client.pages(f"{self.at.path}/issues/{number}/comments")]
+
+    async def edits(self, node: str) -> Edits:
+        """Return the edits of a comment."""
+        found = (await self.client.graphql(_EDITS, {"id": node}))["node"]
+        listed = [(time(edit["editedAt"]), edit["diff"]) for edit in found["userContentEdits"]["nodes"]]
+        return Edits(actor(found["editor"]), str(found["body"]), tuple(listed))
+
+    async def minimize(self, node: str) -> bool:
+        """Hide a comment as outdated. Return whether GitHub shows it so."""
+        done = await self.client.mutate(_MINIMIZE, {"id": node})
+        return bool(done["minimizeComment"]["minimizedComment"]["isMinimized"])
+
+    async def open_pull(self, title: str, head: str, base: str) -> int:
+        """Open a pull request, and return its number."""
+        body: Json = {"title": title, "head": head, "base": base, "body": "Of plangate doctor --live."}
+        return int((await self.client.post(f"{self.at.path}/pulls", body))["number"])
+
+    async def review(self, number: int, path: str, remarks: int) -> int:
+        """Submit a review with that many comments on the first line of a file. Return the number of the first one.
+
+        https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
+        """
+        each: Json = {"path": path, "line": 1, "side": "RIGHT", "body": "A remark"}
+        pull = f"{self.at.path}/pulls/{number}"
+        await self.client.post(
+            f"{pull}/reviews", {"event": "COMMENT", "body": "A review", "comments": [each] * remarks}
+        )
+        found, _ = await self.client.page(f"{pull}/comments", {"per_page": 100})
+        return int(found[0]["id"])
+
+    async def reply(self, number: int, remark: int) -> None:
+        """Reply to a comment in a review.
+
+        https://docs.github.com/en/rest/pulls/comments#create-a-reply-for-a-review-comment
+        """
+        await self.client.post(f"{self.at.path}/pulls/{number}/comments/{remark}/replies", {"body": "A reply"})
+
+
+def _comment(found: Json) -> Comment:
+    author = rest_actor(found["user"])
+    return Comment(int(found["id"]), str(found["node_id"]), str(found["html_url"]), author, str(found["body"] or ""))
