@@ -14,17 +14,15 @@ import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.secrets.redaction import Redactor
 from bot.github.errors import BadToken, Forbidden, Limited, Missing, TooMuch, Unknown, Unprocessable
 from bot.github.pace import Pace
+from bot.github.token_connection import TokenConnection
 from bot.ports import Clock
-
-if TYPE_CHECKING:
-    from github.Requester import Requester
 
 Json = dict[str, Any]
 Params = Mapping[str, str | int]
@@ -38,13 +36,10 @@ TRIES: Final = 4
 LAGS: Final = (1.0, 3.0)
 """Seconds to wait before each new attempt to read something that must exist. GitHub's reads may lag behind its writes
 and webhooks."""
-# https://docs.github.com/en/rest/about-the-rest-api/api-versions
-API_VERSION: Final = "2022-11-28"
 # https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#media-types
 JSON: Final = "application/vnd.github+json"
 RENDERED: Final = "application/vnd.github.full+json"
 """Media type of an answer that has each text also as HTML, in `body_html`."""
-USER_AGENT: Final = "plangate"
 
 _CURES: Final = {
     401: "use a valid token or App key",
@@ -96,7 +91,7 @@ class GitHubClient:
     """Seconds of silence after which a response counts as lost."""
     redactor: Redactor = field(default_factory=Redactor)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _requesters: dict[str, tuple[str, "Requester"]] = field(default_factory=dict)
+    _connections: dict[str, TokenConnection] = field(default_factory=dict)
 
     async def get(self, path: str, params: Params | None = None, *, accept: str = JSON) -> Any:
         """Return one resource. Raises Missing, Refused, Limited, or Transient."""
@@ -220,12 +215,12 @@ class GitHubClient:
 
         with self._lock:
             try:
-                status, headers, text = self._requester(token, request.path).requestJson(
+                status, headers, text = self._connection(token, request.path).send(
                     request.verb,
                     request.path,
-                    parameters=dict(request.params or {}),
-                    headers={"Accept": request.accept},
-                    input=request.body,
+                    parameters=request.params or {},
+                    accept=request.accept,
+                    body=request.body,
                 )
             except (RequestException, OSError) as error:
                 return GitHubResponse(0, {}, {"message": f"no answer ({type(error).__name__})"})
@@ -234,24 +229,23 @@ class GitHubClient:
         except ValueError:
             return GitHubResponse(status if status >= 400 else 0, headers, {"message": "not a whole answer"})
 
-    def _requester(self, token: str, path: str) -> "Requester":
-        """Return the open PyGithub requester for a token, or a new one."""
+    def _connection(self, token: str, path: str) -> TokenConnection:
+        """Return the open connection for a token, or a new one."""
         url = self.graphql_url if path == self.graphql_url else self.api_url
-        known = self._requesters.get(url)
-        if known is not None and known[0] == token:
-            return known[1]
+        known = self._connections.get(url)
+        if known is not None and known.token == token:
+            return known
         if known is not None:
-            known[1].close()
-        made = _requester(url, token, self.timeout)
-        self._requesters[url] = (token, made)
+            known.close()
+        made = self._connections[url] = TokenConnection.open(url, token, timeout=self.timeout)
         return made
 
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
-            for _, requester in self._requesters.values():
-                requester.close()
-            self._requesters.clear()
+            for connection in self._connections.values():
+                connection.close()
+            self._connections.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,26 +287,6 @@ def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | 
             return Refused(f"GitHub refused: {said}", where=where, fix=_CURES.get(status, ""))
         case _:
             return Transient(f"GitHub failed: {said}", where=where, fix="try again later")
-
-
-def _requester(url: str, token: str, timeout: int) -> "Requester":
-    """Return a new requester. PyGithub is imported here, on first use, because the import takes 0.2 s."""
-    from github.Auth import AppAuthToken
-    from github.Requester import Requester
-
-    # GitHub accepts a JWT only as "Bearer", and accepts every other token as "Bearer" too:
-    # https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
-    return Requester(
-        auth=AppAuthToken(token),
-        base_url=url.rstrip("/"),
-        timeout=timeout,
-        user_agent=USER_AGENT,
-        per_page=PAGE,
-        verify=True,
-        retry=0,
-        pool_size=None,
-        api_version=API_VERSION,
-    )
 
 
 def _next(link: str) -> dict[str, str | int] | None:

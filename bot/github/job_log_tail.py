@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import Refused, Transient
-from bot.github.client import USER_AGENT, GitHubClient
+from bot.github.client import GitHubClient
 from bot.github.repository import Address
+from bot.github.token_connection import USER_AGENT
 from bot.ports import Clock
 
 if TYPE_CHECKING:

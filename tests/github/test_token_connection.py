@@ -1,0 +1,82 @@
+"""The environment's proxy is used for every request, and read once for each connection."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from bot.github.client import GitHubClient
+from bot.github.pace import Pace
+from bot.github.token_connection import TokenConnection
+from bot.testing.github.turned_clock import TurnedClock
+from bot.testing.host import host_application
+from tests.github.script import Reply, Tokens, scripted
+
+ELSEWHERE = "http://api.github.example:80"
+NOBODY = "http://127.0.0.1:9"
+
+
+@contextmanager
+def forward_proxy() -> Iterator[tuple[str, list[str]]]:
+    """Yield the address of a proxy, and the list of what it was asked for."""
+    asked: list[str] = []
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["raw_path"].decode())
+        await JSONResponse({"ok": True})(scope, receive, send)
+
+    with host_application(answer) as url:
+        yield url, asked
+
+
+async def test_a_proxy_is_used_for_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that the environment named when the connection was made, for REST and GraphQL."""
+    clock = TurnedClock()
+    with forward_proxy() as (proxy, asked):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        client = GitHubClient(ELSEWHERE, f"{ELSEWHERE}/graphql", Tokens(["t"]), clock, Pace(clock))
+        await client.get("/first")
+        monkeypatch.setenv("HTTP_PROXY", NOBODY)
+        await client.get("/second")
+        client.close()
+    assert asked == [f"{ELSEWHERE}/first", f"{ELSEWHERE}/second"]
+
+
+@pytest.mark.parametrize("direct", ("127.0.0.1", "*", "10.0.0.0/8, 127.0.0.0/8"))
+async def test_no_proxy_is_used_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch, direct: str) -> None:
+    """By name, by network, or for all."""
+    monkeypatch.setenv("HTTP_PROXY", NOBODY)
+    with scripted(Reply(200, {"ok": True})) as (client, script, _):
+        monkeypatch.setenv("NO_PROXY", direct)
+        assert await client.get("/x") == {"ok": True}
+        assert len(script.asked) == 1
+
+
+async def test_a_host_is_reached_directly_at_a_port_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the environment names host and port, and they are those of the API."""
+    clock = TurnedClock()
+    with forward_proxy() as (proxy, asked):
+        monkeypatch.setenv("HTTP_PROXY", NOBODY)
+        monkeypatch.setenv("NO_PROXY", f"localhost{proxy.removeprefix('http://127.0.0.1')}")
+        url = proxy.replace("127.0.0.1", "localhost")
+        client = GitHubClient(url, f"{url}/graphql", Tokens(["t"]), clock, Pace(clock))
+        await client.get("/x")
+        client.close()
+    assert asked == ["/x"]
+
+
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_the_certificates_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A file that is not there is an error, and so it was looked for."""
+    for each in BUNDLES:
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(name, "/nowhere/ca.pem")
+    connection = TokenConnection.open("https://127.0.0.1:9", "t", timeout=1)
+    with pytest.raises(OSError, match=r"/nowhere/ca\.pem"):
+        connection.send("GET", "/x", parameters={}, accept="application/json", body=None)
+    connection.close()
