@@ -170,6 +170,17 @@ def test_what_is_made_later_is_learned() -> None:
     assert redactor.redact(tokens[0]) == tokens[0]
 
 
+@pytest.mark.req("X3")
+def test_what_is_learned_between_two_texts_is_found_in_the_second() -> None:
+    """Beside all that was known before."""
+    redactor = Redactor(((TOKEN, "token"),))
+    tokens = [made(40) for _ in range(LEARNED + 2)]
+    for count, token in enumerate(tokens, start=1):
+        assert redactor.redact(token) == token
+        redactor.learn(token, "made")
+        assert redactor.redact(" ".join(tokens[:count])) == " ".join(["[redacted: made]"] * count)
+
+
 def test_texts_within_json_are_redacted() -> None:
     """At any depth; what is no text stays."""
     assert REDACTOR.redact_json({"a": [TOKEN, 1, None], "b": {"c": TOKEN}}) == {

@@ -26,20 +26,20 @@ class Redactor:
     """Finds and removes the known secrets of one process, and anything with the format of a secret."""
 
     values: Values = field(default=(), repr=False)
-    _given: KnownSecrets | None = field(default=None, repr=False)
-    _young: dict[str, str] = field(default_factory=dict, repr=False)
-    _old: dict[str, str] = field(default_factory=dict, repr=False)
-    _made: tuple[KnownSecrets, KnownSecrets] = field(default=(KnownSecrets(), KnownSecrets()), repr=False)
+    _given: "_Indexed" = field(init=False, repr=False)
+    _young: "_Indexed" = field(init=False, repr=False)
+    _old: "_Indexed" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._given, self._young, self._old = _Indexed(self.values), _Indexed(), _Indexed()
 
     def learn(self, value: str, kind: str) -> None:
         """Add a secret to find from now on."""
-        if value in self._young or value in self._old:
+        if any(value == known for known, _ in (*self._young.values, *self._old.values)):
             return
-        known, older = self._made
-        if len(self._young) >= LEARNED:
-            self._old, self._young, older = self._young, {}, known
-        self._young = {**self._young, value: kind}
-        self._made = (KnownSecrets(tuple(self._young.items())), older)
+        if len(self._young.values) >= LEARNED:
+            self._old, self._young = self._young, _Indexed()
+        self._young.values = (*self._young.values, (value, kind))
 
     def redact(self, text: str) -> str:
         """Return the text without secrets; a text without any is returned as it is."""
@@ -73,11 +73,24 @@ class Redactor:
         return _apart(self._known_in(text, plain(text)))
 
     def _known_in(self, text: str, other: Plain | None) -> Iterator[Span]:
-        if self._given is None:  # indexing a key takes milliseconds, so it waits until first use
-            self._given = KnownSecrets(self.values)
-        for known in (self._given, *self._made):
-            if known:
+        for indexed in (self._given, self._young, self._old):  # what `learn` moves meanwhile moves from left to right
+            if known := indexed.secrets():
                 yield from known.spans(text, other)
+
+
+@dataclass(slots=True)
+class _Indexed:
+    """Values that are indexed when they are next looked for, because indexing a key takes milliseconds."""
+
+    values: Values = field(default=(), repr=False)
+    _secrets: KnownSecrets = field(default=KnownSecrets(), repr=False)
+
+    def secrets(self) -> KnownSecrets:
+        """Return the index of the values. Another thread may add one meanwhile, which the next call then finds."""
+        known, values = self._secrets, self.values
+        if known.values != values:
+            known = self._secrets = KnownSecrets(values)
+        return known
 
 
 def _apart(spans: Iterable[Span]) -> list[Span]:
