@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 SDL = Path(__file__).with_name("schema.graphql")
+DOCUMENTS = 256
+"""Number of valid queries that are remembered."""
 TYPES = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "STALE_DATA", 422: "UNPROCESSABLE"}
 
 
@@ -90,24 +92,34 @@ def _serve(site: Site, limits: Limits, request: Request, raw: bytes) -> Response
 
 
 def _validate_query(raw: bytes) -> _Query:
-    from graphql import FragmentDefinitionNode, GraphQLError, OperationDefinitionNode, parse, validate
+    from graphql import FragmentDefinitionNode, OperationDefinitionNode
 
     try:
         asked = json.loads(raw)
         text, variables = asked["query"], asked.get("variables") or {}
     except (ValueError, KeyError, TypeError):
         raise ApiError(400, "Problems parsing JSON") from None
+    document = _valid_document(text)
+    operations = [each for each in document.definitions if isinstance(each, OperationDefinitionNode)]
+    fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
+    wanted = asked.get("operationName")
+    operation = next(each for each in operations if wanted in {None, each.name.value if each.name else None})
+    return _Query(document, operation, variables, measure(schema(), operation, fragments, variables))
+
+
+@lru_cache(DOCUMENTS)
+def _valid_document(text: str) -> DocumentNode:
+    """Return a query that fits the schema. Clients send the same few again and again, and validation takes longer than
+    everything else that an answer takes."""
+    from graphql import GraphQLError, parse, validate
+
     try:
         document = parse(text)
     except GraphQLError as error:
         raise ApiError(200, error.message, ["PARSE_ERROR"]) from None
     if errors := validate(schema(), document):
         raise ApiError(200, errors[0].message, ["undefinedField"])
-    operations = [each for each in document.definitions if isinstance(each, OperationDefinitionNode)]
-    fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
-    wanted = asked.get("operationName")
-    operation = next(each for each in operations if wanted in {None, each.name.value if each.name else None})
-    return _Query(document, operation, variables, measure(schema(), operation, fragments, variables))
+    return document
 
 
 def _answer(nodes: Nodes, query: _Query, budget: Budget) -> Json:
