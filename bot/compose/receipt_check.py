@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Misconfigured, Transient
-from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE
+from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE
 from bot.receipts.keys import PublicKey, decode_keys
 from bot.receipts.verification import CommitFacts, Trust, Verdict, verify_receipt
 from bot.store.plumbing import Plumbing

@@ -15,7 +15,7 @@ from bot.core.lines import shorten_line
 from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert_markdown
 from bot.core.plan import PlanDocument, disarm_text
 from bot.core.pull import PullRequest
-from bot.core.receipt import receipt_ref
+from bot.core.receipt_format import receipt_ref
 
 SHORT_COMMIT: Final = 12
 _SUBJECT_ROOM: Final = 72

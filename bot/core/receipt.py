@@ -8,7 +8,6 @@ https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,18 +21,12 @@ from bot.core.events import JournalEvent, decode_entries
 from bot.core.moves import Approved, Closed, Executed, Outgrew, Published, Rejected
 from bot.core.names import CommitId, Digest, RepositoryId
 from bot.core.plan import PlanDocument
+from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE
 from bot.core.thread_fold import fold_entries
 from bot.core.thread_parts import Wish
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json
 
-STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE: Final = "https://plangate.dev/plan-approval/v1"
-RECEIPT_FILE: Final = "receipt.dsse.json"
-"""The file in a receipt's ref."""
-KEYS_REF: Final = "refs/plangate/keys"
-KEYS_FILE: Final = "plangate-keys.json"
-"""Where the public keys of a repository's receipts are listed."""
 ATTESTER: Final = (
     "The service that signed this attests what GitHub reported to it. The people named here signed nothing."
 )
@@ -124,20 +117,6 @@ def _predicate(
         "complete": not missing,
         "missing": missing,
     }
-
-
-def receipt_ref(commit: str) -> str:
-    """Return the ref that keeps the receipt of a commit."""
-    return f"refs/plangate/receipts/{commit}"
-
-
-def canonical_statement(statement: Json) -> bytes:
-    """Return the bytes that are signed: JSON in UTF-8 with sorted keys and no white space between tokens.
-
-    Every number in a statement is an integer, since languages write fractions differently.
-    """
-    text = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "replace")  # half a surrogate pair has no UTF-8
 
 
 def _subjects(subject: ReceiptSubject) -> list[Json]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
-from bot.core.receipt import PREDICATE_TYPE, STATEMENT_TYPE
+from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE
 from bot.core.transcript import Json
 
 _TYPES: Final = MappingProxyType(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core.errors import Unreadable
-from bot.core.receipt import canonical_statement
+from bot.core.receipt_format import canonical_statement
 from bot.core.transcript import Json
 from bot.receipts.keys import ReceiptKey
 

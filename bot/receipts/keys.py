@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bot.core.errors import Misconfigured, Unreadable
-from bot.core.receipt import KEYS_FILE
+from bot.core.receipt_format import KEYS_FILE
 from bot.core.transcript import Json
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.core.errors import PlangateError, Refused
 from bot.core.names import CommitId
-from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
 from bot.ports import Clock
 from bot.store.thread_refs import ThreadRefs

@@ -13,7 +13,7 @@ from bot.core.errors import Broken
 from bot.core.events import decode_event, encode_event
 from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
 from bot.core.notes import Told
-from bot.core.receipt import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref
+from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref
 from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
 from bot.core.transcript import Json
 from tests.core.approval_cast import PLAN as CAST_PLAN

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from bot.core.names import CommitId
-from bot.core.receipt import KEYS_REF, receipt_ref
+from bot.core.receipt_format import KEYS_REF, receipt_ref
 from bot.receipts.envelope import sign_statement
 from bot.receipts.keys import ReceiptKey, with_current_key_file
 from bot.store.receipt_refs import Issuer, ReceiptRefs

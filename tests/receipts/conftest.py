@@ -10,7 +10,7 @@ from bot.compose.receipt_check import ReceiptRepository
 from bot.core.moves import Planned, Proposed
 from bot.core.names import CommitId
 from bot.core.plan import PlanDocument
-from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.keys import ReceiptKey, encode_keys

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bot.core.receipt import KEYS_FILE
+from bot.core.receipt_format import KEYS_FILE
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.keys import PublicKey, encode_keys

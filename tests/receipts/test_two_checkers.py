@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.compose.receipt_check import parse_commit
-from bot.core.receipt import canonical_statement
+from bot.core.receipt_format import canonical_statement
 from bot.core.receipt_schema import STATEMENT_SCHEMA
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement

@@ -15,7 +15,7 @@ import pytest
 
 from bot.cli.verify import NO_RECEIPT, VerifyOptions, print_verdicts
 from bot.core.errors import Misconfigured, Unreadable
-from bot.core.receipt import canonical_statement
+from bot.core.receipt_format import canonical_statement
 from bot.core.transcript import Json
 from bot.receipts.envelope import SIZE_LIMIT, parse_envelope, sign_statement
 from bot.receipts.keys import PublicKey, decode_keys, encode_keys, signing_key, with_current_key

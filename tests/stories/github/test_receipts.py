@@ -11,7 +11,7 @@ from bot.compose.audit import read_audit
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.core.errors import Transient
 from bot.core.gate import Stage
-from bot.core.receipt import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import parse_envelope
 from bot.receipts.verification import exit_code
 from bot.testing.github.faults import Fault, Plan
