@@ -1,7 +1,6 @@
 """Every side effect of the bot, as Protocols. bot/compose connects the adapters to them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -31,7 +30,7 @@ from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.review import Review
 from bot.core.tool_output import Access, ToolOutput
 from bot.core.transcript import Json, Line
-from bot.core.turn import Acknowledgment, Turn
+from bot.core.turn import Acknowledgment, PostedComment, Turn
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 
 __all__ = [
@@ -45,6 +44,7 @@ __all__ = [
     "ModelEvent",
     "ModelRequest",
     "Notice",
+    "PostedComment",
     "Replay",
     "ToolOutput",
     "Usage",
@@ -242,16 +242,6 @@ class Transcripts(Protocol):
 
 
 # --- the people ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PostedComment:
-    """Where a plan or question is shown: the id for looking it up and its page URL, "" if there is no page."""
-
-    id: str
-    url: str = ""
-    at: datetime | None = None
-    """When it was posted, by the clock of the place where it is shown."""
 
 
 class Dialogue(Protocol):

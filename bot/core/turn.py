@@ -47,3 +47,13 @@ class Turn:
     waits: str | None = None
     """Time (ISO 8601) of the oldest turn that was still waiting to be heard when this one was; turns from then on are
     read again. "" if none waits any longer, None if there is nothing to report."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedComment:
+    """Where a plan or question is shown: the id for looking it up and its page URL, "" if there is no page."""
+
+    id: str
+    url: str = ""
+    at: datetime | None = None
+    """When it was posted, by the clock of the place where it is shown."""
