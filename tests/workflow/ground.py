@@ -1,0 +1,222 @@
+"""A thread with all of its ports in memory: the ground for the tests of the verbs.
+
+`process` returns the context of a new process: what is durable is shared with those before it, and nothing else.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from bot.agent.limits import Ledger
+from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
+from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
+from bot.agent.prompts import Environment, prompt_text
+from bot.agent.resources import HumanAvailability, SessionResources
+from bot.compose.parts import local_work_settings
+from bot.compose.without_github import NoChecks, NoPulls, NoReceipts, NoTasks
+from bot.core.actor import Actor, Role
+from bot.core.approval import Policy
+from bot.core.entry import JournaledTurn
+from bot.core.moves import MoveEvent, Requested
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import Contract, PlanDocument
+from bot.core.thread_state import ThreadState
+from bot.core.transcript import Json
+from bot.core.work import LocalRun, ThreadLocation
+from bot.ports import ModelRequest
+from bot.terminal import Terminal
+from bot.workflow import engine
+from bot.workflow.journal.fence import Fence
+from bot.workflow.journal.ledger import append, current
+from bot.workflow.journal.state_cache import StateCache
+from bot.workflow.thread_context import ThreadContext, WorkSettings, planning_session
+from tests.agent.ground import ENVIRONMENT, HandClock
+from tests.memory_store import MemoryTranscripts
+from tests.workflow.memory_ports import (
+    Life,
+    MemoryPulls,
+    MemoryWorkspace,
+    MortalJournal,
+    Script,
+    ScriptedAnswers,
+)
+from tests.workflow.memory_thread import MemoryThread
+
+WILL: Final = Actor(5, "will")
+"""Asks."""
+MAYA: Final = Actor(2, "maya")
+"""Approves."""
+BOT: Final = Actor(9, "plangate")
+BASE: Final = CommitId("a" * 40)
+LOCATION: Final = ThreadLocation(RepositoryId(1), ThreadNumber(7), "Fix it", BASE, "main")
+FILE: Final = "a.py"
+RULES: Final = Rules(ask=(parse_rule("Bash(curl:*)"),))
+"""What people are asked about."""
+
+
+def say(text: str) -> list[Json]:
+    """An answer that ends the turn."""
+    return [{"type": "text", "text": text}]
+
+
+def call(name: str, **given: object) -> list[Json]:
+    """An answer that calls one tool."""
+    return [{"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": given}]
+
+
+def submit(text: str = "Do it.", **contract: object) -> list[Json]:
+    """An answer that hands in a plan."""
+    return call(EXIT_PLAN_MODE, plan=text, **({"scope": [FILE]} | contract))
+
+
+def is_working(request: ModelRequest) -> bool:
+    """Whether a request belongs to approved work."""
+    approved = prompt_text("approved").strip()
+    return any(approved in str(block.get("text") or block.get("content")) for block in _blocks(request))
+
+
+def was_called(request: ModelRequest, tool: str) -> bool:
+    """Whether the session has called a tool already."""
+    return any(block.get("name") == tool for block in _blocks(request))
+
+
+def _blocks(request: ModelRequest) -> Iterator[Json]:
+    for message in request.messages:
+        yield from (block for block in message["content"] if isinstance(block, dict))
+
+
+def plan_and_work(request: ModelRequest) -> list[Json]:
+    """Plan; once that is approved, write the file and say so."""
+    if not is_working(request):
+        return submit()
+    return say("Done.") if was_called(request, "Write") else call("Write", file_path=FILE, content="a = 2\n")
+
+
+async def _environment(_: CommitId) -> Environment:
+    return ENVIRONMENT
+
+
+@dataclass(slots=True)
+class Ground:
+    """One thread, its people, and what is durable of the work on it."""
+
+    script: Script = plan_and_work
+    settings: WorkSettings = WorkSettings(watch_seconds=0)
+    clock: HandClock = field(default_factory=HandClock)
+    life: Life = field(default_factory=Life)
+    location: ThreadLocation = LOCATION
+    available: HumanAvailability = HumanAvailability(answers=True, permits=True)
+    slots: int = 1
+    """How many sessions may run."""
+    transcripts: MemoryTranscripts = field(default_factory=MemoryTranscripts)
+    thread: MemoryThread = field(init=False)
+    journal: MortalJournal = field(init=False)
+    workspace: MemoryWorkspace = field(init=False)
+    pulls: MemoryPulls = field(init=False)
+    model: ScriptedAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.thread = MemoryThread(self.clock, self.life)
+        self.journal = MortalJournal(self.clock, self.life)
+        self.workspace = MemoryWorkspace(self.life)
+        self.pulls = MemoryPulls(self.life, self.workspace.branches)
+        self.model = ScriptedAnswers(self.script)
+
+    def process(self, *, run: str = "") -> ThreadContext:
+        """Return the context of a new process."""
+        states, place = StateCache(), self.location
+        gate, ledger = PermissionGate(RULES, sandboxed=True), Ledger(self.settings.budget_usd)
+        resources = SessionResources(
+            self.model, self.transcripts, self.clock, gate, ledger, availability=self.available
+        )
+        fence = Fence(self.journal, place.repository, place.thread, states)
+        ports = (self.journal, self.thread, self.workspace, resources, fence)
+        github = (self.pulls, NoReceipts(), NoTasks(), NoChecks())
+        beside = (replace(self.settings, run=run), Policy(bot=BOT.id))
+        return ThreadContext(
+            place, _environment, *ports, *github, *beside, states=states, begin_session=lambda: self.slots > 0
+        )
+
+    async def look(self) -> ThreadState:
+        """Look at the thread in a new process, a second after all that happened before."""
+        self.clock.seconds += 1
+        try:
+            return await self.life.live(engine.look(self.process()))
+        finally:
+            self.clock.seconds += 1
+
+    async def listen(self, who: Actor, text: str) -> ThreadState:
+        """Have somebody say something, which another process hears while a look goes on."""
+        self.clock.seconds += 1
+        self.thread.say(who, text)
+        return await engine.listen(self.process())
+
+    async def state(self) -> ThreadState:
+        """Return the thread as its journal tells it."""
+        return await current(self.process())
+
+    async def planned(self, text: str = "Do it.") -> ThreadState:
+        """Have a plan shown for a request of somebody who may ask."""
+        self.thread.say(WILL, text)
+        return await self.look()
+
+    async def published(self) -> ThreadState:
+        """Have a plan approved and carried out."""
+        await self.planned()
+        self.thread.decide(MAYA)
+        return await self.look()
+
+    @property
+    def told(self) -> list[str]:
+        """What was told on the thread, oldest first."""
+        return self.thread.texts("text")
+
+    async def kinds(self) -> list[str]:
+        """Return the kinds of the journal's entries, in order."""
+        return [str(entry.kind) for entry in await self.journal.read(self.location.thread)]
+
+    async def moved(self, *moves: MoveEvent) -> ThreadState:
+        """Journal moves, as other processes would."""
+        process = self.process()
+        state = await current(process)
+        for move in moves:
+            state = await append(process, state, move)
+        return state
+
+    def requested(self, text: str = "Do it.") -> Requested:
+        """Return the move of a request."""
+        return Requested(said=JournaledTurn.of(self.thread.say(WILL, text)), base=BASE, title="Fix it")
+
+    def plan(self) -> PlanDocument:
+        """Return a plan document for the thread."""
+        return PlanDocument(
+            repository=self.location.repository,
+            thread=self.location.thread,
+            plan=1,
+            base=BASE,
+            markdown="Do it.",
+            contract=Contract((FILE,)),
+            tier="normal",
+            budget_usd=1.0,
+            expires=self.clock.now() + timedelta(days=7),
+        )
+
+
+@dataclass(slots=True)
+class LocalGround(Ground):
+    """A run on a local repository: somebody who says yes to every plan, and a branch as the result."""
+
+    location: ThreadLocation = LocalRun(RepositoryId(1), ThreadNumber(7), "Do it.", BASE)
+    available: HumanAvailability = HumanAvailability()
+    screen: io.StringIO = field(default_factory=io.StringIO)
+
+    def process(self, *, run: str = "") -> ThreadContext:
+        """Return the context of a new run of the program."""
+        made = Ground.process(self, run=run)
+        dialogue = Terminal("Do it.", self.clock, self.screen, yes=True)
+        self.clock.seconds += 1  # nobody answers at once
+        settings, policy = local_work_settings(made.settings), Policy(role=Role.READ, high_needs=1)
+        made = replace(made, dialogue=dialogue, pulls=NoPulls(), settings=settings, policy=policy)
+        return replace(made, work_session=planning_session)

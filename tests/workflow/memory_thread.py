@@ -1,0 +1,190 @@
+"""The Dialogue port in memory: people talk, react, and answer. Each post of the bot stands under its kind and ask."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from bot.core.actor import Actor, Role
+from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Verdict, Way
+from bot.core.command import Command, Verb, parse
+from bot.core.comment import reasons
+from bot.core.errors import PlangateError
+from bot.core.plan import PlanDocument
+from bot.core.question import AnswerComment, AnswerSnapshot, Asking, Author
+from bot.core.review import Review
+from bot.core.turn import Acknowledgment, Turn
+from bot.ports import Clock, PostedComment
+from tests.workflow.memory_ports import Life
+
+
+@dataclass(slots=True)
+class MemoryThread:
+    """The Dialogue port. Each post is stored under its kind and ask, so that it is there once."""
+
+    clock: Clock
+    life: Life
+    said: list[Turn] = field(default_factory=list)
+    opinions: list[Candidate] = field(default_factory=list)
+    replies: list[AnswerComment] = field(default_factory=list)
+    posts: dict[tuple[str, int], str] = field(default_factory=dict)
+    times: list[tuple[str, int]] = field(default_factory=list)
+    """Each time that something was posted, also again."""
+    posted_at: dict[str, datetime] = field(default_factory=dict)
+    superseded: dict[str, str] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
+    signs: list[tuple[str, Acknowledgment]] = field(default_factory=list)
+    shown_progress: dict[int, str] = field(default_factory=dict)
+    closed_at: datetime | None = None
+    drifted: tuple[str, ...] = ()
+    complete: bool = True
+    """Whether everything that decides can be looked up."""
+    newest: int = 0
+    """The bot's newest comment that the journal does not know of."""
+
+    # --- what people do
+
+    def say(self, who: Actor, text: str, *, role: Role | None = Role.ADMIN, edited: bool = False) -> Turn:
+        """Somebody posts a comment."""
+        turn = Turn(f"comment-{len(self.said) + 1}", who, text, self.clock.now(), role, edited=edited)
+        self.said.append(turn)
+        return turn
+
+    def decide(self, who: Actor, opinion: Opinion = Opinion.APPROVE, *, role: Role = Role.ADMIN) -> None:
+        """Somebody reacts to the plan that is shown."""
+        self.opinions.append(Candidate(who, Way.REACTION, opinion, self.clock.now(), role))
+
+    def answer(self, who: Actor, text: str, *, role: Role = Role.ADMIN) -> None:
+        """Somebody answers a question by a comment."""
+        turn = self.say(who, text, role=role)
+        self.replies.append(AnswerComment(turn.key, Author(who, role), turn.at, text))
+
+    def texts(self, kind: str) -> list[str]:
+        """Return what was posted of one kind, oldest first."""
+        return [text for (each, _), text in self.posts.items() if each == kind]
+
+    # --- the port
+
+    async def turns(
+        self,
+        seen: Collection[str],
+        heard_to: datetime | None = None,  # noqa: ARG002 - the port's
+        *,
+        may_act: Callable[[Turn], bool],
+    ) -> Sequence[Turn]:
+        new = (turn for turn in self.said if turn.key not in seen)
+        return [turn if turn.role is not None and may_act(turn) else replace(turn, text="") for turn in new]
+
+    async def context(self, requested: Collection[str] = (), wished: Collection[str] = ()) -> str:  # noqa: ARG002
+        return ""
+
+    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002
+        return ()
+
+    async def closed_since(self, moment: datetime) -> bool:
+        return self.closed_at is not None and self.closed_at > moment
+
+    async def asked_before(self, turn: Turn) -> Collection[str]:  # noqa: ARG002
+        return ()
+
+    async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
+        if (turn.key, sign) not in self.signs:
+            self.life.write(f"sign {sign}")
+            self.signs.append((turn.key, sign))
+
+    async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
+        return self._post("plan", ask, plan.markdown)
+
+    async def find_plan_comment(self, ask: int) -> str:
+        return f"plan-{ask}" if ("plan", ask) in self.posts else ""
+
+    async def supersede(self, shown: str, why: str) -> None:
+        if self.superseded.get(shown) != why:
+            self.life.write("supersede")
+            self.superseded[shown] = why
+
+    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:  # noqa: ARG002
+        if line not in self.begun:
+            self.life.write("begin")
+            self.begun.append(line)
+
+    async def snapshot(
+        self,
+        plan: PlanDocument,  # noqa: ARG002
+        shown: str,
+        *,
+        onto: str = "",  # noqa: ARG002
+        pushed: str = "",  # noqa: ARG002
+        begun: Sequence[str] = (),  # noqa: ARG002
+    ) -> Snapshot:
+        since, words = self.posted_at[shown], filter(None, map(_candidate, self.said))
+        opinions = tuple(each for each in (*self.opinions, *words) if each.at > since)
+        is_open = self.closed_at is None
+        return Snapshot(Shown(since), opinions, open=is_open, drifted=self.drifted, complete=self.complete)
+
+    async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
+        self._post("explanation", plan.plan, reasons(verdict))
+
+    def interrupt(self, error: PlangateError) -> None:
+        pass
+
+    def is_retry(self) -> bool:
+        return False
+
+    async def ahead(self, position: int, ask: int) -> int:  # noqa: ARG002
+        return self.newest
+
+    async def warn(self, number: int, text: str) -> datetime:
+        at = self._post("warning", number, text).at
+        assert at is not None
+        return at
+
+    def forget(self, number: int) -> None:
+        self.newest = 0 if self.newest <= number else self.newest
+
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:  # noqa: ARG002
+        return self._post("question", ask, asking.questions[0].text)
+
+    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:  # noqa: ARG002
+        words = tuple(each for each in self.replies if each.at > self.posted_at[shown] and may(each.by))
+        return AnswerSnapshot(words=words, open=self.closed_at is None, complete=self.complete)
+
+    async def explain_ignored_answers(self, text: str, ask: int) -> None:
+        self._post("ignored answers", ask, text)
+
+    async def fold_question(self, shown: str) -> None:
+        self.superseded[shown] = "answered"
+
+    async def progress(self, text: str, ask: int) -> None:
+        self.shown_progress[ask] = text
+
+    async def end_progress(self, text: str, ask: int) -> None:
+        if ask in self.shown_progress:
+            self.shown_progress[ask] = text
+
+    async def tell(self, text: str, ask: int) -> None:
+        self._post("text", ask, text)
+
+    async def review(self, review: Review, ask: int) -> None:
+        self._post("review", ask, review.text)
+
+    async def reply(self, turns: Collection[str], text: str, ask: int) -> None:  # noqa: ARG002
+        self._post("reply", ask, text)
+
+    def _post(self, kind: str, ask: int, text: str) -> PostedComment:
+        name = f"{kind}-{ask}"
+        if self.posts.get((kind, ask)) != text:
+            self.life.write(f"post {kind}")
+            self.posts[kind, ask] = text
+            self.times.append((kind, ask))
+            self.posted_at.setdefault(name, self.clock.now())
+        return PostedComment(name, at=self.posted_at[name])
+
+
+def _candidate(turn: Turn) -> Candidate | None:
+    """Return the opinion that a comment gives as a command, or None."""
+    said = parse(turn.text)
+    if not isinstance(said, Command) or said.verb not in {Verb.APPROVE, Verb.REJECT}:
+        return None
+    opinion = Opinion.APPROVE if said.verb is Verb.APPROVE else Opinion.REJECT
+    digest = said.argument if said.verb is Verb.APPROVE else ""
+    return Candidate(turn.actor, Way.COMMAND, opinion, turn.at, turn.role, digest=digest, edited=turn.edited)
