@@ -1,24 +1,14 @@
 """Commands of the harness: as long as their time lasts, and what was cut short shows nothing."""
 
 from collections.abc import Callable
-from typing import Any, Final, cast
 
 import pytest
 
-from bot.agent.limits import Ledger
-from bot.agent.permissions.tool_gate import PermissionGate
-from bot.agent.resources import SessionResources
-from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.transcript import Json
-from bot.core.work import ThreadLocation
 from bot.ports import ToolOutput
 from bot.workflow.execution.command_runs import run_commands
-from bot.workflow.thread_context import ThreadContext
 from tests.agent.ground import HandClock
-from tests.memory_store import MemoryTranscripts
-
-ABSENT: Final = cast("Any", None)
-"""A part that running commands does not use."""
+from tests.workflow.ground import Ground
 
 
 class Host:
@@ -58,9 +48,6 @@ class Host:
 )
 async def test_time(commands: tuple[str, ...], seconds: float | None, ended: list[tuple[str, int | None]]) -> None:
     """One that the shared time cut short is not known; one that ran into its own limit of 10 minutes is."""
-    clock = HandClock()
-    resources = SessionResources(ABSENT, MemoryTranscripts(), clock, PermissionGate(), Ledger())
-    location = ThreadLocation(RepositoryId(1), ThreadNumber(1), "", CommitId("a" * 40))
-    context = ThreadContext(location, ABSENT, ABSENT, ABSENT, ABSENT, resources, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT)
-    ran = await run_commands(context, Host(clock), commands, seconds=seconds)
+    ground = Ground()
+    ran = await run_commands(ground.process(), Host(ground.clock), commands, seconds=seconds)
     assert [(each["command"], each["exit_code"]) for each in ran] == ended

@@ -1,8 +1,8 @@
 """Red checks that become a turn: once for each head, three times in all, and never while people decide (MT9)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pytest
 
@@ -15,7 +15,7 @@ from bot.core.thread_state import ThreadState
 from bot.workflow.fixing import take_red_checks
 from bot.workflow.journal.ledger import append, current
 from bot.workflow.thread_context import ThreadContext, WorkSettings
-from tests.workflow.test_set_back import context
+from tests.workflow.ground import Ground
 
 pytestmark = pytest.mark.req("MT9")
 RED: Final = CheckRun(1, "ci", 1, CheckState.RED)
@@ -40,24 +40,12 @@ class Unreadable(Checks):
         raise Refused("the token lacks the permission `checks: read`")
 
 
-@dataclass
-class Shown:
-    """What is posted on the thread."""
-
-    texts: list[str] = field(default_factory=list)
-
-    async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
-        self.texts.append(text)
-
-
-def pull_thread(shown: Shown, checks: type[Checks] = Checks) -> ThreadContext:
+def pull_thread(ground: Ground, checks: type[Checks] = Checks) -> ThreadContext:
     """Return the thread of the bot's pull request, with an empty journal."""
-    made = context()
-    place = replace(made.location, branch="plangate/1-fix")
-    dialogue, access = cast("Any", shown), checks(place.base)
-    return replace(
-        made, location=place, dialogue=dialogue, checks=access, settings=WorkSettings(fix_checks=True, mention="@bot")
-    )
+    made = ground.process()
+    place = replace(made.location, branch="plangate/7-fix")
+    settings = WorkSettings(fix_checks=True, mention="@bot")
+    return replace(made, location=place, checks=checks(place.base), settings=settings)
 
 
 def with_head(thread: ThreadContext, number: int) -> ThreadContext:
@@ -68,8 +56,8 @@ def with_head(thread: ThreadContext, number: int) -> ThreadContext:
 
 async def test_three_turns_and_one_notice() -> None:
     """The fourth red head gets a comment, and those after it nothing; the report is data from hands unknown."""
-    shown = Shown()
-    thread = pull_thread(shown)
+    ground = Ground()
+    thread = pull_thread(ground)
     stages = []
     for number in range(6):
         thread = with_head(thread, number)
@@ -82,18 +70,18 @@ async def test_three_turns_and_one_notice() -> None:
             assert "hid‹U+200B›den" in state.turn.text
             await append(thread, state, Stopped())
     assert stages == [Stage.PLANNING] * 3 + [Stage.STOPPED] * 3
-    assert len(shown.texts) == 1
-    assert "I have looked at red checks here 3 times" in shown.texts[0]
+    (told,) = ground.told
+    assert "I have looked at red checks here 3 times" in told
 
 
 async def test_nothing_begins() -> None:
     """The key is off, the configuration is refused, or there is no such pull request, head, or permission."""
-    thread = pull_thread(Shown())
+    thread = pull_thread(Ground())
     for other in (
         replace(thread, settings=WorkSettings()),
         replace(thread, settings=replace(thread.settings, refusal="a mistake")),
         replace(thread, location=replace(thread.location, branch="")),
         replace(thread, checks=Checks(CommitId("b" * 40))),
-        pull_thread(Shown(), Unreadable),
+        pull_thread(Ground(), Unreadable),
     ):
         assert await take_red_checks(other, ThreadState()) == ThreadState()

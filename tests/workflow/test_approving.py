@@ -1,0 +1,156 @@
+"""Approving: what a plan waits for, what ends the wait, and what is said about it. Asking people goes the same way."""
+
+from datetime import timedelta
+
+import pytest
+
+from bot.core.actor import Actor, Role
+from bot.core.approval import Opinion
+from bot.core.errors import Transient
+from bot.core.gate import Stage
+from bot.core.transcript import Json
+from bot.ports import ModelRequest
+from tests.workflow.ground import MAYA, WILL, Ground, call, is_working, plan_and_work, submit, was_called
+from tests.workflow.memory_ports import Death
+
+ADA = Actor(3, "ada")
+
+
+@pytest.mark.req("PR1", "A1")
+async def test_a_plan_waits() -> None:
+    """However often it is looked at, nothing is asked of the model, posted, or journaled."""
+    ground = Ground()
+    await ground.planned()
+    ground.life.begin()
+    for _ in range(3):
+        assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert ground.life.writes == []
+    assert len(ground.model.requests) == 1
+
+
+@pytest.mark.req("PR1", "A2")
+async def test_two_approve_high_risk() -> None:
+    """One approval is not enough: that is said, once; the second one starts the work."""
+    ground = Ground(lambda request: plan_and_work(request) if is_working(request) else submit(scope=["Makefile"]))
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    for _ in range(2):
+        assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert len(ground.thread.texts("explanation")) == 1
+    ground.thread.decide(ADA)
+    assert "approved" not in await ground.kinds()
+    await ground.look()
+    assert (await ground.state()).current_approval.by == ("maya", "ada")
+
+
+@pytest.mark.req("A5", "PR3")
+async def test_an_approval_that_does_not_count_is_explained_once() -> None:
+    """The reason is journaled with it, so that no later process says it again."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(WILL, role=Role.WRITE)
+    for _ in range(3):
+        assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    (why,) = ground.thread.texts("explanation")
+    assert why.startswith("`@will`: their role in this repository is too low to approve; ")
+    assert ground.thread.times.count(("explanation", 1)) == 1
+
+
+@pytest.mark.req("A1")
+async def test_what_cannot_be_looked_up_is_looked_up_again() -> None:
+    """An approval counts only once everything that decides is known."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.thread.complete = False
+    with pytest.raises(Transient):
+        await ground.look()
+    assert (await ground.state()).stage is Stage.AWAITING_APPROVAL
+    ground.thread.complete = True
+    assert (await ground.look()).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.parametrize(
+    ("happens", "stage", "said"),
+    (
+        (lambda ground: ground.thread.decide(MAYA, Opinion.REJECT), Stage.REJECTED, "The plan was rejected."),
+        (lambda ground: setattr(ground.thread, "drifted", ("a.py",)), Stage.STALE, "The plan is no longer valid: "),
+        (
+            lambda ground: setattr(ground.clock, "seconds", timedelta(days=8).total_seconds()),
+            Stage.EXPIRED,
+            "The plan is no longer valid: ",
+        ),
+    ),
+    ids=("rejected", "drifted", "expired"),
+)
+async def test_what_ends_the_wait(happens: object, stage: Stage, said: str) -> None:
+    """It is told once, and an approval afterwards starts nothing."""
+    ground = Ground()
+    await ground.planned()
+    assert callable(happens)
+    happens(ground)
+    assert (await ground.look()).stage is stage
+    ground.thread.decide(MAYA)
+    assert (await ground.look()).stage is stage
+    assert [text[: len(said)] for text in ground.told] == [said]
+    assert ground.workspace.pushed == []
+
+
+@pytest.mark.req("A4")
+async def test_an_approval_that_is_taken_back_before_the_work() -> None:
+    """Nothing runs: the plan waits again, and that is told."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.life.begin(1)  # the approval is journaled, and its process dies
+    with pytest.raises(Death):
+        await ground.look()
+    ground.life.begin()
+    ground.thread.opinions.clear()
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert "the approval was withdrawn" in ground.told[-1]
+    assert ground.workspace.pushed == []
+
+
+def _asking(request: ModelRequest) -> list[Json]:
+    if is_working(request) and not was_called(request, "Bash"):
+        return call("Bash", command="curl https://example.org")
+    return plan_and_work(request)
+
+
+@pytest.mark.req("P7", "L8")
+async def test_only_approvers_permit_a_call_of_approved_work() -> None:
+    """The word of somebody who asked is answered with why it does not count, and the work waits on."""
+    ground = Ground(_asking)
+    await ground.published()
+    assert (await ground.state()).stage is Stage.ASKED
+    ground.thread.answer(WILL, "allow", role=Role.WRITE)
+    assert (await ground.look()).stage is Stage.ASKED
+    ground.clock.seconds += 1
+    ground.thread.answer(MAYA, "allow")
+    await ground.look()
+    assert len(ground.workspace.pushed) == 1
+    assert "answered" in ground.thread.superseded.values()
+
+
+@pytest.mark.req("P7", "A4")
+async def test_a_rejection_ends_the_wait_for_a_permission() -> None:
+    """Whoever rejects the plan of work that waits stops it; no answer continues it by itself."""
+    ground = Ground(_asking)
+    await ground.published()
+    ground.thread.decide(MAYA, Opinion.REJECT)
+    assert (await ground.look()).stage is Stage.STOPPED
+    assert ground.told[0].startswith("Stopped by maya.")
+    assert ground.workspace.pushed == []
+
+
+@pytest.mark.req("L8")
+async def test_a_question_expires_and_ends_with_its_thread() -> None:
+    """Nobody is waited for longer than for a plan, and nobody at all on a closed thread."""
+    for seconds, closes, stage in ((8 * 86_400, False, Stage.EXPIRED), (1, True, Stage.STOPPED)):
+        ground = Ground(_asking)
+        await ground.published()
+        ground.clock.seconds += seconds
+        ground.thread.closed_at = ground.clock.now() if closes else None
+        assert (await ground.look()).stage is stage
+        assert len(ground.told) == 1

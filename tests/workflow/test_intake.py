@@ -1,0 +1,205 @@
+"""Intake: who is heard, what a command does, and what becomes of a turn at each stage."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import pytest
+
+from bot.core import reply_text
+from bot.core.actor import Actor, Role
+from bot.core.errors import Refused, Transient
+from bot.core.gate import Stage
+from bot.core.transcript import Json
+from bot.core.turn import Acknowledgment
+from bot.ports import ModelRequest
+from bot.workflow.intake import SIGNS_A_DAY
+from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, plan_and_work
+from tests.workflow.memory_ports import Script
+
+RITA: Final = Actor(6, "rita")
+"""May read."""
+SEEN, MAY_NOT = Acknowledgment.SEEN, Acknowledgment.MAY_NOT
+
+LOW: Final = "`@{}`: their role in this repository is too low to approve"
+COMMANDS: Final = (
+    "status",
+    "help",
+    "retry",
+    "budget 7",
+    "mode acceptEdits",
+    "approve",
+    "reject N.",
+    "revise S.",
+    "stop",
+)
+SILENT: Final = dict.fromkeys(COMMANDS, ("", Stage.AWAITING_APPROVAL))
+APPROVER: Final = {
+    "status": ("This thread is at: awaiting approval. ⏸ plan mode on.", Stage.AWAITING_APPROVAL),
+    "help": ("`@plangate COMMAND`, or `/plangate COMMAND`", Stage.AWAITING_APPROVAL),
+    "retry": (reply_text.NOTHING_TO_RETRY, Stage.AWAITING_APPROVAL),
+    "budget 7": ("The budget of this thread is now $7.", Stage.AWAITING_APPROVAL),
+    "mode acceptEdits": ("Approved work will run in mode acceptEdits.", Stage.AWAITING_APPROVAL),
+    "approve": ("is ready for review", Stage.IN_REVIEW),
+    "reject N.": ("The plan was rejected. Nothing was changed.", Stage.REJECTED),
+    "revise S.": ("", Stage.AWAITING_APPROVAL),
+    "stop": ("The work so far is kept. Use `@plangate retry` to continue.", Stage.STOPPED),
+}
+WRITER: Final = APPROVER | {
+    "budget 7": (reply_text.APPROVERS_ONLY, Stage.AWAITING_APPROVAL),
+    "mode acceptEdits": (reply_text.APPROVERS_ONLY, Stage.AWAITING_APPROVAL),
+    "approve": (LOW, Stage.AWAITING_APPROVAL),
+    "reject N.": (LOW, Stage.AWAITING_APPROVAL),
+}
+READER: Final = SILENT | {
+    "approve": (LOW, Stage.AWAITING_APPROVAL),
+    "reject N.": (LOW, Stage.AWAITING_APPROVAL),
+}
+EVERYBODY: Final = {
+    "admin": (MAYA, Role.ADMIN, SEEN, APPROVER),
+    "maintain": (MAYA, Role.MAINTAIN, SEEN, APPROVER),
+    "who asked": (WILL, Role.WRITE, SEEN, WRITER),
+    "write": (Actor(4, "wes"), Role.WRITE, SEEN, WRITER),
+    "triage": (Actor(7, "tess"), Role.TRIAGE, MAY_NOT, READER),
+    "read": (RITA, Role.READ, MAY_NOT, READER),
+    "none": (Actor(10, "stranger"), Role.NONE, MAY_NOT, READER),
+}
+
+
+@pytest.mark.req("PR1", "PR3", "A3")
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", EVERYBODY)
+async def test_everybody(name: str, command: str) -> None:
+    """Each command by each account, while a plan waits: the sign, the words, and where the thread is afterwards."""
+    who, role, sign, wanted = EVERYBODY[name]
+    said, stage = wanted[command]
+    ground = Ground()
+    await ground.planned()
+    turn = ground.thread.say(who, f"@plangate {command}", role=role)
+    state = await ground.look()
+    words = "\n".join((*ground.told, *ground.thread.texts("explanation")))
+    assert (turn.key, sign) in ground.thread.signs
+    assert state.stage is stage
+    assert said.format(who.login) in words
+    assert bool(said) == bool(words)
+    assert len(ground.thread.texts("plan")) == 1 + (command == "revise S." and sign is SEEN)
+
+
+@pytest.mark.req("PR3")
+async def test_few_signs_for_who_may_not_ask() -> None:
+    """Some signs a day, and after that not even those: each is a write."""
+    ground = Ground()
+    for _ in range(SIGNS_A_DAY + 5):
+        ground.thread.say(RITA, "Me too!", role=Role.READ)
+    await ground.look()
+    assert [sign for _, sign in ground.thread.signs] == [MAY_NOT] * SIGNS_A_DAY
+    assert ground.model.requests == []
+    assert ground.told == []
+
+
+@pytest.mark.req("PR3")
+async def test_a_role_that_cannot_be_looked_up() -> None:
+    """Keeps nobody else waiting; who said it is named, and is heard once the role is known."""
+    ground = Ground()
+    waiting = ground.thread.say(MAYA, "First, the docs.", role=None)
+    ground.thread.say(WILL, "Do it.")
+    with pytest.raises(Transient, match="the role of @maya cannot be looked up"):
+        await ground.look()
+    assert (await ground.state()).stage is Stage.AWAITING_APPROVAL
+    ground.thread.said[0] = replace(waiting, role=Role.ADMIN)
+    state = await ground.look()
+    assert [wish.said.key for wish in state.wishes] == ["comment-2", "comment-1"]
+
+
+@pytest.mark.req("A4a")
+async def test_an_edited_command_is_none() -> None:
+    """Somebody else may have put it into their mouth; the answer says so."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.say(MAYA, "@plangate stop", edited=True)
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert ground.told == [reply_text.EDITED]
+
+
+async def test_a_misspelt_command_is_answered() -> None:
+    """With the nearest command, and nothing is planned for it."""
+    ground = Ground()
+    ground.thread.say(WILL, "@plangate statsu")
+    assert (await ground.look()).stage is Stage.LISTENING
+    assert ground.told == [reply_text.did_you_mean("@plangate statsu", "status")]
+
+
+@pytest.mark.req("PR3")
+async def test_quota() -> None:
+    """What is beyond a person's quota of a day is told once and not planned; commands and the next day go on."""
+    ground = Ground()
+    ground.settings = replace(ground.settings, ask_per_day=1)
+    await ground.planned()
+    for text in ("And this.", "And that.", "@plangate status"):
+        ground.thread.say(WILL, text)
+    state = await ground.look()
+    assert [text.split(",")[0] for text in ground.told] == [
+        "will has asked once today",
+        "This thread is at: awaiting approval. ⏸ plan mode on.",
+    ]
+    assert (len(state.wishes), len(ground.model.requests)) == (1, 1)
+    ground.clock.seconds += 24 * 3600
+    ground.thread.say(WILL, "Now, then.")
+    assert len((await ground.look()).wishes) == 2
+
+
+@pytest.mark.req("PR1")
+async def test_a_request_while_a_plan_waits() -> None:
+    """Replaces that plan: the one approval of it counts for nothing, and its comment says so."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.thread.say(WILL, "With tests, please.")
+    state = await ground.look()
+    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
+    assert list(ground.thread.superseded) == ["plan-2"]
+    assert "With tests, please." in str(ground.model.requests[-1].messages)
+    assert ground.workspace.pushed == []
+
+
+async def test_a_request_at_work_is_kept() -> None:
+    """It does not steer approved work: it is planned when that is published."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.model.meanwhile[2] = partial(ground.listen, WILL, "And the docs.")
+    state = await ground.look()
+    assert (await ground.kinds()).count("published") == 1
+    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
+    assert [wish.said.text for wish in state.asked_for] == ["And the docs."]
+    assert "And the docs." not in str(ground.model.requests[2].messages)
+
+
+async def test_a_request_while_planning_goes_into_the_plan() -> None:
+    """The plan that is handed in without it goes back to its session."""
+    ground = Ground()
+    ground.model.meanwhile[1] = partial(ground.listen, MAYA, "And the docs.")
+    state = await ground.planned()
+    assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 1)
+    assert "@maya adds: And the docs." in str(ground.model.requests[-1].messages)
+    assert len(ground.thread.texts("plan")) == 1
+
+
+@pytest.mark.parametrize(("make", "goes_on"), ((Ground, False), (LocalGround, True)), ids=("thread", "terminal"))
+async def test_who_looks_again(make: type[Ground], goes_on: bool) -> None:
+    """Interrupted work on a thread waits for `retry`; at a terminal the same command continues it."""
+    ground = make(_refuse_once())
+    ground.thread.say(WILL, "Do it.")
+    assert (await ground.look()).stage is Stage.FAILED
+    assert (await ground.look()).stage is (Stage.DONE if goes_on else Stage.FAILED)
+
+
+def _refuse_once() -> Script:
+    failures = [Refused("no such model")]
+
+    def script(request: ModelRequest) -> list[Json]:
+        if failures:
+            raise failures.pop()
+        return plan_and_work(request)
+
+    return script

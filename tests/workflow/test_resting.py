@@ -1,0 +1,138 @@
+"""What bounds a thread and ends a look: budgets, free sessions, and plans without force."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from bot.core.errors import Conflict
+from bot.core.gate import Stage
+from bot.core.names import ThreadNumber
+from bot.core.notes import Spent
+from bot.workflow import engine
+from bot.workflow.journal.ledger import current, note
+from bot.workflow.thread_context import WorkSettings
+from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, is_working, plan_and_work, say
+from tests.workflow.memory_ports import PRICE_USD, Death
+
+
+@pytest.mark.req("L5", "PR3")
+async def test_the_budget_of_a_thread() -> None:
+    """What its sessions cost together is bounded; that is told once, and `budget N` raises it for `retry`."""
+    ground = Ground(settings=WorkSettings(watch_seconds=0, thread_usd=PRICE_USD))
+    assert (await ground.published()).stage is Stage.LIMIT
+    (told,) = ground.told
+    assert "this thread has spent $0.01 of its budget of $0.01 (budget.thread_usd)" in told
+    ground.thread.say(MAYA, "@plangate budget 5")
+    ground.thread.say(WILL, "@plangate retry")
+    assert (await ground.look()).stage is Stage.IN_REVIEW
+
+
+async def spent_elsewhere(ground: Ground, cost_usd: float) -> None:
+    """Another thread of the repository spends money."""
+    process = ground.process()
+    other = replace(process, location=replace(ground.location, thread=ThreadNumber(8)))
+    await note(other, await current(other), Spent(session="plan-1", cost_usd=cost_usd))
+
+
+@pytest.mark.req("L5")
+async def test_the_budget_of_a_day() -> None:
+    """What all threads of a repository spend on a day is bounded: nothing is asked of the model beyond it."""
+    ground = Ground(settings=WorkSettings(watch_seconds=0, day_usd=1.0))
+    await spent_elsewhere(ground, 1.0)
+    assert (await ground.planned()).stage is Stage.LIMIT
+    assert "this repository has spent $1.00 of its $1.00 for the day" in ground.told[0]
+    assert ground.model.requests == []
+    ground.clock.seconds += 24 * 3600
+    ground.thread.say(WILL, "@plangate retry")
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+
+
+@pytest.mark.req("L5")
+async def test_others_spend_the_day_while_a_session_runs() -> None:
+    """It asks before each call: the one after the money is gone does not go out."""
+    ground = Ground(settings=WorkSettings(watch_seconds=0, day_usd=1.0))
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.model.meanwhile[2] = partial(spent_elsewhere, ground, 2.0)
+    assert (await ground.look()).stage is Stage.LIMIT
+    assert len(ground.model.requests) == 2
+
+
+@pytest.mark.req("L5")
+async def test_a_run_shares_its_budget_with_nobody() -> None:
+    """A local run has no budget of a day, whatever the configuration says of the repository's."""
+    ground = LocalGround(settings=WorkSettings(watch_seconds=0, day_usd=PRICE_USD / 2))
+    assert (await ground.look()).stage is Stage.DONE
+
+
+@pytest.mark.req("PR2", "PR3", "E3")
+async def test_a_thread_that_waits_for_a_session_says_so_once() -> None:
+    """One comment, also if processes die meanwhile; commands are answered, and the session begins with a free slot."""
+    ground = Ground()
+    ground.thread.say(WILL, "Do it.")
+    for _ in range(3):
+        ground.slots = 0
+        assert (await ground.look()).stage is Stage.PLANNING
+    assert list(ground.thread.shown_progress) == [1]
+    assert "Waiting for a free session" in ground.thread.shown_progress[1]
+    assert (await ground.kinds()).count("queued") == 1
+    ground.thread.say(WILL, "@plangate status")
+    await ground.look()
+    assert ground.told == ["This thread is at: planning. ⏸ plan mode on."]
+    ground.slots = 1
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert ground.thread.shown_progress == {1: "**Planned.**"}
+
+
+@pytest.mark.req("PR3")
+async def test_a_stop_does_not_wait_for_a_session() -> None:
+    """It is carried out while no slot is free, and the comment of the wait says so."""
+    ground = Ground(slots=0)
+    await ground.planned()
+    ground.thread.say(WILL, "@plangate stop")
+    assert (await ground.look()).stage is Stage.STOPPED
+    assert ground.model.requests == []
+    assert ground.thread.shown_progress == {1: "**Stopped.**"}
+
+
+@pytest.mark.req("PR3", "A5")
+async def test_an_approval_of_a_plan_without_force_is_answered() -> None:
+    """A request took its force and came to no plan: its comment is folded, and who approves it is told, once."""
+    ground = Ground(lambda request: say("Why?") if "Wait" in str(request.messages) else plan_and_work(request))
+    await ground.planned()
+    ground.thread.say(MAYA, "Wait, what is it for?")
+    assert (await ground.look()).stage is Stage.ANSWERED
+    assert list(ground.thread.superseded) == ["plan-2"]
+    ground.thread.decide(MAYA)
+    for _ in range(2):
+        await ground.look()
+    assert len(ground.told) == 2
+    assert ground.workspace.pushed == []
+
+
+@pytest.mark.req("E4")
+async def test_two_looks_at_a_time() -> None:
+    """One of them goes on; the other one finds the thread moved, and writes nothing more."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.model.meanwhile[2] = ground.look
+    with pytest.raises(Conflict):
+        await engine.look(ground.process(run="1"))
+    assert len(ground.workspace.pushed) == len(ground.pulls.orders) == 1
+    assert len(set(ground.thread.times)) == len(ground.thread.times)
+
+
+@pytest.mark.req("L9")
+async def test_a_session_goes_on_where_it_was() -> None:
+    """A process that died at work did not plan again, nor ask the model again for what it had answered."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.life.begin(3)
+    with pytest.raises(Death):
+        await ground.look()
+    ground.life.begin()
+    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert [is_working(request) for request in ground.model.requests] == [False, True, True]
