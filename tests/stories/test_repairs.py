@@ -50,6 +50,7 @@ def repairing(request: ModelRequest) -> Reply | Fault:
             return say(f"Done after {done} edits.")
 
 
+@pytest.mark.long
 @pytest.mark.req("K4", "L9")
 def test_killed_before_the_repair(meet: Meet) -> None:
     """Killed when the failures were handed back and nothing was answered: the same request goes out again, once."""

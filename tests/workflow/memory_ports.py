@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 from bot.core.approval import ApprovedPlan
 from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Conflict, OutOfScope
-from bot.core.names import CommitId, ThreadNumber
+from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits, PullOrder, PullRequest
-from bot.core.transcript import Json
+from bot.core.transcript import Json, Line
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import (
     Abilities,
@@ -32,7 +32,7 @@ from bot.ports import (
     ToolOutput,
     Usage,
 )
-from tests.memory_store import MemoryJournal
+from tests.memory_store import MemoryJournal, MemoryTranscripts
 
 FOLDER: Final = "/home/checkout"
 _T = TypeVar("_T")
@@ -76,6 +76,19 @@ class Life:
             working.cancel()
             dying.cancel()
             await asyncio.gather(working, dying, return_exceptions=True)
+
+
+class MortalTranscripts(MemoryTranscripts):
+    """Transcripts whose writer may die before it appends."""
+
+    def __init__(self, life: Life) -> None:
+        super().__init__()
+        self._life = life
+
+    def append(self, session: SessionId, lines: Sequence[Line]) -> None:
+        if lines:
+            self._life.write(f"transcript of {session}: {', '.join(str(line.kind) for line in lines)}")
+        super().append(session, lines)
 
 
 class MortalJournal(MemoryJournal):

@@ -32,6 +32,7 @@ async def test_locked(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+@pytest.mark.long
 @pytest.mark.req("G4")
 async def test_two_for_high_risk(story: Story, model: Model) -> None:
     """A plan of tier high needs two people, where there are two: one ticks, one reacts."""

@@ -10,7 +10,7 @@ from bot.core.reply_text import help_text, plan_mode_stays
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment, Issue
 from bot.testing.github.world import Actor
-from tests.stories.github.ground import FIX, HOME, WISH, Model, Story, soak
+from tests.stories.github.ground import FIX, HOME, WISH, Model, Story, long, soak
 
 WAITS: Final = Stage.AWAITING_APPROVAL
 CONFIGURED: Final = ".github/plangate.yml"
@@ -92,17 +92,12 @@ async def answered(story: Story, who: str, command: str) -> Answer:
     return Answer("".join(story.signs(said)), "\n".join(texts), now.stage, len(story.plans()))
 
 
-CI: Final = ("maya, maintain", "will, write, who asked")
-
-
-def people(every_day: str) -> list[object]:
-    """Return everybody: one of every day, some in CI, the others in the campaigns."""
-    rest = {who: pytest.param(who, marks=pytest.mark.long) if who in CI else soak(who) for who in EVERYBODY}
-    return [*(rest | {every_day: every_day}).values()]
+CI: Final = ("maya, maintain", "will, write, who asked", "tess, triage")
+"""The others are in the campaigns; tests/workflow/test_intake.py has the same table for every day."""
 
 
 @pytest.mark.req("PR1", "PR3", "A3")
-@pytest.mark.parametrize("who", people("tess, triage"))
+@pytest.mark.parametrize("who", [long(who) if who in CI else soak(who) for who in EVERYBODY])
 async def test_everybody(story: Story, who: str) -> None:
     """Each command is answered as the table says, by sign and words, and moves the thread for nobody else."""
     speaker, _, role = who.partition(", ")

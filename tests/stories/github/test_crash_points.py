@@ -24,9 +24,10 @@ def deaths(every: Sequence[Boundary]) -> Iterator[Death]:
     return (Death(at, done) for at, done in product(every, (False, True)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mortal", FACES[:1], indirect=True)
 def test_two_deaths(mortal: Mortal) -> None:
-    """One that showed the plan and did not note it, and one before the branch: the sample of every day."""
+    """One that showed the plan and did not note it, and one before the branch."""
     shown, branch = Boundary("comment", "<!-- plangate:1 plan ", 0), Boundary("branch", BRANCH, 0)
     Life(mortal, random.Random(0), [Death(shown, done=True), Death(branch, done=False)]).lived()
 

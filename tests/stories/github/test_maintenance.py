@@ -106,30 +106,6 @@ async def test_the_clock_of_two_services(story: Story) -> None:
     assert kinds.count("due") == kinds.count("requested") == 1
 
 
-@pytest.mark.req("MT3")
-async def test_an_occurrence_is_skipped_with_its_reason(story: Story) -> None:
-    """While a plan waits, while its pull request is open, and while the issue is closed."""
-    configure(story)
-    await run_pass(story)
-    for _ in range(2):
-        story.clock.advance(DAY)
-        await run_pass(story)
-    assert "skipped: a plan of this task is waiting for approval" in body(story)
-    assert len(story.plans()) == 1
-    story.reacts("maya", "+1")
-    await story.rests(1)
-    story.clock.advance(DAY)
-    await run_pass(story)
-    number = story.pulls()[0].number
-    assert f"skipped: #{number} is open, and the task's limit is 1" in body(story)
-    story.person("maya").merge(HOME, number)
-    story.person("ada").close(HOME, 1)
-    story.clock.advance(DAY)
-    await run_pass(story)
-    assert "skipped: this issue is closed; reopen it to continue" in body(story)
-    assert len(story.plans()) == 1
-
-
 @pytest.mark.req("MT4", "X1")
 async def test_nothing_to_do_asks_no_model(story: Story) -> None:
     """A check that prints nothing ends the occurrence; what it prints is given to the planner as data."""

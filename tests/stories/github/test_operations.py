@@ -84,24 +84,3 @@ async def test_operations_beside_changes(story: Story) -> None:
     assert story.issue(first).state == "closed"
     (told,) = story.said("tell")
     assert told.startswith(f"Pull request #{story.pulls()[0].number} is ready for review.\n\nThe approved operations:")
-
-
-@pytest.mark.req("MT7")
-@pytest.mark.parametrize(
-    ("given", "why"),
-    (
-        (operation("close", 1), "the plan has an operation on #1, its own thread"),
-        (operation("add_label", 2, "plangate"), "the label 'plangate' steers this bot"),
-        (operation("close", -2), "the operation close on #-2 is incomplete"),
-        ({"kind": "close", "number": "other/shop#2"}, "number"),
-        ({"kind": "delete", "number": 2}, "kind"),
-        ({"kind": "close", "number": 2, "repository": "other/shop"}, "repository"),
-    ),
-)
-async def test_operations_that_no_plan_may_have(story: Story, given: dict[str, Any], why: str) -> None:
-    """They go back to the planner, and nothing is proposed."""
-    await begins(story)
-    plans(story, given, scope=[FIXED])
-    await occurs(story)
-    assert why in story.model.heard[-1].all_results[-1].text
-    assert story.plans() == []

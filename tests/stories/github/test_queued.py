@@ -27,6 +27,7 @@ async def looked(story: Story) -> ThreadState:
     return story.records[1]
 
 
+@pytest.mark.long
 @pytest.mark.req("PR2", "PR3", "E3")
 async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> None:
     """👀 and one comment, also when the process dies and another one finds the thread open; when the session begins,
@@ -49,20 +50,6 @@ async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> N
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     assert story.said("progress")[1].startswith("**Executed**")
     assert len(story.said("progress")) == 2
-
-
-@pytest.mark.req("PR3")
-async def test_commands_and_stops_do_not_wait(story: Story) -> None:
-    """A question is answered and a stop carried out while no session slot is free."""
-    story.opens("will")
-    await looked(story)
-    story.says("will", "@plangate status")
-    await looked(story)
-    assert story.said("tell") == ["This thread is at: planning. ⏸ plan mode on."]
-    story.says("will", "@plangate stop")
-    assert (await looked(story)).stage is Stage.STOPPED
-    assert "Stopped by will" in story.said("tell")[-1]
-    assert story.said("progress") == ["**Stopped.**"]
 
 
 @pytest.mark.long

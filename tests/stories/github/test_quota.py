@@ -36,22 +36,6 @@ async def asks(story: Story, *logins: str) -> list[int]:
     return numbers
 
 
-@pytest.mark.req("PR3")
-async def test_quota(story: Story) -> None:
-    """The second request of a day is planned, the third is refused by one comment; commands go on."""
-    story.person("ada").push(HOME, {PATH: TWICE})
-    to_midnight(story)
-    first, second, third = await asks(story, "will", "will", "will")
-    stages = [story.records[number].stage for number in (first, second, third)]
-    assert stages == [Stage.AWAITING_APPROVAL, Stage.AWAITING_APPROVAL, Stage.LISTENING]
-    assert [said[: len(REFUSAL)] for said in story.said("tell", third)] == [REFUSAL]
-    story.says("will", "@plangate really, please", third)
-    story.says("will", "@plangate status", third)
-    await story.rests(third)
-    assert story.records[third].stage is Stage.LISTENING
-    assert [said.split(".")[0][:24] for said in story.said("tell", third)] == [REFUSAL[:24], "This thread is at: liste"]
-
-
 @pytest.mark.long
 @pytest.mark.req("PR3")
 async def test_quota_of_another(story: Story) -> None:

@@ -59,6 +59,7 @@ async def decided(story: Story, login: str) -> ThreadState:
     return await story.rests(1)
 
 
+@pytest.mark.long
 async def test_to_a_plan_that_waits(story: Story) -> None:
     """It is said once and nothing is done, until an approver decides; then it is planned again, for a new approval."""
     waiting = await approved(story)
