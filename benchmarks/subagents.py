@@ -29,6 +29,7 @@ import tempfile
 import time
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -44,7 +45,7 @@ from bot.agent.prompts import Environment, first_message
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import RequestStarted
 from bot.agent.subagents.policy import SubagentCounts
-from bot.agent.subagents.scheduler import merge_generators
+from bot.agent.subagents.scheduler import run_together
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
 from bot.core.names import SessionId
@@ -224,13 +225,8 @@ async def measure(given, rounds, *, at_once, rate=0, eager=True):
 async def time_scheduler(agents, at_once):
     """Return the scheduler's time for agents of one second each, relative to the ideal schedule."""
 
-    async def one():
-        await asyncio.sleep(1.0)
-        yield 1
-
     began = time.monotonic()
-    async for _ in merge_generators([one() for _ in range(agents)], at_once=at_once):
-        pass
+    await run_together([partial(asyncio.sleep, 1.0)] * agents, at_once=at_once)
     return (time.monotonic() - began) / -(-agents // at_once)
 
 

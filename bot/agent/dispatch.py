@@ -5,15 +5,16 @@ tool_result. A failure at any stage becomes an error result that tells the model
 tool does ends the session.
 """
 
+import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from bot.agent.forwarding import forward, forward_within
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for
 from bot.agent.monitor import OverLimit
 from bot.agent.permissions.plan_mode import SubmittedPlan, read_plan
@@ -21,10 +22,18 @@ from bot.agent.permissions.rule_paths import relative_input, within_paths
 from bot.agent.permissions.tool_gate import CallKind, Decision, subject
 from bot.agent.scope import NOTE, outside_notice
 from bot.agent.session import Session, result_block
-from bot.agent.session_events import AgentChanged, AgentEvent, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
-from bot.agent.subagents.scheduler import merge_generators
+from bot.agent.session_events import (
+    AgentChanged,
+    AgentEvent,
+    Sink,
+    TodosChanged,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+)
+from bot.agent.subagents.scheduler import run_together
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
-from bot.agent.tools.tool import Tool, ToolInput, ToolProgress
+from bot.agent.tools.tool import Tell, Tool, ToolInput, ToolProgress
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import PlangateError, Refused
 from bot.core.maintenance import PlanLimits, check_undecided
@@ -75,8 +84,8 @@ Prepared = ReadyCall | RefusedCall | SuspendedCall
 class StartedCall(Protocol):
     """A call that started before its answer was complete."""
 
-    def events(self) -> AsyncIterator[AgentEvent]:
-        """Yield the call's events, those of the past first, until its result is stored."""
+    async def finish(self, tell: Sink) -> None:
+        """Report the call's events, those of the past first, until its result is stored."""
 
 
 NOTHING_STARTED: Final[Mapping[str, StartedCall]] = MappingProxyType({})
@@ -151,8 +160,10 @@ async def run(
     session: Session,
     prepared: Sequence[Prepared],
     results: dict[str, Json],
+    *,
+    tell: Sink,
     started: Mapping[str, StartedCall] = NOTHING_STARTED,
-) -> AsyncIterator[AgentEvent]:
+) -> None:
     """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result).
 
     A call of `started` is under way; it fills `results` itself.
@@ -160,12 +171,12 @@ async def run(
     for batch in _batches(prepared):
         queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
         runs = [
-            started[each.call["id"]].events() if each.call["id"] in started else run_call(session, each, results)
+            partial(started[each.call["id"]].finish, tell)
+            if each.call["id"] in started
+            else partial(run_call, session, each, results, tell)
             for each in batch
         ]
-        async with forward(merge_generators(runs, at_once=max(most_at_once(session), queueing))) as events:
-            async for _, event in events:
-                yield event
+        await run_together(runs, at_once=max(most_at_once(session), queueing))
 
 
 def most_at_once(session: Session) -> int:
@@ -236,30 +247,19 @@ def is_safe(prepared: Prepared) -> bool:
     return isinstance(prepared, RefusedCall)
 
 
-async def run_call(session: Session, prepared: Prepared, results: dict[str, Json]) -> AsyncIterator[AgentEvent]:
-    """Run one call, yield its events, and store its result."""
+async def run_call(session: Session, prepared: Prepared, results: dict[str, Json], tell: Sink) -> None:
+    """Run one call, report its events, and store its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])
     now = session.resources.clock.now
-    yield ToolStarted(session.agent, ident, call["name"], call["input"], now())
-    output = ToolOutput(prepared.text, is_error=True) if isinstance(prepared, RefusedCall) else None
+    await tell(ToolStarted(session.agent, ident, call["name"], call["input"], now()))
     if isinstance(prepared, ReadyCall):
-        async with forward(_run_guarded(session, prepared)) as steps:
-            async for step in steps:
-                match step:
-                    case ToolOutput():
-                        output = step
-                    case ToolProgress():
-                        yield ToolProgressed(session.agent, ident, step.text)
-                    case AgentChanged():
-                        yield replace(step, call=ident)
-                    case _:
-                        yield step
+        output = await _run_guarded(session, prepared, partial(_tell_of_call, session, ident, tell))
         if prepared.tool.kind(prepared.tool_input) is CallKind.LIST:
-            yield TodosChanged(session.agent, tuple(session.context.todos), session.context.doing)
-    output = output or ToolOutput("The tool gave no result.", is_error=True)
-    if isinstance(prepared, ReadyCall):
+            await tell(TodosChanged(session.agent, tuple(session.context.todos), session.context.doing))
         output = await _with_scope_notice(session, prepared, output)
+    else:
+        output = ToolOutput(prepared.text if isinstance(prepared, RefusedCall) else CANCELLED, is_error=True)
     output = _cap_output(output)
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)
@@ -267,28 +267,33 @@ async def run_call(session: Session, prepared: Prepared, results: dict[str, Json
     if output.details.get("strangers") or session.is_untrusted:  # by a sub-agent
         session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
-    yield ToolFinished(
-        session.agent,
-        ident,
-        call["name"],
-        output.text,
-        output.is_error,
-        refused=isinstance(prepared, RefusedCall),
-        at=now(),
+    refused = isinstance(prepared, RefusedCall)
+    await tell(
+        ToolFinished(session.agent, ident, call["name"], output.text, output.is_error, refused=refused, at=now())
     )
 
 
-async def _run_guarded(session: Session, ready: ReadyCall) -> AsyncIterator[AgentEvent | ToolProgress | ToolOutput]:
+async def _tell_of_call(session: Session, ident: ToolUseId, tell: Sink, event: AgentEvent | ToolProgress) -> None:
+    """Report what a tool reports while it runs, as events of its call."""
+    match event:
+        case ToolProgress():
+            await tell(ToolProgressed(session.agent, ident, event.text))
+        case AgentChanged():
+            await tell(replace(event, call=ident))
+        case _:
+            await tell(event)
+
+
+async def _run_guarded(session: Session, ready: ReadyCall, tell: Tell) -> ToolOutput:
     """Run a tool with its timeout. Timeouts and errors become an error output."""
     seconds = min(ready.tool.timeout(ready.tool_input), session.monitor.limits.tool_seconds or math.inf)
     try:
-        async with forward(forward_within(ready.tool.call(ready.tool_input, session.context), seconds)) as steps:
-            async for step in steps:
-                yield step
+        async with asyncio.timeout(seconds):
+            return await ready.tool.call(ready.tool_input, session.context, tell)
     except TimeoutError:
-        yield ToolOutput(f"{ready.tool.name} took longer than {seconds:.0f} s and was ended.", is_error=True)
+        return ToolOutput(f"{ready.tool.name} took longer than {seconds:.0f} s and was ended.", is_error=True)
     except (PlangateError, OSError) as error:
-        yield ToolOutput(f"{ready.tool.name} failed: {error}", is_error=True)
+        return ToolOutput(f"{ready.tool.name} failed: {error}", is_error=True)
 
 
 async def _with_scope_notice(session: Session, ready: ReadyCall, output: ToolOutput) -> ToolOutput:

@@ -7,21 +7,42 @@ the answer is dropped, what it started is cancelled, and nothing of it stays in 
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Self
 
 from bot.agent import dispatch
-from bot.agent.forwarding import forward
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent
+from bot.agent.session_events import AgentEvent, Sink
 from bot.core.transcript import Json
+from bot.ports import AnswerStarted
 
 READING: Final = frozenset({CallKind.LOOK, CallKind.LOOK_COMMAND, CallKind.EXPLORE})
 """Kinds of calls that only read. The web is not among them: a request that leaves the machine cannot be taken back."""
 
-_ENDED: Final = object()
+
+@dataclass(slots=True)
+class HeldEvents:
+    """A sink that keeps events until somebody may see them, and passes them on from then on."""
+
+    _events: deque[AgentEvent | AnswerStarted] = field(default_factory=deque)
+    _tell: Sink | None = None
+
+    async def take(self, event: AgentEvent | AnswerStarted) -> None:
+        """Keep an event, or pass it on."""
+        if self._tell is None:
+            self._events.append(event)
+        else:
+            await self._tell(event)
+
+    async def release(self, tell: Sink) -> None:
+        """Report the kept events, and pass on those that follow."""
+        while self._events:
+            await tell(self._events.popleft())
+        self._tell = tell
 
 
 @dataclass(slots=True)
@@ -30,13 +51,15 @@ class EagerCall:
 
     ready: dispatch.ReadyCall
     task: "asyncio.Task[None]"
-    waiting: "asyncio.Queue[object]"
+    events: HeldEvents
 
-    async def events(self) -> AsyncGenerator[AgentEvent, None]:
-        """Yield the call's events, as `dispatch.run_call` does, and raise its error. Closing it cancels the call."""
+    async def finish(self, tell: Sink) -> None:
+        """Report the call's events, until its result is stored, and raise its error.
+
+        Cancelling this cancels the call.
+        """
         try:
-            while (event := await self.waiting.get()) is not _ENDED:
-                yield event  # type: ignore[misc]  # what _run put is the call's own event
+            await self.events.release(tell)
             await self.task
         finally:
             await self.cancel()
@@ -82,8 +105,8 @@ class EagerCalls:
         if ready is None:
             self._open = False
             return
-        waiting = asyncio.Queue[object]()
-        self._started[call["id"]] = EagerCall(ready, asyncio.create_task(self._run(ready, waiting)), waiting)
+        events = HeldEvents()
+        self._started[call["id"]] = EagerCall(ready, asyncio.create_task(self._run(ready, events)), events)
 
     def ready(self, call: Json) -> dispatch.ReadyCall | None:
         """Return a call of the complete answer if it has started."""
@@ -121,19 +144,7 @@ class EagerCalls:
         self.session.monitor.over = None  # the complete answer decides whether a limit is reached
         return None
 
-    async def _run(self, ready: dispatch.ReadyCall, waiting: "asyncio.Queue[object]") -> None:
-        """Run a call, keeping its events until somebody takes them."""
-        try:
-            if ready.tool.queues:
-                await self._keep_events(ready, waiting)
-            else:
-                async with self._places:
-                    await self._keep_events(ready, waiting)
-        finally:
-            waiting.put_nowait(_ENDED)
-
-    async def _keep_events(self, ready: dispatch.ReadyCall, waiting: "asyncio.Queue[object]") -> None:
-        source: AsyncIterator[AgentEvent] = dispatch.run_call(self.session, ready, self.results)
-        async with forward(source) as events:
-            async for event in events:
-                waiting.put_nowait(event)
+    async def _run(self, ready: dispatch.ReadyCall, events: HeldEvents) -> None:
+        """Run a call in its place, keeping its events until somebody takes them."""
+        async with nullcontext() if ready.tool.queues else self._places:
+            await dispatch.run_call(self.session, ready, self.results, events.take)

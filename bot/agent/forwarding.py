@@ -1,4 +1,4 @@
-"""Passes values from one async generator to the next, so that closing the last one closes all of them.
+"""Passes values from a source to its consumer, so that closing or cancelling the consumer ends the source.
 
 A generator that is only dropped ends at some later time, unnoticed by its consumer. A deadline around a `yield` hits
 the consumer. This module prevents both.
@@ -6,11 +6,12 @@ the consumer. This module prevents both.
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
+Last = TypeVar("Last")
 
 
 @asynccontextmanager
@@ -23,8 +24,32 @@ async def forward(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[It
             await source.aclose()
 
 
-class Idle(TimeoutError):
-    """Raised when no value came for too long."""
+async def follow(
+    work: Callable[[Callable[[Item], Awaitable[None]]], Coroutine[Any, Any, Last]],
+) -> AsyncGenerator[Item | Last, None]:
+    """Do work that reports to a sink. Yield what it reports, and its result at the end.
+
+    A report returns once the consumer asks for the next one, so nothing runs ahead of the consumer, and what ends the
+    work never ends the consumer. Closing the generator cancels the work, and waits until it has ended.
+    """
+    reports: asyncio.Queue[tuple[Item, asyncio.Event] | None] = asyncio.Queue()
+
+    async def tell(event: Item) -> None:
+        handled = asyncio.Event()
+        reports.put_nowait((event, handled))
+        await handled.wait()
+
+    working = asyncio.create_task(work(tell))
+    working.add_done_callback(lambda _: reports.put_nowait(None))
+    try:
+        while (report := await reports.get()) is not None:
+            event, handled = report
+            yield event
+            handled.set()
+        yield await working
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
 
 
 async def forward_within(
@@ -32,7 +57,7 @@ async def forward_within(
 ) -> AsyncGenerator[Item, None]:
     """Yield a source's values. Raises TimeoutError inside the source when it runs longer than `seconds`.
 
-    Raises Idle when no value comes for `idle` seconds. The first value may take `first` seconds.
+    Raises it as well when no value comes for `idle` seconds. The first value may take `first` seconds.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + seconds
@@ -44,9 +69,5 @@ async def forward_within(
                     item = await anext(source)
             except StopAsyncIteration:
                 return
-            except TimeoutError:
-                if patience < deadline and now() >= patience:
-                    raise Idle from None
-                raise
             yield item
             patience = now() + idle

@@ -1,27 +1,29 @@
 """The main loop: model request, tools, next request, until the session rests (L1).
 
-A session rests when the model answers without a tool call, when a call suspends it, or at a limit. The loop yields
-typed events and never prints. Cancelling it leaves a valid, saved history: unfinished calls are marked as cancelled. If
-no call of a message finished, the message is dropped, as after a crash, and a resumed session asks again. A message
-that starts sub-agents is kept: its calls are made again, and the sub-agents resume where they were (L6, L9).
+A session rests when the model answers without a tool call, when a call suspends it, or at a limit. The loop reports
+typed events to one sink, whose other end is the generator `run`, and never prints. Cancelling it leaves a valid, saved
+history: unfinished calls are marked as cancelled. If no call of a message finished, the message is dropped, as after a
+crash, and a resumed session asks again. A message that starts sub-agents is kept: its calls are made again, and the
+sub-agents resume where they were (L6, L9).
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from bot.agent import dispatch
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_on_canary, end_with_answer, keep_answer
-from bot.agent.forwarding import forward
+from bot.agent.forwarding import follow
 from bot.agent.history import compaction
 from bot.agent.history.reminders import due_memory, due_reminders
 from bot.agent.limits import Resource
 from bot.agent.model_call import end_in_time, request_answer
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent, Answered, End, Ended, Info
+from bot.agent.session_events import AgentEvent, Answered, End, Ended, Info, Sink
 from bot.core.errors import Broken, CanaryShown
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
 from bot.ports import AnswerCompleted, AnswerStarted
@@ -39,117 +41,102 @@ CUT_CALL: Final = (
 EMPTY: Final = "Your last answer was empty. Go on with the work, or end with a summary."
 
 
-async def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
-    """Drive a session until it rests. The last event is Ended. AnswerStarted passes through for prefix sharing (M4).
+def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
+    """Drive a session until it rests, and yield what happens. The last event is Ended.
+
+    AnswerStarted passes through for prefix sharing (M4).
+    """
+    return follow(partial(drive, session))
+
+
+async def drive(session: Session, tell: Sink) -> Ended:
+    """Drive a session until it rests, and return why it rests. `tell` takes what happens meanwhile.
 
     A finished session rests at once on its last answer: the model is not asked again.
     """
-    in_vain: Counter[str] = Counter()
     if session.is_finished:  # its process died before it reported the answer
-        yield Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
-        return
-    rests = False
+        return Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
+    ended, in_vain = None, Counter[str]()
     if session.unfinished_answer is not None:
-        async with forward(_tools(session, session.unfinished_answer, EagerCalls(session))) as again:
-            async for told in again:
-                rests = isinstance(told, Ended)
-                yield told
-    while not rests:
+        ended = await _run_tools(session, session.unfinished_answer, EagerCalls(session), tell)
+    while ended is None:
         before = in_vain.total()
-        async with forward(_step(session, in_vain)) as events:
-            async for event in events:
-                if isinstance(event, Info) and event.kind in {"nudge", "pause"}:
-                    in_vain[event.kind] += 1
-                rests = isinstance(event, Ended)
-                yield event
+        ended = await _step(session, in_vain, tell)
         if in_vain.total() == before:
             in_vain.clear()
+    return ended
 
 
-async def _step(session: Session, in_vain: Counter[str]) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
-    """Make one request and act on its answer. At a limit, or after an alarm, yield Ended instead."""
+async def _step(session: Session, in_vain: Counter[str], tell: Sink) -> Ended | None:
+    """Make one request and act on its answer. Returns Ended if the session rests then, or at a limit or an alarm."""
     if session.resources.alarm.is_triggered:
-        yield Ended(session.agent, End.FAILED, str(CanaryShown()))
-        return
-    room = compaction.is_due(session)
-    if (limit := end_at_limit(session)) and not (room and limit.limit is Resource.CONTEXT):
-        yield limit
-        return
-    if room:
-        async with forward(end_in_time(session, compaction.compact(session))) as made:
-            async for told in made:
-                yield told
-        return
-    last = None
+        return Ended(session.agent, End.FAILED, str(CanaryShown()))
+    needs_room = compaction.is_due(session)
+    if (limit := end_at_limit(session)) and not (needs_room and limit.limit is Resource.CONTEXT):
+        return limit
+    if needs_room:
+        return await end_in_time(session, compaction.compact(session, tell))
     async with EagerCalls(session) as eager:
-        async with forward(end_in_time(session, request_answer(session, eager))) as events:
-            async for event in events:
-                last = event
-                if not isinstance(event, AnswerCompleted):
-                    yield event
-        if isinstance(last, Ended) or session.full:
-            return
-        if not isinstance(last, AnswerCompleted):
-            raise Broken("the model port ended without an answer or an error")
-        answer = (last.message, last.usage, last.cost_usd, last.model, session.resources.clock.now())
-        yield Answered(session.agent, session.monitor.steps, *answer)
-        async with forward(_react(session, last, eager, in_vain)) as reactions:
-            async for reaction in reactions:
-                yield reaction
+        answer = await request_answer(session, eager, tell)
+        if isinstance(answer, AnswerCompleted):
+            facts = (answer.message, answer.usage, answer.cost_usd, answer.model, session.resources.clock.now())
+            await tell(Answered(session.agent, session.monitor.steps, *facts))
+            return await _react(session, answer, eager, in_vain=in_vain, tell=tell)
+    if answer is None and not session.full:
+        raise Broken("the model port ended without an answer or an error")
+    return answer
 
 
 async def _react(
-    session: Session, completed: AnswerCompleted, eager: EagerCalls, in_vain: Counter[str]
-) -> AsyncIterator[AgentEvent]:
+    session: Session, completed: AnswerCompleted, eager: EagerCalls, *, in_vain: Counter[str], tell: Sink
+) -> Ended | None:
     """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
-            async with forward(_tools(session, completed, eager)) as events:
-                async for event in events:
-                    yield event
+            return await _run_tools(session, completed, eager, tell)
         case "pause_turn" if in_vain["pause"] < PAUSES:
             keep_answer(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
-            yield Info(session.agent, "pause", "the service paused the answer; it goes on")
+            kind, text = "pause", "the service paused the answer; it goes on"
         case "max_tokens" | "end_turn" | "stop_sequence" if in_vain["nudge"] < NUDGES and _nudge(session, completed):
             what = "cut" if completed.stop_reason == "max_tokens" else "empty"
-            yield Info(session.agent, "nudge", f"the model's answer was {what}; asked to go on")
+            kind, text = "nudge", f"the model's answer was {what}; asked to go on"
         case "model_context_window_exceeded":
             session.full = True
             session.drop(completed)
-            yield Info(session.agent, "full", "the model's context is full; its last answer is asked for again")
+            kind, text = "full", "the model's context is full; its last answer is asked for again"
         case _:
-            yield end_with_answer(session, completed)
+            return end_with_answer(session, completed)
+    in_vain[kind] += kind in {"pause", "nudge"}
+    await tell(Info(session.agent, kind, text))
+    return None
 
 
-async def _tools(session: Session, completed: AnswerCompleted, eager: EagerCalls) -> AsyncGenerator[AgentEvent, None]:
+async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerCalls, tell: Sink) -> Ended | None:
     """Run the calls of a message and commit it together with their results, or suspend."""
     calls = tool_calls(completed.message)
     prepared = [eager.ready(call) or dispatch.prepare(session, call) for call in calls]
     if any(isinstance(each, dispatch.SuspendedCall) for each in prepared):
         session.commit(completed)
-        yield Ended(session.agent, End.SUSPENDED, text_of(completed.message))
-        return
+        return Ended(session.agent, End.SUSPENDED, text_of(completed.message))
     started = eager.take(calls)
     prepared = [each if each.call["id"] in started else dispatch.admit(session, each) for each in prepared]
     if dispatch.repeatable(prepared):
         session.save_unfinished_answer(completed)
     results = eager.results
     try:
-        async with forward(dispatch.run(session, prepared, results, started)) as events:
-            async for event in events:
-                yield event
+        await dispatch.run(session, prepared, results, tell=tell, started=started)
         beside = [] if is_unresolved([completed.message]) else await _additions(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
         session.drop(completed)
-        yield end_on_canary(session, error)
-        return
-    except (asyncio.CancelledError, GeneratorExit):
+        return end_on_canary(session, error)
+    except asyncio.CancelledError:
         if session.unfinished_answer is None and results:
             session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results)})
         elif session.unfinished_answer is None:
             session.drop(completed)
         raise
     session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results) + beside})
+    return None
 
 
 async def _additions(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:

@@ -1,66 +1,77 @@
-"""Makes one model request of a session: waits for the budget, relays the answer, and books it (L3, L4, L5)."""
+"""Makes one model request of a session: waits for the budget, reports the answer, and books it (L3, L4, L5)."""
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Set
+from collections.abc import Awaitable, Set
 from dataclasses import replace
 from itertools import count
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 from bot.agent.booking import stream_and_book
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_on_budget, end_on_canary
-from bot.agent.forwarding import Item, forward, forward_within
+from bot.agent.forwarding import forward
 from bot.agent.limits import Ticket
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent, End, Ended, Info, RequestStarted, Streamed
+from bot.agent.session_events import End, Ended, Info, RequestStarted, Sink, Streamed
 from bot.core.errors import CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, tool_calls
 from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelRequest, Notice
 
+Result = TypeVar("Result")
+
 UNPRICED: Final = "{} has no known prices: no budget in dollars bounds what it spends, steps and minutes do"
 
 
-async def end_in_time(session: Session, source: AsyncIterator[Item]) -> AsyncGenerator[Item | Ended, None]:
-    """Relay a model request, and end the session at its limit if its time runs out first (L5).
-
-    A complete answer is never discarded.
-    """
-    event = None
+async def end_in_time(session: Session, work: Awaitable[Result]) -> Result | Ended:
+    """Do work such as a model request. Returns Ended at the session's limit if its time runs out first (L5)."""
     try:
-        async with forward(forward_within(source, session.monitor.seconds_left)) as events:
-            async for event in events:
-                yield event
+        async with asyncio.timeout(session.monitor.seconds_left):
+            return await work
     except TimeoutError:
-        limit = end_at_limit(session)
-        if limit is None:
-            raise
-        if not isinstance(event, AnswerCompleted):
-            yield limit
+        if limit := end_at_limit(session):
+            return limit
+        raise
 
 
-async def request_answer(
-    session: Session, eager: EagerCalls
-) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
-    """Make one model request as soon as the budget has room for it, and relay it. A permanent failure becomes Ended."""
+async def request_answer(session: Session, eager: EagerCalls, tell: Sink) -> AnswerCompleted | Ended | None:
+    """Make one model request as soon as the budget has room for it, and return its answer.
+
+    Returns Ended for a permanent failure or a limit, and None if the history must be shortened first. A complete answer
+    is never discarded.
+    """
+    answers: list[AnswerCompleted] = []
+    ended = await end_in_time(session, _request(session, eager, tell, answers))
+    return answers[0] if answers else ended
+
+
+async def _request(session: Session, eager: EagerCalls, tell: Sink, answers: list[AnswerCompleted]) -> Ended | None:
+    """Make one model request, and add its answer to `answers` the moment it is complete."""
     ledger, shared = session.resources.ledger, session.resources.shared_budget
     async with ledger.call(session.highest_cost, shared) as ticket:
         if ticket is None:
-            yield end_on_budget(session)
-            return
+            return end_on_budget(session)
         session.monitor.step()
         abilities = session.resources.model.abilities(session.prefix.model)
-        yield RequestStarted(session.agent, session.monitor.steps, abilities.id, session.resources.clock.now())
+        await tell(RequestStarted(session.agent, session.monitor.steps, abilities.id, session.resources.clock.now()))
         if session.monitor.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
-            yield Info(session.agent, "unpriced", UNPRICED.format(abilities.id))
-        async with forward(_send_request(session, ticket, eager)) as events:
-            async for event in events:
-                yield event
+            await tell(Info(session.agent, "unpriced", UNPRICED.format(abilities.id)))
+        try:
+            return await _send_request(session, ticket, eager, tell=tell, answers=answers)
+        except TooLong as error:
+            session.full = True
+            await tell(Info(session.agent, "full", str(error)))
+            return None
+        except PlangateError as error:
+            if answers:
+                session.drop(answers.pop())
+            return _end_on_error(session, error)
 
 
 async def _send_request(
-    session: Session, ticket: Ticket, eager: EagerCalls
-) -> AsyncIterator[AgentEvent | AnswerStarted | AnswerCompleted]:
-    """Make one model request and relay it."""
+    session: Session, ticket: Ticket, eager: EagerCalls, *, tell: Sink, answers: list[AnswerCompleted]
+) -> Ended | None:
+    """Send one model request, and report what comes."""
     frozen, resources = session.prefix, session.resources
     request = ModelRequest(
         frozen.model,
@@ -74,27 +85,26 @@ async def _send_request(
         stored=session.encoded,
         replay=session.replay,
     )
-    event = None
-    try:
-        async with forward(
-            stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
-        ) as events:
-            async for event in events:
-                if isinstance(event, CallReceived):
+    answered = stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
+    async with forward(answered) as events:
+        async for event in events:
+            match event:
+                case CallReceived():
                     eager.start(event.call)
-                    continue
-                if isinstance(event, Notice):  # the answer so far is void
-                    await eager.discard()
-                yield _book_event(session, event)
-        if not isinstance(event, AnswerCompleted) and resources.ledger.used_up:
-            yield end_on_budget(session)
-    except TooLong as error:
-        session.full = True
-        yield Info(session.agent, "full", str(error))
-    except PlangateError as error:
-        if isinstance(event, AnswerCompleted):
-            session.drop(event)
-        yield _end_on_error(session, error)
+                case AnswerCompleted():
+                    answers.append(event)
+                    answers[0] = _book_answer(session, event)
+                case AnswerStarted():
+                    await tell(event)
+                case Delta():
+                    await tell(Streamed(session.agent, event.kind, event.text))
+                case Notice():
+                    await eager.discard()  # the answer so far is void
+                    session.book_notice(event)
+                    await tell(Info(session.agent, event.kind, event.text))
+                case _:
+                    assert_never(event)
+    return end_on_budget(session) if not answers and resources.ledger.used_up else None
 
 
 def _end_on_error(session: Session, error: PlangateError) -> Ended:
@@ -105,27 +115,14 @@ def _end_on_error(session: Session, error: PlangateError) -> Ended:
     return Ended(session.agent, End.FAILED, str(error))
 
 
-def _book_event(
-    session: Session, event: AnswerStarted | Delta | Notice | AnswerCompleted
-) -> AgentEvent | AnswerStarted | AnswerCompleted:
-    """Book what a model event costs, record what the client did by itself, and return the session's event for it."""
-    match event:
-        case Delta():
-            return Streamed(session.agent, event.kind, event.text)
-        case Notice():
-            session.book_notice(event)
-            return Info(session.agent, event.kind, event.text)
-        case AnswerCompleted():
-            event = replace(event, message=unique_call_ids(event.message, session.called))
-            session.log.pay(event)
-            session.resources.alarm.listen(json.dumps(event.message, ensure_ascii=False))
-            if event.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
-                session.measure(event.usage, session.resources.model.abilities(session.prefix.model).window)
-            return event
-        case AnswerStarted():
-            return event
-        case _:
-            assert_never(event)
+def _book_answer(session: Session, completed: AnswerCompleted) -> AnswerCompleted:
+    """Book what a complete answer costs, and return it with call ids that the session has not seen."""
+    completed = replace(completed, message=unique_call_ids(completed.message, session.called))
+    session.log.pay(completed)
+    session.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
+    if completed.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
+        session.measure(completed.usage, session.resources.model.abilities(session.prefix.model).window)
+    return completed
 
 
 def unique_call_ids(answer: Json, taken: Set[str]) -> Json:

@@ -1,8 +1,9 @@
-"""Typed events that a session yields while it runs. Nothing is printed here (L1).
+"""Typed events of a session while it runs, and the sink that takes them. Nothing is printed here (L1).
 
 `at` is when something happened. What happens in a call that starts while the answer streams is shown later.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +13,7 @@ from bot.agent.limits import Resource
 from bot.agent.permissions.modes import Mode
 from bot.core.names import AgentId, SessionId, ToolUseId
 from bot.core.transcript import Json
-from bot.ports import Usage
+from bot.ports import AnswerStarted, Usage
 
 
 class End(StrEnum):
@@ -247,3 +248,9 @@ AgentEvent: TypeAlias = (
     | Recovery
     | Ended
 )
+
+Sink: TypeAlias = Callable[[AgentEvent | AnswerStarted], Awaitable[None]]
+"""Takes what happens in a session, one event after the other, and returns once an event is handled.
+
+AnswerStarted is for prefix sharing (M4).
+"""

@@ -3,7 +3,6 @@
 import base64
 import json
 import stat
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from bot.agent.session_events import AgentChanged, End, ToolFinished
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
-from bot.agent.tools.tool import Step
+from bot.agent.tools.tool import Tell
 from bot.compose.decoys import FILE, lay_decoy
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
@@ -88,11 +87,10 @@ async def test_a_subagent_that_hears_it_ends_its_parent(room: Open) -> None:
     )
 
     class Hearing(NoSubagents):
-        async def delegate(self, agent_type: str, description: str, brief: str) -> AsyncIterator[Step]:
+        async def delegate(self, agent_type: str, description: str, brief: str, tell: Tell) -> ToolOutput:
             with pytest.raises(CanaryShown):
                 r.world.alarm.listen(VALUE)
-            async for step in super().delegate(agent_type, description, brief):
-                yield step
+            return await super().delegate(agent_type, description, brief, tell)
 
     events = await drive(r.session(tools=(*ALL, task_tool(Hearing()))))
     assert ended(events).text == str(CanaryShown())

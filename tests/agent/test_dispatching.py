@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,14 +20,14 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import CallKind, PermissionGate, Rules, parse_rule
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session, result_block
-from bot.agent.session_events import End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
+from bot.agent.session_events import AgentEvent, End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.session_log import SessionLog
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, ToolProgress, relative
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput, ToolProgress, relative
 from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
-from bot.ports import ToolOutput
+from bot.ports import AnswerStarted, ToolOutput
 from bot.testing.model.reply import Call, Reply, call, malformed_call, say, sequence, several
 from tests.agent.conftest import Open
 from tests.agent.ground import DeskHost, HandClock, Room, Silent, drive, ended, of, results
@@ -124,49 +123,45 @@ def tool(name: str, call_: Any, **more: Any) -> Tool:
     return Tool(name, "A tool.", Nothing, call_, lambda _: CallKind.LOOK, **more)
 
 
-async def never(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
-    yield ToolProgress("begun")
+async def never(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
+    await tell(ToolProgress("begun"))
     await asyncio.Event().wait()
+    return ToolOutput("")
 
 
-async def refuses(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
-    yield ToolProgress("about to")
+async def refuses(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
+    await tell(ToolProgress("about to"))
     raise Refused("no such place", where="here", fix="look elsewhere")
 
 
-async def breaks(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
-    yield ToolProgress("about to")
+async def breaks(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
+    await tell(ToolProgress("about to"))
     raise Broken("two and two are five")
 
 
-async def full(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
-    yield ToolProgress("copying")
+async def full(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
+    await tell(ToolProgress("copying"))
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/work/x")
-
-
-async def mute(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
-    yield ToolProgress("nothing to say")
 
 
 @pytest.mark.req("T3")
 async def test_whatever_a_tool_does_becomes_a_result(room: Open) -> None:
-    """Too slow, refused, broken, no room on the disk, mute: an error result each, in order, with what to do."""
+    """Too slow, refused, broken, no room on the disk: an error result each, in order, with what to do."""
     tools = (
         tool("Never", never, timeout=lambda _: 0.05),
         tool("Refuses", refuses),
         tool("Breaks", breaks),
         tool("Full", full),
     )
-    names = ("Never", "Refuses", "Breaks", "Full", "Mute")
+    names = ("Never", "Refuses", "Breaks", "Full")
     r = room(sequence(several(*(call(name) for name in names)), say("Done.")))
-    slow, refused, broken, crowded, silent = await outcome(r, *tools, tool("Mute", mute))
-    assert all(result["is_error"] for result in (slow, refused, broken, crowded, silent))
+    slow, refused, broken, crowded = await outcome(r, *tools)
+    assert all(result["is_error"] for result in (slow, refused, broken, crowded))
     assert slow["content"].startswith("Never took longer than 0")
     assert "no such place (here): look elsewhere" in refused["content"]
     assert "two and two are five" in broken["content"]
     assert crowded["content"].startswith("Full failed:")
     assert "No space left on device" in crowded["content"]
-    assert silent["content"] == "The tool gave no result."
 
 
 @pytest.mark.req("T3", "L6")
@@ -175,8 +170,8 @@ async def test_a_tool_that_times_out_is_ended(room: Open) -> None:
     r = room(sequence(call("Slow"), say("Done.")))
     r.host.hold = asyncio.Event()
 
-    async def slow(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
-        yield await context.host.call("Bash", {})
+    async def slow(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
+        return await context.host.call("Bash", {})
 
     await outcome(r, tool("Slow", slow, timeout=lambda _: 0.05))
     assert r.host.running == 0
@@ -184,19 +179,22 @@ async def test_a_tool_that_times_out_is_ended(room: Open) -> None:
 
 @pytest.mark.req("T3")
 async def test_a_slow_reader_does_not_hang_a_tool_that_times_out(room: Open) -> None:
-    """A tool that tells more than the reader takes before its time is up still comes to a result."""
+    """A tool waits for who reads what it reports. If its time is up meanwhile, that is its result, and all is read."""
 
-    async def chatty(_: Nothing, context: ToolContext) -> AsyncIterator[Step]:
+    async def chatty(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
         for number in range(AT_ONCE * 5):
-            yield ToolProgress(str(number))
-        yield ToolOutput("told")
+            await tell(ToolProgress(str(number)))
+        return ToolOutput("told")
 
     r = room(sequence(call("Chatty"), say("Done.")))
     session = r.session(tools=(tool("Chatty", chatty, timeout=lambda _: 0.05),))
+    read = []
     async for event in run(session):
-        if isinstance(event, ToolProgressed) and event.text == "0":
-            await asyncio.sleep(0.2)
-    assert results(session)[0]["content"] == "told"
+        if isinstance(event, ToolProgressed):
+            read.append(event.text)
+            await asyncio.sleep(0.1)
+    assert results(session)[0]["content"].startswith("Chatty took longer")
+    assert read == ["0"]
 
 
 @pytest.mark.req("T5", "M3")
@@ -365,7 +363,13 @@ async def dispatched(host: DeskHost, calls: list[Json], filled: dict[str, Json])
     log = SessionLog(SessionId("s"), AgentId("main"), world)
     session = Session(log, frozen, by_name(ALL), context, Monitor(world.clock))
     prepared = [dispatch.prepare(session, each) for each in calls]
-    return of([event async for event in dispatch.run(session, prepared, filled)], ToolFinished)
+    events: list[AgentEvent | AnswerStarted] = []
+
+    async def tell(event: AgentEvent | AnswerStarted) -> None:
+        events.append(event)
+
+    await dispatch.run(session, prepared, filled, tell=tell)
+    return of(events, ToolFinished)
 
 
 @pytest.mark.req("T2")

@@ -1,32 +1,33 @@
-"""Merging generators: the bound holds, nothing is lost or reordered, closing closes all (S6)."""
+"""Works side by side: the bound holds, no result is lost, cancelling ends all; and what a work reports is read (S6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.forwarding import forward, forward_within
-from bot.agent.subagents.scheduler import merge_generators
+from bot.agent.forwarding import follow, forward, forward_within
+from bot.agent.subagents.scheduler import run_together
 from bot.core.errors import Broken
 
 
 @dataclass
 class Books:
-    """What a set of sources did."""
+    """What a set of works did."""
 
     running: int = 0
     most: int = 0
-    closed: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
 
 
 class End(Enum):
-    """How a source ends."""
+    """How a work ends."""
 
     WELL = 0
     ERROR = 1
@@ -34,47 +35,47 @@ class End(Enum):
     """What it waited for was cancelled by somebody else."""
 
 
-async def source(index: int, steps: list[int], books: Books, *, end: End = End.WELL) -> AsyncGenerator[int, None]:
-    """Counts up, giving way as often as its steps say."""
+async def work(index: int, pauses: int, books: Books, *, end: End = End.WELL) -> int:
+    """Do nothing for so many rounds of the event loop, then end as told."""
     books.running += 1
     books.most = max(books.most, books.running)
     books.order.append(index)
     try:
-        for number, pauses in enumerate(steps):
-            for _ in range(pauses):
-                await asyncio.sleep(0)
-            yield number
+        for _ in range(pauses):
+            await asyncio.sleep(0)
         if end is End.ERROR:
             raise ValueError(index)
         if end is End.CANCELLED:
             gone = asyncio.get_running_loop().create_future()
             gone.cancel()
             await gone
+        return index
     finally:
         books.running -= 1
-        books.closed.append(index)
+        books.ended.append(index)
 
 
-Plan = tuple[list[int], End]
-_plans = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=6), st.sampled_from(End)), max_size=8)
+Plan = tuple[int, End]
+_plans = st.lists(st.tuples(st.integers(0, 12), st.sampled_from(End)), max_size=8)
+
+
+def works(plans: list[Plan], books: Books) -> list[Callable[[], Awaitable[int]]]:
+    return [partial(work, index, pauses, books, end=end) for index, (pauses, end) in enumerate(plans)]
 
 
 @pytest.mark.req("S6", "T2")
 @given(_plans, st.integers(0, 5))
 def test_nothing_is_lost_whatever_runs(plans: list[Plan], at_once: int) -> None:
-    """Any number of sources of any length, some of which fail: every value arrives once, in its source's order; at
-    most so many run at a time, in order; the first error is raised at the end; no task is left."""
+    """Any number of works of any length, some of which fail: all of them run, at most so many at a time, started in
+    order; their results are in order; the first error is raised at the end; no task is left."""
     books = Books()
-    arrived: dict[int, list[int]] = {}
 
     async def scenario() -> None:
         before = asyncio.all_tasks()
-        sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
         failing = [(index, end) for index, (_, end) in enumerate(plans) if end is not End.WELL]
         raised = []
         try:
-            async for index, value in merge_generators(sources, at_once=at_once):
-                arrived.setdefault(index, []).append(value)
+            assert await run_together(works(plans, books), at_once=at_once) == list(range(len(plans)))
         except ValueError as error:
             raised = [(error.args[0], End.ERROR)]
         except Broken:
@@ -83,31 +84,28 @@ def test_nothing_is_lost_whatever_runs(plans: list[Plan], at_once: int) -> None:
         assert asyncio.all_tasks() == before
 
     asyncio.run(scenario())
-    assert arrived == {index: list(range(len(steps))) for index, (steps, _) in enumerate(plans) if steps}
     assert books.most <= max(at_once, 1)
-    assert books.order == sorted(books.order) == list(range(len(plans)))
-    assert sorted(books.closed) == list(range(len(plans)))
+    assert books.order == list(range(len(plans)))
+    assert sorted(books.ended) == list(range(len(plans)))
 
 
-@pytest.mark.req("S6")
+@pytest.mark.req("S6", "L6")
 @given(_plans, st.integers(1, 5), st.integers(0, 12))
-def test_closing_closes_all(plans: list[Plan], at_once: int, after: int) -> None:
-    """Wherever the reader stops, every source that began has ended when closing returns, and no task is left."""
+def test_cancelling_ends_all(plans: list[Plan], at_once: int, after: int) -> None:
+    """Whenever they are cancelled, every work that began has ended by then, and no task is left."""
     books = Books()
 
     async def scenario() -> None:
         before = asyncio.all_tasks()
-        sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
-        left = after
-        with suppress(ValueError, Broken):
-            async with forward(merge_generators(sources, at_once=at_once)) as values:
-                async for _ in values:
-                    left -= 1
-                    if left <= 0:
-                        break
+        together = asyncio.ensure_future(run_together(works(plans, books), at_once=at_once))
+        for _ in range(after):
+            await asyncio.sleep(0)
+        together.cancel()
+        with suppress(asyncio.CancelledError, ValueError, Broken):
+            await together
         assert books.running == 0
         assert books.most <= at_once
-        assert len(books.closed) == len(books.order)
+        assert len(books.ended) == len(books.order)
         assert asyncio.all_tasks() == before
 
     asyncio.run(scenario())
@@ -115,46 +113,100 @@ def test_closing_closes_all(plans: list[Plan], at_once: int, after: int) -> None
 
 @pytest.mark.req("S6")
 async def test_one_that_waits_does_not_hold_the_others() -> None:
-    """Values come from whichever source is ready; the next source starts as one ends."""
-    gate = asyncio.Event()
-    books = Books()
+    """The next work starts as one ends."""
+    gate, books = asyncio.Event(), Books()
 
-    async def waiting() -> AsyncIterator[int]:
-        await gate.wait()
-        yield 99
-
-    seen = []
-    async for index, value in merge_generators([waiting(), *(source(n, [0], books) for n in range(4))], at_once=2):
-        seen.append((index, value))
-        if len(seen) == 4:
+    async def last(index: int) -> int:
+        done = await work(index, 1, books)
+        if index == 4:
             gate.set()
-    assert seen == [(1, 0), (2, 0), (3, 0), (4, 0), (0, 99)]
+        return done
+
+    async def first() -> int:
+        await gate.wait()
+        return 0
+
+    waiting: list[Callable[[], Awaitable[int]]] = [first, *(partial(last, index) for index in range(1, 5))]
+    assert await run_together(waiting, at_once=2) == [0, 1, 2, 3, 4]
     assert books.most == 1
 
 
-@pytest.mark.req("S6")
-async def test_a_cancelled_reader_ends_all() -> None:
-    """Cancelling whoever reads cancels every source."""
-    books, begun = Books(), asyncio.Event()
+Tell = Callable[[int], Awaitable[None]]
 
-    async def stuck(index: int) -> AsyncIterator[int]:
-        async with forward(source(index, [0, 0], books)) as values:
-            async for value in values:
-                yield value
-                begun.set()
-                await asyncio.Event().wait()
+
+@pytest.mark.req("L1")
+async def test_what_a_work_reports_is_yielded_and_its_result_is_the_last() -> None:
+    """A report returns when the reader asks for the next one: nothing runs ahead of the reader."""
+    handled: list[int] = []
+
+    async def counts(tell: Tell) -> int:
+        for number in range(3):
+            await tell(number)
+            handled.append(number)
+        return 99
+
+    seen = []
+    async with forward(follow(counts)) as reports:
+        async for report in reports:
+            await asyncio.sleep(0)
+            seen.append((report, len(handled)))
+    assert seen == [(0, 0), (1, 1), (2, 2), (99, 3)]
+
+
+@pytest.mark.req("L6")
+@pytest.mark.parametrize("after", (1, 3))
+async def test_a_reader_that_stops_ends_the_work(after: int) -> None:
+    """In the middle, or in parallel works that all report: each has ended when closing returns."""
+    books = Books()
+
+    async def reports(tell: Tell, index: int) -> int:
+        await tell(index)
+        return await work(index, 100, books)
+
+    async def many(tell: Tell) -> int:
+        return len(await run_together([partial(reports, tell, index) for index in range(4)], at_once=2))
+
+    before = asyncio.all_tasks()
+    async with forward(follow(many)) as told:
+        async for _ in told:
+            after -= 1
+            if not after:
+                break
+    assert (books.running, asyncio.all_tasks()) == (0, before)
+
+
+@pytest.mark.req("T3")
+async def test_a_deadline_of_the_work_does_not_end_the_reader() -> None:
+    """A work whose time is up while it waits for the reader goes on without; its error is raised after all reports."""
+
+    async def hurries(tell: Tell) -> int:
+        async with asyncio.timeout(0.01):
+            await tell(0)
+        return 1
+
+    seen = []
 
     async def read() -> None:
-        async with forward(merge_generators([stuck(0), stuck(1)], at_once=2)) as values:
-            async for _ in values:
-                pass
+        async for report in follow(hurries):
+            await asyncio.sleep(0.03)
+            seen.append(report)
 
-    task = asyncio.create_task(read())
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert books.running == 0
+    with pytest.raises(TimeoutError):
+        await read()
+    assert seen == [0]
+
+
+async def source(index: int, steps: list[int], books: Books) -> AsyncGenerator[int, None]:
+    """Counts up, giving way as often as its steps say."""
+    books.running += 1
+    try:
+        for number, pauses in enumerate(steps):
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            yield number
+    finally:
+        books.running -= 1
+        books.ended.append(index)
 
 
 async def test_sources_that_cannot_be_closed_are_read_too() -> None:
@@ -173,7 +225,6 @@ async def test_sources_that_cannot_be_closed_are_read_too() -> None:
                 raise StopAsyncIteration
             return self.left
 
-    assert [pair async for pair in merge_generators([Plain()], at_once=1)] == [(0, 1), (0, 0)]
     async with forward(Plain()) as values:
         assert [value async for value in values] == [1, 0]
 
@@ -204,31 +255,3 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
         await asyncio.sleep(0.05)
         slow.append(value)
     assert slow == [0]
-
-
-@pytest.mark.req("S6", "L6")
-@given(_plans, st.integers(1, 5), st.integers(0, 12))
-def test_cancelling_whoever_reads_leaves_nothing(plans: list[Plan], at_once: int, after: int) -> None:
-    """Whenever the reader is cancelled, in a wait or between two, all sources end with it; never too many ran."""
-    books = Books()
-
-    async def scenario() -> None:
-        before = asyncio.all_tasks()
-
-        async def read() -> None:
-            sources = [source(index, steps, books, end=end) for index, (steps, end) in enumerate(plans)]
-            async with forward(merge_generators(sources, at_once=at_once)) as values:
-                async for _ in values:
-                    await asyncio.sleep(0)
-
-        reader = asyncio.ensure_future(read())
-        for _ in range(after):
-            await asyncio.sleep(0)
-        reader.cancel()
-        (came,) = await asyncio.gather(reader, return_exceptions=True)
-        assert came is None or isinstance(came, asyncio.CancelledError | ValueError | Broken)
-        assert books.running == 0
-        assert books.most <= at_once
-        assert asyncio.all_tasks() == before
-
-    asyncio.run(scenario())

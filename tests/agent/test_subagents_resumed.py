@@ -269,7 +269,7 @@ async def test_calls_that_are_over_are_not_made_again(room: Open, after: Callabl
     r = room(policy)
     left = await killed(r, team(r), policy)
     lines = left.world.transcripts.load(SessionId("thread-1"))
-    assert [line.body["note"] for line in lines if line.kind is LineKind.NOTE][:1] == [ASKED]
+    assert ASKED in [line.body["note"] for line in lines if line.kind is LineKind.NOTE]
     assert resumed(left, []).session.unfinished_answer is not None
     left.world.transcripts.append(SessionId("thread-1"), (after(left),))
     assert resumed(left, []).session.unfinished_answer is None

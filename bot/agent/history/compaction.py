@@ -7,7 +7,7 @@ last turns stay as they are; the stored transcript keeps everything, and one lin
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ from bot.agent.history import cutting
 from bot.agent.history.restored_context import digest, restored_context
 from bot.agent.prompts import prompt_text
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent, Compacted, End, Ended, Info
+from bot.agent.session_events import Compacted, End, Ended, Info, Sink
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json, all_messages, text_of, tool_calls
 from bot.ports import Abilities, AnswerCompleted, ModelRequest, Notice
@@ -50,7 +50,7 @@ class HistoryPart:
 
 Made = list[Json]
 """The history that is sent from now on."""
-BackEnd = Callable[[Session, HistoryPart], AsyncIterator[AgentEvent | Made]]
+BackEnd = Callable[[Session, HistoryPart, Sink], Awaitable[Made | None]]
 
 
 def is_due(session: Session) -> bool:
@@ -65,18 +65,15 @@ def is_due(session: Session) -> bool:
     return grown and session.context_size >= session.resources.most_context(window)
 
 
-async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:
-    """Make room in a session's history and report it. Ends the session if that does not help."""
+async def compact(session: Session, tell: Sink) -> Ended | None:
+    """Make room in a session's history and report it. Returns Ended if that does not help."""
     abilities = session.resources.model.abilities(session.prefix.model)
     start = cutting.cut_point(session.history, int(KEPT_SHARE * cutting.tokens(session.history)))
     if start is None:
         session.shortened = len(session.history)
-        if session.full:
-            yield Ended(session.agent, End.LIMIT, TOO_LARGE)
-        return
+        return Ended(session.agent, End.LIMIT, TOO_LARGE) if session.full else None
     if session.futile >= FUTILE:
-        yield Ended(session.agent, End.LIMIT, STUCK)
-        return
+        return Ended(session.agent, End.LIMIT, STUCK)
     before, by, made = session.context_size, "cut", None
     head = session.history[:start]
     kept = cutting.cut_to_fit(session.history[start:], int(RESULT_SHARE * abilities.window))
@@ -85,20 +82,15 @@ async def compact(session: Session) -> AsyncGenerator[AgentEvent, None]:
         given = await restored_context(session, everything, kept, abilities.window)
         part = HistoryPart(head, kept, given, abilities)
         for by, back_end in _back_ends(part):  # noqa: B007 - names the back-end that made the summary
-            async with forward(back_end(session, part)) as events:
-                async for event in events:
-                    if isinstance(event, list):
-                        made = event
-                    else:
-                        yield event
-            if made is not None:
+            if (made := await back_end(session, part, tell)) is not None:
                 break
         else:
             by, made = "digest", _new_history(part, digest(everything[: len(everything) - len(kept)]))
     history = made if made is not None else [*head, *kept]
     after = cutting.tokens([*session.prefix.system, *session.prefix.tools, *history])
     session.shorten(history, by=by, before=before, after=after)
-    yield Compacted(session.agent, before, after)
+    await tell(Compacted(session.agent, before, after))
+    return None
 
 
 def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
@@ -107,25 +99,21 @@ def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
     return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
 
 
-async def _by_service(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
+async def _by_service(session: Session, part: HistoryPart, tell: Sink) -> Made | None:
     """Let the service summarize. Its signed block replaces the head, so that the kept turns may keep their thinking."""
-    async with forward(_request_summary(session, part.head, summarize=prompt_text("compact"))) as events:
-        async for event in events:
-            if not isinstance(event, AnswerCompleted):
-                yield event
-            elif _is_block(event):
-                yield [event.message, *part.kept, {"role": "user", "content": list(part.restored)}]
+    answer = await _request_summary(session, part.head, tell, summarize=prompt_text("compact"))
+    if answer is None or not _is_block(answer):
+        return None
+    return [answer.message, *part.kept, {"role": "user", "content": list(part.restored)}]
 
 
-async def _by_model(session: Session, part: HistoryPart) -> AsyncIterator[AgentEvent | Made]:
+async def _by_model(session: Session, part: HistoryPart, tell: Sink) -> Made | None:
     """Let the model summarize in a separate request, which reads the cache of the one before."""
     asking = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
-    async with forward(_request_summary(session, [*part.head, asking])) as events:
-        async for event in events:
-            if not isinstance(event, AnswerCompleted):
-                yield event
-            elif (text := text_of(event.message)) and not tool_calls(event.message):
-                yield _new_history(part, text)
+    answer = await _request_summary(session, [*part.head, asking], tell)
+    if answer is None or tool_calls(answer.message):
+        return None
+    return _new_history(part, text) if (text := text_of(answer.message)) else None
 
 
 def _is_block(completed: AnswerCompleted) -> bool:
@@ -143,9 +131,9 @@ def _new_history(part: HistoryPart, summary: str) -> Made:
 
 
 async def _request_summary(
-    session: Session, messages: Sequence[Json], *, summarize: str = ""
-) -> AsyncIterator[AgentEvent | AnswerCompleted]:
-    """Request a summary and book it. Yields no AnswerCompleted if the budget has no room or the call fails."""
+    session: Session, messages: Sequence[Json], tell: Sink, *, summarize: str = ""
+) -> AnswerCompleted | None:
+    """Request a summary and book it. Returns None if the budget has no room or the call fails."""
     resources, frozen = session.resources, session.prefix
     request = ModelRequest(
         frozen.model,
@@ -160,20 +148,18 @@ async def _request_summary(
     )
     async with resources.ledger.call(session.highest_cost, resources.shared_budget) as ticket:
         if ticket is None:
-            return
+            return None
+        answered = stream_and_book(session.log, request, ticket, size=session.context_size, aside=True)
+        answer = None
         try:
-            async with forward(
-                stream_and_book(session.log, request, ticket, size=session.context_size, aside=True)
-            ) as events:
+            async with forward(answered) as events:
                 async for event in events:
-                    match event:
-                        case Notice():
-                            session.book_notice(event)
-                            yield Info(session.agent, event.kind, event.text)
-                        case AnswerCompleted():
-                            yield event
-                        case _:
-                            pass
+                    if isinstance(event, Notice):
+                        session.book_notice(event)
+                        await tell(Info(session.agent, event.kind, event.text))
+                    answer = event if isinstance(event, AnswerCompleted) else answer
         except PlangateError as error:
             session.note("unsummarised", {"text": str(error)})
-            yield Info(session.agent, "compaction", f"no summary: {error}")
+            await tell(Info(session.agent, "compaction", f"no summary: {error}"))
+            return None
+    return answer

@@ -6,13 +6,14 @@ the same message are not run, and the model is told so.
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from functools import partial
 
 from bot.agent import dispatch
 from bot.agent.ending import end_on_canary
-from bot.agent.forwarding import forward
-from bot.agent.loop import run
+from bot.agent.forwarding import follow
+from bot.agent.loop import drive
 from bot.agent.session import NOT_RUN, Session
-from bot.agent.session_events import AgentEvent
+from bot.agent.session_events import AgentEvent, Ended, Sink
 from bot.core.errors import CanaryShown
 from bot.core.question import Asking
 from bot.core.transcript import Json, pending_calls
@@ -37,31 +38,30 @@ def release(session: Session) -> None:
         session.answer(pending[0]["id"], text, is_error=True)
 
 
-async def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
+def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
     """Run the stored pending call with this id, then drive the session on. The last event is Ended.
 
     If the caller stops after the call has finished, its result is saved. After a crash before that, the call is still
     pending and is run again.
     """
+    return follow(partial(_drive_from_call, session, call))
+
+
+async def _drive_from_call(session: Session, call: str, tell: Sink) -> Ended:
     stored = next(block for block in pending_calls(session.history) if block["id"] == call)
     results: dict[str, Json] = {}
     prepared = dispatch.prepare(session, stored, permitted=True)
     session.monitor.tool_calls += 1
     try:
-        async with forward(dispatch.run(session, [prepared], results)) as events:
-            async for event in events:
-                yield event
+        await dispatch.run(session, [prepared], results, tell=tell)
     except CanaryShown as error:
-        yield end_on_canary(session, error)
-        return
-    except (asyncio.CancelledError, GeneratorExit):
+        return end_on_canary(session, error)
+    except asyncio.CancelledError:
         if results:
             session.settle(call, results[call])
         raise
     session.settle(call, results[call])
-    async with forward(run(session)) as rest:
-        async for each in rest:
-            yield each
+    return await drive(session, tell)
 
 
 def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:

@@ -24,10 +24,17 @@ class PendingToolhost:
     def __init__(self, start: Coroutine[Any, Any, Toolhost]) -> None:
         self._starting = asyncio.ensure_future(start)
 
-    def check(self) -> None:
-        """Raise the error that prevented the start, if it is known by now."""
-        if self._starting.done():
-            self._starting.result()
+    async def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work while the toolhost starts and runs. If it cannot start, cancels the work, and raises the error."""
+        working = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({working, self._starting}, return_when=asyncio.FIRST_COMPLETED)
+            if self._starting.done():
+                self._starting.result()
+            await working
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
 
     async def call(
         self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 660.0

@@ -8,11 +8,11 @@ response begins (M4).
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from bot.agent.forwarding import forward
 from bot.agent.prompts import reminder_text
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifecycle
 from bot.agent.subagents.cache_warming import write_prefix
@@ -36,6 +36,7 @@ from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.subagent_run import SubagentRun
 from bot.agent.subagents.synthesis import SCHEMA
 from bot.agent.subagents.types import AgentType
+from bot.agent.tools.tool import Tell, ToolProgress
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import Json, Line
@@ -87,34 +88,25 @@ class SubagentPool:
             if turn.leads and await write_prefix(self.parent.log, prefix, self._sessions.first_block(kind)):
                 turn.response_began.set()
 
-    async def delegate(
-        self, agent_type: str, description: str, brief: str
-    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Run one sub-agent. Yields its events, then one ToolOutput with its report.
-
-        A refused call yields an error that names the types or the reason.
-        """
+    async def delegate(self, agent_type: str, description: str, brief: str, tell: Tell) -> ToolOutput:
+        """Run one sub-agent, and return its report. A refused call gets an error that names the types or the reason."""
         kind = self.types.get(agent_type)
         made_before = kind is not None and any(
             each.assignment.same(kind, description, brief) for each in self._earlier_runs
         )
         if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
-            yield ToolOutput(known if kind is None else refusal, is_error=True)
-            return
-        many = self.policy.together(kind, self._used)
-        source = self._together(kind, description, brief, many) if many > 1 else self._one(kind, description, brief)
-        async with forward(source) as events:
-            async for event in events:
-                yield event
-
-    def _together(
-        self, kind: AgentType, description: str, brief: str, several: int
-    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Run several agents independently on one task, and one more that synthesizes their reports (S7)."""
+            return ToolOutput(known if kind is None else refusal, is_error=True)
+        several = self.policy.together(kind, self._used)
+        if several <= 1:
+            return await self._run_one(kind, description, brief, tell)
+        # Several agents work on the task independently, and one more synthesizes their reports (S7).
         formed = replace(kind, schema=SCHEMA)
-        runs = [self._one(formed, f"{description} ({n} of {several})", brief) for n in range(1, several + 1)]
-        return run_parallel_task(runs, brief, lambda reports: self._one(SYNTHESIS, description, reports))
+        names = [f"{description} ({n} of {several})" for n in range(1, several + 1)]
+        runs = [partial(self._run_one, formed, name, brief, tell) for name in names]
+        return await run_parallel_task(
+            runs, brief, lambda reports: self._run_one(SYNTHESIS, description, reports, tell)
+        )
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Restore the results of a saved parent's sub-agents. A call that is made again resumes its own sub-agent."""
@@ -146,34 +138,32 @@ class SubagentPool:
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
         return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
 
-    async def _one(
-        self, kind: AgentType, description: str, brief: str
-    ) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Run one sub-agent and record its result. A sub-agent that has already reported is not run again."""
+    async def _run_one(self, kind: AgentType, description: str, brief: str, tell: Tell) -> ToolOutput:
+        """Run one sub-agent, record its result, and return its report. One that has reported is not run again."""
         assignment, earlier = self._assignment(kind, description, brief)
         if earlier and earlier.report:
-            yield self.rows[assignment.agent]
-            yield earlier.report
-            return
+            await tell(self.rows[assignment.agent])
+            return earlier.report
         row = AgentChanged(assignment.agent, self.parent.log.agent, kind.name, description, Lifecycle.INITIALIZING)
         status = SubagentStatus(self.parent.log.resources, self.rows, row)
         self.metrics.started += 1
-        yield status.row
+        await tell(status.row)
         report = None
         try:
-            async with forward(self._work(Subagent(kind, assignment, earlier, status))) as events:
-                async for event in events:
-                    self.metrics.sample(self.rows)
-                    report = event if isinstance(event, ToolOutput) else report
-                    yield event
+            report = await self._work(Subagent(kind, assignment, earlier, status), partial(self._sample, tell))
         except (PlangateError, OSError) as error:
             status.ended = Ended(assignment.agent, End.FAILED, str(error))
-            yield status.updated_row(Lifecycle.FAILED)
+            await tell(status.updated_row(Lifecycle.FAILED))
             report = status.report()
-            yield report
         finally:
             self._record_end(status, report)
         await self._checkouts.discard(assignment.fork)
+        return report
+
+    async def _sample(self, tell: Tell, event: AgentEvent | ToolProgress) -> None:
+        """Report what happens in a sub-agent, and count how many work at that moment (S13)."""
+        self.metrics.sample(self.rows)
+        await tell(event)
 
     def _record_end(self, status: SubagentStatus, report: ToolOutput | None) -> None:
         """Record a sub-agent that has ended, with its report, so that a later process need not run it again."""
@@ -185,8 +175,8 @@ class SubagentPool:
         facts |= {count: getattr(status.row, count) for count in COUNTS}
         self.parent.log.note(ENDED, facts)
 
-    async def _work(self, subagent: Subagent) -> AsyncGenerator[AgentEvent | ToolOutput, None]:
-        """Prepare the checkout, do the work, merge it back, and report."""
+    async def _work(self, subagent: Subagent, tell: Tell) -> ToolOutput:
+        """Prepare the checkout, do the work, merge it back, and return the report."""
         kind, status = subagent.kind, subagent.status
         bounds = self.policy.bounds(kind, self.parent.tools)
         status.report_tokens = bounds.limits.report_tokens
@@ -195,18 +185,14 @@ class SubagentPool:
                 earlier = None
                 if subagent.earlier:
                     subagent, earlier = await self._sessions.resume(subagent, host, bounds, found=place.checkout.found)
-                    yield status.recoveries[-1]
-                work = SubagentRun(subagent, host, self._sessions, self._prefixes, bounds, earlier)
-                async with forward(work.run()) as events:
-                    async for event in events:
-                        host.check()
-                        yield event
-                host.check()
+                    await tell(status.recoveries[-1])
+                work = SubagentRun(subagent, host, self._sessions, self._prefixes, bounds, tell, earlier)
+                await host.run_beside(work.run())
             if kind.writes:
-                yield status.updated_row(Lifecycle.WAITING)
+                await tell(status.updated_row(Lifecycle.WAITING))
                 try:
                     status.merge = await place.merge()
                 except PlangateError as error:
                     status.mark_unmerged(error)
-        yield status.updated_row(Lifecycle.COMPLETED if status.is_success else Lifecycle.FAILED)
-        yield status.report()
+        await tell(status.updated_row(Lifecycle.COMPLETED if status.is_success else Lifecycle.FAILED))
+        return status.report()

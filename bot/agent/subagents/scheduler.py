@@ -1,11 +1,7 @@
-"""Runs siblings side by side: merges their events, bounds how many run, and has them share a cached prefix (S6, M4).
-
-Values are yielded as they become ready, and the next source starts when one ends. A failing source does not stop the
-others: its error is raised after all have ended. Closing the merged generator closes all sources.
-"""
+"""Runs siblings side by side: bounds how many run at a time, and has them share a cached prefix (S6, M4)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -14,9 +10,8 @@ from bot.agent.history.request_prefix import RequestPrefix
 from bot.core.errors import Broken
 from bot.ports import Clock
 
-Item = TypeVar("Item")
+Result = TypeVar("Result")
 
-_ENDED: Final = object()
 STAGGER_SECONDS: Final = 5.0
 """Longest time that a follower waits."""
 CACHED_SECONDS: Final = 300.0
@@ -26,62 +21,31 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 
-async def merge_generators(
-    sources: Sequence[AsyncIterator[Item]], *, at_once: int
-) -> AsyncGenerator[tuple[int, Item], None]:
-    """Yield (index of the source, value) as values arrive. The values of one source keep their order.
+async def run_together(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
+    """Run works side by side, at most `at_once` at a time, started in order, and return their results in order.
 
-    At most `at_once` sources run at a time, started in order. A source that raises ends alone. When all others have
-    ended, the error of the failed source with the lowest index is raised.
+    A work that fails ends alone. When all others have ended, the error of the failed work with the lowest index is
+    raised. Cancelling this cancels all of them, and waits until nothing of them runs.
     """
-    queue: asyncio.Queue[tuple[int, object]] = asyncio.Queue(maxsize=max(at_once, 1))
-    failures: dict[int, Exception] = {}
     places = asyncio.Semaphore(max(at_once, 1))
-    tasks = [asyncio.create_task(_pump(index, source, queue, places)) for index, source in enumerate(sources)]
-    left = len(tasks)
-    try:
-        while left:
-            index, value = await queue.get()
-            if value is _ENDED:
-                left -= 1
-            elif isinstance(value, _Failure):
-                failures[index] = value.error
-            else:
-                yield index, value  # type: ignore[misc]  # what _pump put is the source's own value
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if failures:
-        raise failures[min(failures)]
 
-
-class _Failure:
-    """A source's error on its way through the queue."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-async def _pump(
-    index: int, source: AsyncIterator[Item], queue: asyncio.Queue[tuple[int, object]], places: asyncio.Semaphore
-) -> None:
-    """Put one source's values into the queue. Always closes the source, even if it never started."""
-    try:
+    async def run_in_place(work: Callable[[], Awaitable[Result]]) -> Result:
         async with places:
-            async for value in source:
-                await queue.put((index, value))
-    except Exception as error:  # noqa: BLE001 - passed on to the consumer of the merged values
-        await queue.put((index, _Failure(error)))
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        await queue.put((index, _Failure(Broken("something that a source waited for was cancelled"))))
+            return await work()
+
+    running = [asyncio.create_task(run_in_place(work)) for work in works]
+    try:
+        outcomes = await asyncio.gather(*running, return_exceptions=True)
     finally:
-        if isinstance(source, AsyncGenerator):
-            await source.aclose()
-    await queue.put((index, _ENDED))
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, asyncio.CancelledError):
+            raise Broken("something that a work waited for was cancelled")
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 @dataclass(slots=True)

@@ -4,13 +4,13 @@ Rules: a session recovers by continuing, so that nothing is read twice. Only a t
 notes on what was done so far. In every case the status holds the end of the last session.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+import math
 from dataclasses import dataclass
 from typing import Final
 
-from bot.agent.forwarding import Idle, forward, forward_within
 from bot.agent.limits import Resource
-from bot.agent.loop import run
+from bot.agent.loop import drive
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
@@ -19,10 +19,9 @@ from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, 
 from bot.agent.subagents.scheduler import Prefixes
 from bot.agent.subagents.session_factory import SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
+from bot.agent.tools.tool import Tell
 from bot.core.transcript import text_of
 from bot.ports import AnswerStarted, Toolhost
-
-FOREVER: Final = 10.0**9
 
 SMALLER: Final = (
     "Your time was up before you were done. You have more time, once. Do only the part that matters most, with what "
@@ -45,6 +44,7 @@ class SubagentRun:
     sessions: SessionFactory
     prefixes: Prefixes
     bounds: SubagentBounds
+    tell: Tell
     earlier: Session | None = None
     """Session that an earlier process left, to resume."""
 
@@ -53,13 +53,11 @@ class SubagentRun:
         """Status of the sub-agent."""
         return self.subagent.status
 
-    async def run(self) -> AsyncIterator[AgentEvent]:
+    async def run(self) -> None:
         """Work until there is a report or no remedy helps. The status records which."""
         session = self.earlier or self._begin(self.subagent.assignment.brief)
         while not self._has_answer(session):
-            async with forward(self._run(session)) as events:
-                async for event in events:
-                    yield event
+            await self._run(session)
             if self.status.is_success:
                 continue
             trouble = trouble_of(self.status.end)
@@ -67,18 +65,16 @@ class SubagentRun:
             self.status.troubles[trouble] += 1
             if cure is Remedy.PARENT:
                 self.status.note(session)
-                yield self._outcome(trouble)
+                await self.tell(self._outcome(trouble))
                 return
-            yield self._info(f"{self.status.end.text}: {cure}")
+            await self.tell(Info(self.status.row.agent, "recovery", f"{self.status.end.text}: {cure}"))
             if cure is Remedy.SPLIT:
-                async with forward(self._in_parts(session)) as events:
-                    async for event in events:
-                        yield event
-                yield self._outcome(trouble)
+                await self._run_in_parts(session)
+                await self.tell(self._outcome(trouble))
                 return
             self._apply_remedy(session, cure)
         for trouble in self.status.troubles:
-            yield self._outcome(trouble)
+            await self.tell(self._outcome(trouble))
 
     def _has_answer(self, session: Session) -> bool:
         """Return whether the session succeeded. A session left by an earlier process may already have its answer."""
@@ -87,25 +83,30 @@ class SubagentRun:
             self.status.ended = Ended(session.agent, End.ANSWERED, text_of(last))
         return self.status.is_success
 
-    async def _run(self, session: Session) -> AsyncIterator[AgentEvent]:
+    async def _run(self, session: Session) -> None:
         """Run a session within its time limits, after waiting for its shared prefix."""
-        limits, events = session.monitor.limits, self.status.take
+        limits, now = session.monitor.limits, asyncio.get_running_loop().time
+        idle_seconds = limits.idle_seconds or math.inf
+        quiet = asyncio.timeout(None)
+
+        async def take(event: AgentEvent | AnswerStarted) -> None:
+            quiet.reschedule(None)  # the time that others take with an event is not this session's
+            if isinstance(event, AnswerStarted):
+                turn.response_began.set()
+            else:
+                for shown in self.status.take(event, session):
+                    await self.tell(shown)
+            quiet.reschedule(now() + idle_seconds)
+
         with self.prefixes.join(session.prefix) as turn:
             await turn.wait()
-            yield self.status.updated_row(Lifecycle.RUNNING)
-            timed = forward_within(run(session), limits.seconds or FOREVER, idle=limits.idle_seconds or FOREVER)
+            await self.tell(self.status.updated_row(Lifecycle.RUNNING))
             try:
-                async with forward(timed) as source:
-                    async for event in source:
-                        if isinstance(event, AnswerStarted):
-                            turn.response_began.set()
-                            continue
-                        for shown in events(event, session):
-                            yield shown
-            except Idle:
-                self.status.ended = _timeout(session, Resource.IDLE)
+                async with asyncio.timeout(limits.seconds), quiet:
+                    quiet.reschedule(now() + idle_seconds)
+                    await take(await drive(session, take))
             except TimeoutError:
-                self.status.ended = _timeout(session, Resource.SECONDS)
+                self.status.ended = _timeout(session, Resource.IDLE if quiet.expired() else Resource.SECONDS)
 
     def _apply_remedy(self, session: Session, cure: Remedy) -> None:
         """Raise the limit that a session reached, so that it can continue.
@@ -119,7 +120,7 @@ class SubagentRun:
             session.monitor.restart()
             session.add({"role": "user", "content": [{"type": "text", "text": SMALLER}]})
 
-    async def _in_parts(self, session: Session) -> AsyncIterator[AgentEvent]:
+    async def _run_in_parts(self, session: Session) -> None:
         """Do the rest of the work in separate sessions, one after the other. The first failure ends it."""
         reports: list[str] = []
         for number in range(1, PARTS + 1):
@@ -130,9 +131,7 @@ class SubagentRun:
                 brief=self.subagent.assignment.brief, number=number, parts=PARTS, notes=notes, what=what
             )
             session = self._begin(brief)
-            async with forward(self._run(session)) as events:
-                async for event in events:
-                    yield event
+            await self._run(session)
             if not self.status.is_success:
                 self.status.note(session)
                 return
@@ -143,9 +142,6 @@ class SubagentRun:
 
     def _outcome(self, trouble: Trouble) -> Recovery:
         return self.status.recovery(trouble, Outcome.RECOVERED if self.status.is_success else Outcome.UNRECOVERABLE)
-
-    def _info(self, text: str) -> Info:
-        return Info(self.status.row.agent, "recovery", text)
 
 
 def _timeout(session: Session, resource: Resource) -> Ended:

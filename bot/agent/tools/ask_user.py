@@ -1,12 +1,11 @@
 """AskUserQuestion: asks people, who choose or answer in words (T4). It suspends the main agent's session (L8)."""
 
-from collections.abc import AsyncIterator
 from typing import Final, Self
 
 from pydantic import Field, model_validator
 
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.core.names import ToolUseId
 from bot.core.question import Asking, AskKind, Option, Question
 from bot.ports import ToolOutput
@@ -60,9 +59,9 @@ def asking(call: ToolUseId, tool_input: AskInput) -> Asking:
     return Asking(AskKind.QUESTION, call, questions)
 
 
-async def _call(_: AskInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(_: AskInput, context: ToolContext, _tell: Tell) -> ToolOutput:
     """Answer a sub-agent. The main agent's call never gets here, because it suspends the session."""
-    yield ToolOutput(TO_PARENT if context.is_subagent else "Nobody was asked.", is_error=True)
+    return ToolOutput(TO_PARENT if context.is_subagent else "Nobody was asked.", is_error=True)
 
 
 ASK = Tool(

@@ -1,16 +1,15 @@
 """Bash, BashOutput and KillShell: shell commands in the sandbox, in the foreground or in the background."""
 
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from pydantic import Field
 
-from bot.agent.forwarding import forward
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, run_in_toolhost
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput, run_in_toolhost
 from bot.ports import ToolOutput
 
 LONGEST_MS: Final = 600_000
@@ -38,29 +37,21 @@ def _kind(tool_input: BashInput) -> CallKind:
     return CallKind.LOOK_COMMAND if is_read_only(tool_input.command) else CallKind.COMMAND
 
 
-async def _call(tool_input: BashInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: BashInput, context: ToolContext, tell: Tell) -> ToolOutput:
     """Run a command on the checkout.
 
     In plan mode, a command that may write runs on a copy that is thrown away (P4a), and nothing in the background.
     """
     planning = context.mode is Mode.PLAN
     if tool_input.run_in_background and planning:
-        yield ToolOutput(_PLANNING, is_error=True)
-        return
+        return ToolOutput(_PLANNING, is_error=True)
     if context.rehearsal is not None and planning and _kind(tool_input) is CallKind.COMMAND:
-        yield await context.rehearsal.run(tool_input.arguments())
-        return
+        return await context.rehearsal.run(tool_input.arguments())
     operation = "StartShell" if tool_input.run_in_background else "Bash"
-    async with forward(run_in_toolhost(tool_input, context, operation=operation)) as steps:
-        async for step in steps:
-            yield step if planning else _with_hint(step)
-
-
-def _with_hint(step: Step) -> Step:
-    """Return a step; the result of a command that timed out says how to run what takes longer."""
-    if isinstance(step, ToolOutput) and step.details.get("ended") == "timeout":
-        return replace(step, text=step.text + _LONGER)
-    return step
+    output = await run_in_toolhost(tool_input, context, tell, operation=operation)
+    if planning or output.details.get("ended") != "timeout":
+        return output
+    return replace(output, text=output.text + _LONGER)
 
 
 BASH = Tool(
@@ -104,7 +95,7 @@ BASH_OUTPUT = Tool(
         "to 10 s for something new. With `filter`, lines that do not match it are dropped for good."
     ),
     input_model=BashOutputInput,
-    call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation="BashOutput"),
+    call=partial(run_in_toolhost, operation="BashOutput"),
     kind=lambda _: CallKind.BACKGROUND,
 )
 
@@ -112,6 +103,6 @@ KILL_SHELL = Tool(
     name="KillShell",
     description="End a command in the background, and all that it started.",
     input_model=KillShellInput,
-    call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation="KillShell"),
+    call=partial(run_in_toolhost, operation="KillShell"),
     kind=lambda _: CallKind.BACKGROUND,
 )

@@ -3,14 +3,13 @@
 If the main agent calls it, the session is suspended. Nothing here approves.
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from pydantic import Field
 
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, HANDED_TO_PARENT
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.core.operations import OperationKind
 from bot.ports import ToolOutput
 
@@ -49,9 +48,9 @@ class TaskPlanInput(PlanInput):
     operations: list[OperationInput] | None = None
 
 
-async def _call(_: PlanInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(_: PlanInput, context: ToolContext, _tell: Tell) -> ToolOutput:
     """Answer a sub-agent. The main agent's call never gets here, because it suspends the session."""
-    yield ToolOutput(HANDED_TO_PARENT, is_error=not context.is_subagent)
+    return ToolOutput(HANDED_TO_PARENT, is_error=not context.is_subagent)
 
 
 PLAN = Tool(

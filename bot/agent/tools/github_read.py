@@ -4,7 +4,6 @@ It runs beside the loop, in no sandbox, and can change nothing. There is no repo
 bound to the one of the thread.
 """
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
@@ -12,7 +11,7 @@ from pydantic import Field, model_validator
 from bot.agent.history.escaping import as_data
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.repository_reads import BYTES, CALLS, GITHUB_READ, RepositoryReads
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.ports import ToolOutput
 
@@ -51,14 +50,13 @@ class ReadInput(ToolInput):
         return RepositoryQuery(self.what, self.number or 0, self.commit or "", path, self.page, strangers)
 
 
-async def _call(tool_input: ReadInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: ReadInput, context: ToolContext, _tell: Tell) -> ToolOutput:
     reads = context.reads
     if reads is None:
-        yield ToolOutput("No repository on GitHub stands behind this session.", is_error=True)
-    elif not reads.used.admit():
-        yield ToolOutput(_USED_UP, is_error=True)
-    else:
-        yield await _read(tool_input, reads)
+        return ToolOutput("No repository on GitHub stands behind this session.", is_error=True)
+    if not reads.used.admit():
+        return ToolOutput(_USED_UP, is_error=True)
+    return await _read(tool_input, reads)
 
 
 async def _read(tool_input: ReadInput, reads: RepositoryReads) -> ToolOutput:

@@ -1,13 +1,12 @@
 """resource_request: a sub-agent asks its parent for more of a limit before it runs out (S11)."""
 
-from collections.abc import AsyncIterator
 from typing import Final, Literal
 
 from pydantic import Field
 
 from bot.agent.limits import Resource
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.ports import ToolOutput
 
 NO_MORE: Final = "There is no more. Report what you have, and say what is left."
@@ -20,12 +19,11 @@ class RequestInput(ToolInput):
     reason: str = Field(min_length=1, max_length=500)
 
 
-async def _call(tool_input: RequestInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: RequestInput, context: ToolContext, _tell: Tell) -> ToolOutput:
     resource = Resource(tool_input.resource)
     if context.allowance is not None and context.allowance.raise_limit(resource):
-        yield ToolOutput(f"You have half as much again of {resource.label}.")
-    else:
-        yield ToolOutput(NO_MORE, is_error=True)
+        return ToolOutput(f"You have half as much again of {resource.label}.")
+    return ToolOutput(NO_MORE, is_error=True)
 
 
 RESOURCE_REQUEST = Tool(

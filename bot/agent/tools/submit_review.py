@@ -4,13 +4,13 @@ It changes nothing: the review stays in the transcript, and the harness posts it
 has it, in plan mode, on the thread of a pull request.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pydantic import Field
 
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput, relative
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput, relative
 from bot.core.names import CommitId
 from bot.core.review import Finding, Review, Severity
 from bot.core.transcript import Json
@@ -39,9 +39,9 @@ class ReviewInput(ToolInput):
     findings: list[FindingInput] = Field(max_length=50)
 
 
-async def _call(_: ReviewInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(_: ReviewInput, context: ToolContext, _tell: Tell) -> ToolOutput:
     """Report that the review is recorded. A sub-agent never has this tool."""
-    yield ToolOutput(_RECORDED, is_error=context.is_subagent)
+    return ToolOutput(_RECORDED, is_error=context.is_subagent)
 
 
 REVIEW: Final = Tool(

@@ -1,13 +1,14 @@
 """Task: a sub-agent with a history of its own (S1). The result is its report and nothing else."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from pydantic import Field
 
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.subagents.types import AgentType
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.ports import ToolOutput
 
 
 class TaskInput(ToolInput):
@@ -24,8 +25,8 @@ class Subagents(Protocol):
     types: Mapping[str, AgentType]
     """The available types, by name."""
 
-    def delegate(self, agent_type: str, description: str, brief: str) -> AsyncIterator[Step]:
-        """Yield the sub-agent's events, then exactly one ToolOutput with its report."""
+    async def delegate(self, agent_type: str, description: str, brief: str, tell: Tell) -> ToolOutput:
+        """Run a sub-agent, and return its report."""
 
 
 def task_tool(subagents: Subagents) -> Tool:
@@ -33,8 +34,8 @@ def task_tool(subagents: Subagents) -> Tool:
     listed = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in subagents.types.values())
     writers = frozenset(kind.name for kind in subagents.types.values() if kind.writes)
 
-    def run_task(tool_input: TaskInput, context: ToolContext) -> AsyncIterator[Step]:  # noqa: ARG001 - the pool has its own
-        return subagents.delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt)
+    async def run_task(tool_input: TaskInput, _: ToolContext, tell: Tell) -> ToolOutput:
+        return await subagents.delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt, tell)
 
     return Tool(
         name="Task",

@@ -2,8 +2,9 @@
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
@@ -83,7 +84,8 @@ class ToolContext:
     """Access to the repository on GitHub, or None if there is no such repository."""
 
 
-Step: TypeAlias = AgentEvent | ToolProgress | ToolOutput
+Tell: TypeAlias = Callable[[AgentEvent | ToolProgress], Awaitable[None]]
+"""Takes what a tool reports while it runs, and returns once that is handled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,8 @@ class Tool:
     name: str
     description: str
     input_model: type[ToolInput]
-    call: Callable[[Any, ToolContext], AsyncIterator[Step]]
-    """Yields progress and events, then exactly one ToolOutput."""
+    call: Callable[[Any, ToolContext, Tell], Awaitable[ToolOutput]]
+    """Runs a call, and reports what happens meanwhile."""
     kind: Callable[[Any], CallKind]
     concurrent: Callable[[Any], bool] = lambda _: False
     """Whether the call may run concurrently with its neighbors (T2)."""
@@ -118,7 +120,7 @@ def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
         name=name,
         description=description,
         input_model=input_model,
-        call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation=name),
+        call=partial(run_in_toolhost, operation=name),
         kind=lambda _: CallKind.LOOK,
         concurrent=lambda _: True,
     )
@@ -135,49 +137,39 @@ def editing(
         name=name,
         description=description,
         input_model=input_model,
-        call=lambda tool_input, context: run_in_toolhost(tool_input, context, operation=name, stamp=place),
+        call=partial(run_in_toolhost, operation=name, stamp=place),
         kind=lambda _: CallKind.EDIT,
         strict=strict,
     )
 
 
-def run_in_toolhost(
-    tool_input: ToolInput, context: ToolContext, *, operation: str, stamp: str | None = None
-) -> AsyncIterator[Step]:
+async def run_in_toolhost(
+    tool_input: ToolInput, context: ToolContext, tell: Tell, *, operation: str, stamp: str | None = None
+) -> ToolOutput:
     """Run an operation in the toolhost. `stamp` names the input field whose file must have been read before."""
     arguments = tool_input.arguments()
     if stamp is not None:
         arguments["stamp"] = context.stamps.get(relative(arguments[stamp], context.folder), "")
-    return _forward_progress(context, operation, arguments)
+    progress: asyncio.Queue[str | None] = asyncio.Queue()
+    reporting = asyncio.create_task(_report_progress(progress, tell))
+    try:
+        output = await context.host.call(operation, arguments, progress=progress.put_nowait)
+        progress.put_nowait(None)
+        await reporting
+    finally:
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
+    context.stamps.update({relative(path, context.folder): stamp for path, stamp in output.stamps.items()})
+    return output
+
+
+async def _report_progress(progress: "asyncio.Queue[str | None]", tell: Tell) -> None:
+    """Report a toolhost call's progress as it arrives, until None."""
+    while (text := await progress.get()) is not None:
+        await tell(ToolProgress(text))
 
 
 def relative(path: str, folder: str) -> str:
     """Return a path relative to the working directory, computed lexically. Stamps are stored under this key."""
     full = posixpath.normpath(posixpath.join(folder, path))
     return posixpath.relpath(full, folder)
-
-
-async def _forward_progress(context: ToolContext, operation: str, arguments: Json) -> AsyncIterator[Step]:
-    """Relay a toolhost call's progress as it arrives, and keep the stamps of its result."""
-    queue: asyncio.Queue[str | None] = asyncio.Queue()
-    task = asyncio.ensure_future(
-        _finishing(context.host.call(operation, arguments, progress=queue.put_nowait), queue.put_nowait)
-    )
-    try:
-        while (text := await queue.get()) is not None:
-            yield ToolProgress(text)
-        output = await task
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-    context.stamps.update({relative(path, context.folder): stamp for path, stamp in output.stamps.items()})
-    yield output
-
-
-async def _finishing(call: Awaitable[ToolOutput], put: Callable[[None], None]) -> ToolOutput:
-    """Await a call and mark the end of its progress, however the call ends."""
-    try:
-        return await call
-    finally:
-        put(None)

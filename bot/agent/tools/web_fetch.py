@@ -7,7 +7,6 @@ data from strangers: fenced, escaped, and never larger than a result may be.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Final
 
@@ -15,7 +14,7 @@ from pydantic import Field
 
 from bot.agent.history.escaping import escape_harness_markup
 from bot.agent.permissions.tool_gate import FETCH, CallKind, PermissionGate
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.core.network import Page
 from bot.core.transcript import text_of
 from bot.ports import ToolOutput, Web
@@ -46,17 +45,15 @@ def is_offered(web: Web | None, gate: PermissionGate) -> bool:
     return web is not None and any(rule.tool == FETCH for rule in gate.rules.allow)
 
 
-async def _call(tool_input: FetchInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: FetchInput, context: ToolContext, _tell: Tell) -> ToolOutput:
     if context.web is None:
-        yield ToolOutput("No host of the web is open here.", is_error=True)
-        return
+        return ToolOutput("No host of the web is open here.", is_error=True)
     page = await context.web.fetch(tool_input.url, context.reached.record)
     if page.moved:
         said = f"{page.url} has moved to another host: {page.moved}. Fetch that address if you need it."
-        yield ToolOutput(said, is_error=True, details={"bytes": page.size})
-        return
+        return ToolOutput(said, is_error=True, details={"bytes": page.size})
     answer = await _answer(page, tool_input.prompt, context)
-    yield ToolOutput(_result_text(page, tool_input.prompt, answer), details={"bytes": page.size})
+    return ToolOutput(_result_text(page, tool_input.prompt, answer), details={"bytes": page.size})
 
 
 async def _answer(page: Page, prompt: str, context: ToolContext) -> str:

@@ -4,7 +4,7 @@ The call knows the query and nothing of the conversation. What comes back is dat
 escaped. The tool exists only if an allow rule names it.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Self
 
@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from bot.agent.history.escaping import escape_harness_markup
 from bot.agent.permissions.tool_gate import SEARCH, CallKind, Rules
-from bot.agent.tools.tool import Step, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput
 
@@ -55,14 +55,13 @@ def searches(rules: Rules) -> bool:
     return any(rule.tool == SEARCH and rule.pattern == "*" for rule in rules.allow)
 
 
-async def _call(tool_input: SearchInput, context: ToolContext) -> AsyncIterator[Step]:
+async def _call(tool_input: SearchInput, context: ToolContext, _tell: Tell) -> ToolOutput:
     blocks = (
         await context.light.ask(SYSTEM, f"Query: {tool_input.query}", (_search(tool_input),)) if context.light else None
     )
     if blocks is None:
-        yield ToolOutput("The web cannot be searched now. Go on without it.", is_error=True)
-        return
-    yield _result_text(blocks)
+        return ToolOutput("The web cannot be searched now. Go on without it.", is_error=True)
+    return _result_text(blocks)
 
 
 def _search(tool_input: SearchInput) -> Json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent.forwarding import Idle, forward_within
+from bot.agent.forwarding import forward_within
 from bot.agent.model.answer import Malformed, StreamedAnswer, whole
 from bot.agent.model.anthropic_model import AnthropicModel, Patience
 from bot.agent.model.connection import timeout
@@ -90,7 +90,7 @@ async def test_the_first_byte_may_take_longer_than_any_other() -> None:
 
     source = forward_within(late(), 3600, idle=0.001, first=3600)
     assert await anext(source) == "first"
-    with pytest.raises(Idle):
+    with pytest.raises(TimeoutError):
         await anext(source)
     assert timeout(Patience().silence).read == 180
 
