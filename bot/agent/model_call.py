@@ -16,7 +16,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import End, Ended, Info, RequestStarted, Sink, Streamed
 from bot.core.errors import CanaryShown, PlangateError, TooLong
 from bot.core.transcript import Json, tool_calls
-from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, ModelRequest, Notice
+from bot.ports import AnswerCompleted, AnswerStarted, CallReceived, Delta, Notice
 
 Result = TypeVar("Result")
 
@@ -72,19 +72,9 @@ async def _send_request(
     session: Session, ticket: Ticket, eager: EagerCalls, *, tell: Sink, answers: list[AnswerCompleted]
 ) -> Ended | None:
     """Send one model request, and report what comes."""
-    frozen, resources = session.prefix, session.resources
-    request = ModelRequest(
-        frozen.model,
-        frozen.system,
-        frozen.tools,
-        session.history,
-        role=frozen.role,
-        user_id=resources.user_id,
-        peak=session.peak,
-        schema=frozen.schema,
-        stored=session.encoded,
-        replay=session.replay,
-    )
+    resources = session.resources
+    begun = session.prefix.request(session.history, resources.user_id)
+    request = replace(begun, peak=session.peak, stored=session.encoded, replay=session.replay)
     answered = stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
     async with forward(answered) as events:
         async for event in events:

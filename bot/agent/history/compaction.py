@@ -8,7 +8,7 @@ last turns stay as they are; the stored transcript keeps everything, and one lin
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent.booking import stream_and_book
@@ -20,7 +20,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import Compacted, End, Ended, Info, Sink
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json, all_messages, text_of, tool_calls
-from bot.ports import Abilities, AnswerCompleted, ModelRequest, Notice
+from bot.ports import Abilities, AnswerCompleted, Notice
 
 FUTILE: Final = 2
 """Consecutive compactions without effect after which the session ends."""
@@ -134,18 +134,9 @@ async def _request_summary(
     session: Session, messages: Sequence[Json], tell: Sink, *, summarize: str = ""
 ) -> AnswerCompleted | None:
     """Request a summary and book it. Returns None if the budget has no room or the call fails."""
-    resources, frozen = session.resources, session.prefix
-    request = ModelRequest(
-        frozen.model,
-        frozen.system,
-        frozen.tools,
-        messages,
-        role=frozen.role,
-        user_id=resources.user_id,
-        peak=session.peak,
-        summarize=summarize,
-        replay=session.replay,
-    )
+    resources = session.resources
+    begun = session.prefix.request(messages, resources.user_id)
+    request = replace(begun, schema=None, peak=session.peak, summarize=summarize, replay=session.replay)
     async with resources.ledger.call(session.highest_cost, resources.shared_budget) as ticket:
         if ticket is None:
             return None

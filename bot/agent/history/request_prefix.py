@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.core.transcript import Json, Line, LineKind
+from bot.ports import ModelRequest
 
 ASIDE = "aside"
 """Kind of the note that records the cost of an answer outside the conversation. Another model may have given it."""
@@ -20,6 +21,11 @@ class RequestPrefix:
     role: str = "main"
     schema: Json | None = None
     """Schema that structured output holds answers to (S8)."""
+
+    def request(self, messages: Sequence[Json], user_id: str) -> ModelRequest:
+        """Return a request that begins with this prefix."""
+        fixed = (self.model, self.system, self.tools)
+        return ModelRequest(*fixed, messages, role=self.role, schema=self.schema, user_id=user_id)
 
 
 def load_request_prefix(lines: Sequence[Line], ordered: str) -> RequestPrefix | None:

@@ -1,5 +1,7 @@
 """Writes the prefix that sub-agents of a type share to the model's cache, before the first of them starts (M4)."""
 
+from dataclasses import replace
+
 from bot.agent.booking import stream_and_book
 from bot.agent.forwarding import forward
 from bot.agent.history.cutting import tokens
@@ -7,7 +9,7 @@ from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.session_log import SessionLog
 from bot.core.errors import PlangateError
 from bot.core.transcript import Json
-from bot.ports import AnswerCompleted, ModelRequest, Notice
+from bot.ports import AnswerCompleted, Notice
 
 
 async def write_prefix(log: SessionLog, prefix: RequestPrefix, first_block: Json) -> bool:
@@ -18,15 +20,7 @@ async def write_prefix(log: SessionLog, prefix: RequestPrefix, first_block: Json
     """
     resources = log.resources
     messages = [{"role": "user", "content": [first_block]}]
-    request = ModelRequest(
-        prefix.model,
-        prefix.system,
-        prefix.tools,
-        messages,
-        role=prefix.role,
-        only_caches=True,
-        user_id=resources.user_id,
-    )
+    request = replace(prefix.request(messages, resources.user_id), only_caches=True)
     size = tokens([prefix.system, prefix.tools, messages])
     event = None
     highest_cost = size * resources.model.abilities(prefix.model).prompt_usd
