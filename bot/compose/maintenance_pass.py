@@ -5,7 +5,7 @@ the task's tracking issue. A pass that finds nothing due reads the configuration
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -13,6 +13,7 @@ from typing import Final
 
 from bot.compose.github import GitHubHost, RepositoryFound, Tracked
 from bot.compose.looks import host_of
+from bot.compose.task_host import TaskHost, TaskIssues
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
 from bot.config.settings import Settings
@@ -30,7 +31,6 @@ from bot.core.tracking_text import (
     tracking_body,
     tracking_title,
 )
-from bot.github.tracking import TrackingIssues
 from bot.workflow.journal.ledger import current
 from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occurrence, take_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
@@ -64,7 +64,7 @@ class TaskStatus:
 class MaintenancePass:
     """One pass over the tasks of one repository."""
 
-    host: GitHubHost
+    host: TaskHost
     repository: RepositoryFound
     run_now: str = ""
     """The name of a task that runs whether it is due or not; "" for none."""
@@ -87,7 +87,7 @@ class MaintenancePass:
         done = []
         for task in tasks:
             try:
-                done.append(await self._run_task(task, settings, issues, tracked.get(task.name)))
+                done.append(await self._run_task(task, settings, issues, tracked))
             except Conflict:
                 _log.info("another process is at the scheduled task %s", task.name)
                 done.append(TaskStatus(task, None, problem="another process is at it"))
@@ -127,10 +127,10 @@ class MaintenancePass:
         return found
 
     async def _run_task(
-        self, task: MaintenanceTask, settings: WorkSettings, issues: TrackingIssues, tracked: Tracked | None
+        self, task: MaintenanceTask, settings: WorkSettings, issues: TaskIssues, every: Mapping[str, Tracked]
     ) -> TaskStatus:
-        """Run one task if it is due, and bring its tracking issue up to date."""
-        if tracked is None:
+        """Run one task if it is due, and bring its tracking issue up to date. `every` holds all tracked tasks."""
+        if (tracked := every.get(task.name)) is None:
             return TaskStatus(task, await self._begin(task, issues))
         shown = await issues.read(tracked.issue)
         ticks = await self._allowed_ticks(shown.ticks, settings)
@@ -138,18 +138,20 @@ class MaintenancePass:
         asked = next((tick for tick in ticks if tick.label == RUN_NOW), None)
         occurrence = self._next_occurrence(task, tracked.history, asked)
         if began := occurrence is not None:
-            tracked = await self._take(task, tracked, occurrence, by=asked.by.login if asked else "")
+            tracked = await self._take(task, tracked, occurrence, _ticked_today(every.values(), occurrence))
         await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=shown.body)
         return TaskStatus(task, tracked, began=began)
 
-    async def _begin(self, task: MaintenanceTask, issues: TrackingIssues) -> Tracked:
+    async def _begin(self, task: MaintenanceTask, issues: TaskIssues) -> Tracked:
         """Create the tracking issue of a task that was not seen before. Its due times count from now on."""
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
         async with self.host.thread_context(self._address(number)) as context:
             return _tracking_issue(number, await track_task(context, await current(context), plain_task(task)))
 
-    async def _take(self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, *, by: str) -> Tracked:
+    async def _take(
+        self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, elsewhere: Collection[str]
+    ) -> Tracked:
         """Take in an occurrence, after what people said on its thread; one whose recipe is wrong ends with why."""
         address = self._address(tracked.issue)
         await (self.host.look(address) if self.wake is None else self.host.listen(address))
@@ -161,7 +163,7 @@ class MaintenancePass:
                 state = await refuse_occurrence(context, state, occurrence, f"could not begin: {error}")
             else:
                 state = await track_task(context, state, full)
-                state = await take_occurrence(context, state, full, occurrence, by=by)
+                state = await take_occurrence(context, state, full, occurrence, elsewhere=elsewhere)
         if state.stage in ON_ENTER and self.wake is not None:
             self.wake(address)
         elif state.stage in ON_ENTER:
@@ -188,14 +190,15 @@ class MaintenancePass:
         """Return the occurrence to take in now: one that was left open, was asked for, or is due; None for none."""
         if (left := history.open_occurrence) is not None:
             return Occurrence(task.name, left.due, left.missed, asked=left.key.startswith(ASKED))
-        now = self.host.clock.now()
+        now, newest = self.host.clock.now(), history.newest_key
         if self.run_now == task.name:
-            return Occurrence(task.name, now, asked=True)
+            return Occurrence(task.name, now, asked=True, follows=newest)
         if asked is not None:
-            found = Occurrence(task.name, asked.at, asked=True)
-            return found if history.outcome_of(found.key) is None else None
+            found = Occurrence(task.name, asked.at, asked=True, by=asked.by, follows=newest)
+            if history.occurrence(found.key) is None:
+                return found
         due = task.due_times().due(history.since, now)
-        return Occurrence(task.name, due.at, due.missed) if due is not None else None
+        return Occurrence(task.name, due.at, due.missed, follows=newest) if due is not None else None
 
     def _body(self, task: MaintenanceTask, history: TaskHistory) -> str:
         """Return the text of the task's tracking issue."""
@@ -233,6 +236,15 @@ def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[dat
     """Return the next due times of a task after a moment, in its time zone."""
     schedule = task.due_times()
     return [time.astimezone(schedule.zone) for time in islice(schedule.times_after(after), count)]
+
+
+def _ticked_today(tracked: Iterable[Tracked], occurrence: Occurrence) -> set[str]:
+    """Return what whoever ticked asked for on the same day (UTC) by ticks on all tracking issues, as ``issue/key``."""
+    if occurrence.by is None:
+        return set()
+    made = [(each.issue, row) for each in tracked for row in each.history.occurrences]
+    mine = [(issue, row) for issue, row in made if row.by_id == occurrence.by.id and row.key != occurrence.key]
+    return {f"{issue}/{row.key}" for issue, row in mine if row.due.date() == occurrence.due.date()}
 
 
 def _missed_times_note(missed: int) -> str:

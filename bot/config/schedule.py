@@ -3,7 +3,8 @@
 A local time that does not exist on the day that clocks go forward is due at the next instant that does, and one that
 exists twice on the day that they go back is due once (MT1). A schedule whose hour is * follows elapsed time instead,
 and is due in both hours. cronsim computes the times. Like Debian's cron, it follows elapsed time for each * in the
-minute or the hour, also for */30 2 * * *, which would be due four times on one day and not at all on another.
+minute or the hour, also for */30 2 * * *, which would be due four times on one day and not at all on another. Where
+clocks move by half an hour (Australia/Lord_Howe), it may leave out one time of an hourly schedule on that day.
 https://github.com/cuu508/cronsim
 """
 

@@ -57,7 +57,11 @@ class Occurrence:
     missed: int = 0
     """How many earlier due times collapse into this one."""
     asked: bool = False
-    """Whether somebody asked for it at that time, by a tick."""
+    """Whether somebody asked for it at that time, by a tick or on the command line."""
+    by: Actor | None = None
+    """Who ticked; None for nobody."""
+    follows: str = ""
+    """The key of the occurrence before it, as far as its finder knew; "" for none."""
 
     @property
     def key(self) -> str:

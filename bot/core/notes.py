@@ -169,6 +169,8 @@ class OccurrenceDue(EntryFacts):
     """Earlier due times that collapse into this one."""
     by: str = ""
     """Login of whoever asked for it by a tick; "" if it fell due."""
+    by_id: int = 0
+    """The numeric id of that account; 0 if it fell due, or in entries of a version that did not journal it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, assert_never
 
 from bot.core.comment import code
 from bot.core.gate import Move
-from bot.core.maintenance import TaskFinding, is_decided, normalize_words
+from bot.core.maintenance import ASKED, TaskFinding, is_decided, normalize_words
 from bot.core.moves import (
     Approved,
     Delivered,
@@ -57,6 +57,8 @@ class TaskOccurrence:
     missed: int = 0
     by: str = ""
     """Login of whoever asked for it by a tick; "" if it fell due."""
+    by_id: int = 0
+    """The numeric id of that account; 0 where it is unknown."""
     outcome: str = ""
     """One line of Markdown that says what came of it; "" while nothing was decided."""
     cost_usd: float = 0.0
@@ -111,9 +113,19 @@ class TaskHistory:
         newest = self.occurrences[-1] if self.occurrences else None
         return newest if newest is not None and not newest.outcome else None
 
+    @property
+    def newest_key(self) -> str:
+        """The key of the newest occurrence; "" for none."""
+        return self.occurrences[-1].key if self.occurrences else ""
+
+    def occurrence(self, key: str) -> TaskOccurrence | None:
+        """Return the occurrence of a key, or None if the journal does not know it."""
+        return next((each for each in self.occurrences if each.key == key), None)
+
     def outcome_of(self, key: str) -> str | None:
         """Return what came of an occurrence, "" while nothing was decided, or None if the journal does not know it."""
-        return next((each.outcome for each in self.occurrences if each.key == key), None)
+        found = self.occurrence(key)
+        return found.outcome if found is not None else None
 
 
 def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) -> TaskHistory | None:
@@ -124,8 +136,8 @@ def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) ->
         case TaskChanged():
             return replace(history, task=event.task, digest=event.task_digest, since=max(history.since, at))
         case OccurrenceDue():
-            new = TaskOccurrence(event.key, event.due, event.missed, event.by)
-            since = history.since if event.by else max(history.since, event.due)
+            new = TaskOccurrence(event.key, event.due, event.missed, event.by, event.by_id)
+            since = history.since if event.key.startswith(ASKED) else max(history.since, event.due)
             return replace(history, since=since, occurrences=(*history.occurrences, new)[-REMEMBERED:])
         case OccurrenceEnded():
             return _with(history, event.key, event.outcome)

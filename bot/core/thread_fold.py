@@ -8,6 +8,7 @@ from typing import Final, TypeVar, assert_never
 from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, decode_entries
 from bot.core.gate import Move
+from bot.core.maintenance import ASKED
 from bot.core.move_fold import add_plan, apply_move, move_thread
 from bot.core.moves import Instructed, MoveEvent, Noted, Replied, Requested, Resumed, Retried, Stopped
 from bot.core.notes import (
@@ -103,7 +104,8 @@ def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: 
     if said.key == ISSUE and (wish or (event.owes and not (isinstance(event, Heard) and event.quota))):
         opening = (at, said.at) if opening is None else (max(opening[0], at), max(opening[1], said.at))
     asks = wish or isinstance(event, Retried)
-    asked = {(said.actor.id, f"{said.at:%Y-%m-%d}", said.key)} if wish else set[tuple[int, str, str]]()
+    people = said.hands if said.key.startswith(ASKED) else (said.actor.id,)  # whoever ticked asks by the bot's words
+    asked = {(who, f"{said.at:%Y-%m-%d}", said.key) for who in people} if wish else set[tuple[int, str, str]]()
     return replace(
         state,
         seen=state.seen | {said.key},

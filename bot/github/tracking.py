@@ -60,14 +60,13 @@ class TrackingIssues:
     async def open(self, task: str, title: str, body: str) -> ThreadNumber:
         """Return the number of a task's issue. Creates it unless one with its marker exists.
 
-        Two processes that call this at once may both create one. The journal names the one that counts: the caller
-        keeps whichever was journaled first.
+        Two processes that call this at once may both create one. Both return the older one.
         """
         if (number := await self._find(task)) is not None:
             return number
         text = f"{self.client.redactor.redact(body).rstrip()}\n\n{self._marker(task)}"
         made = await self.client.post(f"{self.address.path}/issues", {"title": title, "body": text, "labels": [LABEL]})
-        return ThreadNumber(int(made["number"]))
+        return await self._find(task) or ThreadNumber(int(made["number"]))
 
     async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:
         """Set an issue's text, unless it has it already. `shown` is its text when it was read; ticks are taken back."""

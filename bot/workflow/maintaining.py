@@ -10,7 +10,7 @@ Rules
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ from bot.agent.history.escaping import as_data
 from bot.core.actor import Actor, ActorKind
 from bot.core.comment import code, fenced_block
 from bot.core.entry import JournaledTurn
-from bot.core.errors import PlangateError
+from bot.core.errors import Conflict, PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
 from bot.core.maintenance import Occurrence, Task, TaskFinding
 from bot.core.moves import Closed, Requested
@@ -28,9 +28,11 @@ from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullR
 from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import tracking_title
+from bot.core.turn import Turn
 from bot.ports import Access
 from bot.workflow.execution.command_runs import run_command_with_output
-from bot.workflow.journal.ledger import append, current, note, take_over
+from bot.workflow.journal.ledger import append, current, note, note_next, take_over
+from bot.workflow.rights import over_quota
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import toolhost
 from bot.workflow.thread_context import ThreadContext
@@ -48,6 +50,7 @@ PRINTED_SHOWN: Final = 10_000
 DECIDED_SHOWN: Final = 50
 """Decided findings that the planner is told of, the newest ones."""
 _SILENT: Final = "(no output)"
+_NOBODY: Final = Actor(0, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +72,25 @@ async def track_task(context: ThreadContext, state: ThreadState, task: Task) -> 
 
 
 async def take_occurrence(
-    context: ThreadContext, state: ThreadState, task: Task, occurrence: Occurrence, *, by: str = ""
+    context: ThreadContext,
+    state: ThreadState,
+    task: Task,
+    occurrence: Occurrence,
+    *,
+    elsewhere: Collection[str] = (),
 ) -> ThreadState:
     """Take in an occurrence of the thread's task: begin with it as a request, or journal why not.
 
-    Does nothing for one that was decided before. Raises Conflict where another process moved the thread meanwhile.
+    `elsewhere` is what the person who ticked asked for today by other ticks, each as ``thread/key``. Does nothing for
+    an occurrence that was decided before. Raises Conflict where another process moved the thread meanwhile.
     """
-    entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed, by=by)
-    state = await note(context, state, entry)
+    state = await _journal_due(context, state, occurrence)
     if state.task is not None and state.task.outcome_of(occurrence.key):
         return state
     state = await _end_reviews(context, await take_over(context, state))
     if reason := await _reason_to_skip(context, state, task):
+        return await _end(context, state, occurrence, f"skipped: {reason}")
+    if reason := await _quota_reason(context, state, occurrence, elsewhere):
         return await _end(context, state, occurrence, f"skipped: {reason}")
     checked = await run_check(context, task)
     if checked.problem:
@@ -94,9 +104,42 @@ async def refuse_occurrence(
     context: ThreadContext, state: ThreadState, occurrence: Occurrence, outcome: str
 ) -> ThreadState:
     """Journal an occurrence that cannot begin, with the reason."""
-    entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed)
-    state = await note(context, state, entry)
-    return await _end(context, state, occurrence, outcome)
+    return await _end(context, await _journal_due(context, state, occurrence), occurrence, outcome)
+
+
+async def _journal_due(context: ThreadContext, state: ThreadState, occurrence: Occurrence) -> ThreadState:
+    """Journal an occurrence, unless it is left from before.
+
+    Raises Conflict if another one was journaled since it was found: what it says that it missed may then be wrong.
+    """
+    history = state.task
+    if history is not None and history.occurrence(occurrence.key) is not None:
+        return state
+    if history is None or history.newest_key != occurrence.follows:
+        raise Conflict("another process took in an occurrence of the task", fix="look again")
+    by = occurrence.by or _NOBODY
+    entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed, by=by.login, by_id=by.id)
+    return await note_next(context, state, entry)
+
+
+async def _quota_reason(
+    context: ThreadContext, state: ThreadState, occurrence: Occurrence, elsewhere: Collection[str]
+) -> str:
+    """Return why whoever ticked may not ask for more today, or "" if they may, or nobody ticked."""
+    by = _person_who_ticked(state, occurrence)
+    if by is None or not await over_quota(
+        context, state, Turn(occurrence.key, by, "", occurrence.due), elsewhere=elsewhere
+    ):
+        return ""
+    allowed = context.settings.ask_per_day
+    times = "once" if allowed == 1 else f"{allowed} times"
+    return f"{by.login} has asked {times} today, the most that one person may here (ask.per_day)"
+
+
+def _person_who_ticked(state: ThreadState, occurrence: Occurrence) -> Actor | None:
+    """Return who asked for an occurrence by a tick, as its entry says, or None."""
+    row = state.task.occurrence(occurrence.key) if state.task is not None else None
+    return Actor(row.by_id, row.by) if row is not None and row.by_id else None
 
 
 async def preview_occurrence(context: ThreadContext, state: ThreadState, task: Task) -> str:
@@ -216,7 +259,9 @@ async def _request(
     decided = state.task.decided if state.task is not None else ()
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
     now, text = context.resources.clock.now(), _text(task, occurrence, printed, decided)
-    said = JournaledTurn(occurrence.key, bot, text, now, foreign=bool(printed))
+    by = _person_who_ticked(state, occurrence)
+    hands = (by.id,) if by is not None else ()
+    said = JournaledTurn(occurrence.key, bot, text, now, foreign=bool(printed), hands=hands)
     return await append(context, state, Requested(said=said, base=place.base, title=tracking_title(task.name)))
 
 

@@ -4,6 +4,8 @@ A command has its own people, whether they may ask or not: whoever may approve a
 they may stop.
 """
 
+from collections.abc import Collection
+
 from bot.core.actor import Role
 from bot.core.command import Verb
 from bot.core.thread_state import ThreadState
@@ -42,12 +44,17 @@ def _requesters(state: ThreadState) -> frozenset[int]:
     return frozenset(each.said.actor.id for each in state.wishes)
 
 
-async def over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
-    """Return whether the turn's author has already used up the requests of one person and day."""
+async def over_quota(
+    context: ThreadContext, state: ThreadState, turn: Turn, *, elsewhere: Collection[str] = ()
+) -> bool:
+    """Return whether the turn's author has already used up the requests of one person and day.
+
+    `elsewhere` are requests on other threads that were no comments, each as ``thread/key``.
+    """
     allowed = context.settings.ask_per_day
     if not allowed:
         return False
-    here = {f"{context.location.thread}/{key}" for key in _asked_here(state, turn)}
+    here = {*elsewhere, *(f"{context.location.thread}/{key}" for key in _asked_here(state, turn))}
     return len(here) >= allowed or len(here | set(await context.dialogue.asked_before(turn))) >= allowed
 
 

@@ -1,7 +1,7 @@
 """Scheduled tasks: strict keys, and due times that survive the change of clocks (MT1)."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import product, takewhile
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bot.config.environment import configuration
 from bot.config.schedule import MOST_MISSED, Due, Schedule
 from bot.core.errors import Misconfigured
+from tests.config.due_minutes import due_minutes
 
 TASK = "maintenance:\n  - name: deps\n    schedule: {schedule}\n    {more}\n"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
@@ -106,6 +107,23 @@ def test_clocks_change(expression: str, zone: str, day: tuple[int, int, int], lo
     start = datetime(*day, tzinfo=schedule.zone)
     found = times(expression, zone, start - timedelta(minutes=1), start + timedelta(hours=23))
     assert [f"{time.astimezone(schedule.zone):%H:%M%z}" for time in found] == local
+
+
+@pytest.mark.req("MT1")
+@pytest.mark.parametrize(
+    ("expression", "zone"),
+    (
+        *product(
+            ("30 2 * * *", "15 1-3 * * 0", "*/30 2 * * *", "0 */2 * * *", "5 0 29-31 * 1"),
+            (*ZONES, "America/Santiago", "Africa/Casablanca", "Antarctica/Troll"),
+        ),
+        ("*/20 * * * *", "Australia/Lord_Howe"),
+    ),
+)
+def test_a_year_minute_by_minute(expression: str, zone: str) -> None:
+    """The due times of a year are those that a search over all minutes finds."""
+    first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    assert times(expression, zone, first - timedelta(seconds=1), last) == [*due_minutes(expression, zone, first, last)]
 
 
 @pytest.mark.req("MT1")

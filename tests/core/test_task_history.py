@@ -84,8 +84,15 @@ def test_an_occurrence_stays_open_until_it_is_decided() -> None:
 
 def test_a_tick_settles_no_due_time() -> None:
     """Somebody asked for an occurrence of its own; the schedule goes on as before."""
-    asked = known(OccurrenceDue(key="run/deps/x", due=BEGAN + timedelta(days=9), by="ada"))
-    assert (asked.since, asked.occurrences[-1].by) == (BEGAN, "ada")
+    asked = known(OccurrenceDue(key="run/deps/x", due=BEGAN + timedelta(days=9), by="ada", by_id=7))
+    newest = asked.occurrence(asked.newest_key)
+    assert newest is not None
+    assert (asked.since, newest.by, newest.by_id) == (BEGAN, "ada", 7)
+
+
+def test_a_run_by_hand_settles_no_due_time() -> None:
+    """Nobody is named who asked on the command line."""
+    assert known(OccurrenceDue(key="run/deps/x", due=BEGAN + timedelta(days=9))).since == BEGAN
 
 
 def test_entries_without_a_task_are_nothing() -> None:

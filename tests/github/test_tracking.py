@@ -1,5 +1,6 @@
 """The tracking issue of a scheduled task: created once, edited, and ticked by people (MT2)."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -65,6 +66,14 @@ async def test_an_issue_is_created_once(ground: Ground, issues: TrackingIssues) 
     copied = ground.person("ada").open_issue(HOME, "A copy", shown(ground, first))
     ground.person("ada").label(HOME, copied.number, LABEL)
     assert await opened(issues) == first
+
+
+@pytest.mark.req("MT1", "MT2")
+async def test_two_processes_that_create_it_at_once(ground: Ground, issues: TrackingIssues) -> None:
+    """Both go on with the same issue, so that one journal decides."""
+    found = await asyncio.gather(*(opened(issues) for _ in range(3)))
+    assert len(set(found)) == 1
+    assert found[0] == min(issue.number for issue in ground.github.world.issues.values())
 
 
 @pytest.mark.req("MT2")

@@ -93,6 +93,11 @@ async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:
     return state
 
 
+async def note_next(context: ThreadContext, state: ThreadState, event: Note) -> ThreadState:
+    """Append a note that follows from all that the journal holds. Raises Conflict if it is at another position."""
+    return await _write(context, state, event)
+
+
 async def note(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadState:
     """Append notes at the journal's current end, all at once, except for those that it holds already."""
     return await settle(context, defer(context, state, *notes))

@@ -1,0 +1,66 @@
+"""What a pass over scheduled tasks needs from its host: `GitHubHost` on GitHub, and a host in memory in tests."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from bot.compose.github import RepositoryFound, Tracked
+from bot.config.maintenance_task import MaintenanceTask
+from bot.core.actor import Actor, Role
+from bot.core.names import ThreadAddress, ThreadNumber
+from bot.core.thread_state import ThreadState
+from bot.github.tracking import IssueText
+from bot.ports import Clock
+from bot.workflow.thread_context import ThreadContext, WorkSettings
+
+
+class TaskIssues(Protocol):
+    """The tracking issues of one repository (bot/github/tracking.py)."""
+
+    async def open(self, task: str, title: str, body: str) -> ThreadNumber:
+        """Return the number of a task's issue. Creates it unless it exists."""
+
+    async def read(self, number: ThreadNumber) -> IssueText:
+        """Return what an issue shows now, with the ticks of people."""
+
+    async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:
+        """Set an issue's text, unless `shown`, its text when it was read, is the same."""
+
+
+class PeoplesRoles(Protocol):
+    """The roles of people on one repository."""
+
+    async def of(self, actor: Actor) -> Role | None:
+        """Return an account's role, or None if it cannot be looked up."""
+
+
+class TaskHost(Protocol):
+    """Everything that a pass over the tasks of a repository may use."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of this process."""
+
+    async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
+        """Return the scheduled tasks of a repository, and its settings."""
+
+    async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
+        """Return the tasks that a journal of the repository tracks."""
+
+    async def tracking_issues(self, found: RepositoryFound) -> TaskIssues:
+        """Return access to the tracking issues of a repository."""
+
+    async def roles(self, found: RepositoryFound) -> PeoplesRoles:
+        """Return the roles of people on a repository, as they are now."""
+
+    async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:
+        """Return the project's own recipe of that name, if there is one: name -> text."""
+
+    def thread_context(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:
+        """Return the context of one thread."""
+
+    async def look(self, address: ThreadAddress) -> ThreadState:
+        """Carry a thread on until it rests."""
+
+    async def listen(self, address: ThreadAddress) -> ThreadState:
+        """Only read what people said."""

@@ -1,0 +1,38 @@
+"""The box "Run now" of a tracking issue: whoever ticks it asks, with all that follows from that (MT2, A2)."""
+
+import pytest
+
+from bot.core.gate import Stage
+from tests.stories.github.ground import Story
+from tests.stories.github.test_maintenance import body, configure, run_pass, tick
+
+
+@pytest.mark.req("MT2", "A2")
+async def test_whoever_ticked_is_no_second_person(story: Story) -> None:
+    """With four eyes the plan waits for somebody else."""
+    configure(story, "approve:\n  four_eyes: true\n")
+    await run_pass(story)
+    tick(story, "maya")
+    await run_pass(story)
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
+@pytest.mark.req("MT2", "PR3")
+async def test_ticks_count_for_the_requests_of_a_day(story: Story) -> None:
+    """On all tracking issues together; what is over the limit is told on the issue, and due times still count."""
+    configure(story, "  - {name: other, schedule: daily, prompt: Note it.}\nask:\n  per_day: 1\n")
+    await run_pass(story)
+    tick(story, "maya")
+    await run_pass(story)
+    assert len(story.plans(1)) == 1
+    tick(story, "maya", 2)
+    await run_pass(story)
+    assert "skipped: maya has asked once today, the most that one person may here (ask.per_day)" in body(story, 2)
+    story.says("maya", "@plangate and another thing", 2)
+    await story.rests(2)
+    tick(story, "ada", 2)
+    await run_pass(story)
+    assert len(story.plans(2)) == 1
