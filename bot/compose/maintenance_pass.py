@@ -96,7 +96,7 @@ class MaintenancePass:
                 done.append(TaskStatus(task, None, problem=str(error)))
         return done
 
-    async def _tell_mistake(self, tracked: Collection[Tracked], issues: TrackingIssues) -> None:
+    async def _tell_mistake(self, tracked: Collection[Tracked], issues: TaskIssues) -> None:
         """Show on each tracking issue what is wrong with the configuration, or that nothing is wrong any more."""
         mistake = await self.host.configuration_mistake(self.repository) if tracked else ""
         for each in tracked:

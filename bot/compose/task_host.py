@@ -26,6 +26,9 @@ class TaskIssues(Protocol):
     async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:
         """Set an issue's text, unless `shown`, its text when it was read, is the same."""
 
+    async def warn(self, number: ThreadNumber, mistake: str) -> None:
+        """Show above an issue's text why no task runs, unless it shows that already; "" takes the warning back."""
+
 
 class PeoplesRoles(Protocol):
     """The roles of people on one repository."""
@@ -43,6 +46,9 @@ class TaskHost(Protocol):
 
     async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings."""
+
+    async def configuration_mistake(self, found: RepositoryFound) -> str:
+        """Return what is wrong with the configuration of a repository; "" for nothing."""
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks."""

@@ -230,6 +230,7 @@ class _Parts:
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else no_agent_types,
             states=shared.states,
             read_task=partial(shared.read_task, reached.client, reached.at),
+            have_rules_changed=self._have_rules_changed,
         )
 
     def _receipts(self) -> ReceiptRefs:
@@ -238,6 +239,11 @@ class _Parts:
         key = receipt_key(settings)
         issuer = Issuer(partial(sign_statement, key=key), partial(with_current_key_file, current=key.public))
         return ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
+
+    async def _have_rules_changed(self) -> bool:
+        """Return whether the default branch has other rules of approval by now, or a file with a mistake."""
+        keys, mistake, _ = await self.shared.configuration(self.reached.client, self.reached.at, "HEAD")
+        return bool(mistake) or keys.approve != self.keys.approve
 
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
         keys, shared = self.keys, self.shared

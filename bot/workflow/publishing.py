@@ -19,8 +19,10 @@ from bot.core.thread_state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, move_to_withdraw
 from bot.workflow.execution.set_up import leftovers
+from bot.workflow.intake import take_in
 from bot.workflow.journal.ledger import note
 from bot.workflow.operating import carry_out, finish_operations, report
+from bot.workflow.outbox.outcomes import tell_replies
 from bot.workflow.requests import branch_name, pull_number, pull_title
 from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
@@ -34,6 +36,11 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """
     if (pushed := await _earlier_push(context, state)) is not None:
         return await _handed_in(context, state, pushed, _verdict(state))
+    if (heard := await _hear_the_rest(context, state)) is None:
+        return None
+    state = heard
+    if await context.have_rules_changed():
+        raise Conflict("who may approve has changed since this look began", where="approve", fix="look again")
     verdict, proof = await evaluate_live(context, state)
     if proof is None:
         return move_to_withdraw(context, state, verdict)
@@ -42,6 +49,15 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     if not state.plan.changes_files:
         return await finish_operations(context, state)
     return await _publish(context, state, proof)
+
+
+async def _hear_the_rest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
+    """Take in what was said until now, and return the state; None where that moved the thread.
+
+    A stop that no delivery told of, or whose entry somebody took back with the ref, still stands on the thread (A4b).
+    """
+    heard = await tell_replies(context, await take_in(context, state), state.position)
+    return heard if (heard.stage, heard.thread.ask) == (state.stage, state.thread.ask) else None
 
 
 async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPlan) -> MoveEvent | None:

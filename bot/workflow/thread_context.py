@@ -26,6 +26,11 @@ from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.task_access import TaskAccess
 
 
+async def never_changed() -> bool:
+    """Return False: no file says who may approve."""
+    return False
+
+
 async def nothing_to_prepare() -> None:
     """Do nothing: the machine is fit for work as it is."""
 
@@ -167,6 +172,8 @@ class ThreadContext:
     """Chooses the session that carries approved work out."""
     read_task: Callable[[str], Awaitable[Task | None]] = no_task
     """Reads a scheduled task, with what its recipe adds, as the default branch has it now; None if it has none."""
+    have_rules_changed: Callable[[], Awaitable[bool]] = never_changed
+    """Returns whether the default branch says by now that other people may approve, or has a mistake in its file."""
     begin_session: Callable[[], bool] = lambda: True
     """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
     before_work: Callable[[], Awaitable[None]] = nothing_to_prepare

@@ -117,6 +117,9 @@ class Process:
         await self.moment()
         return self.world.tasks, WorkSettings()
 
+    async def configuration_mistake(self, found: RepositoryFound) -> str:  # noqa: ARG002 - the port's
+        return ""
+
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         await self.moment()
         tracked: dict[str, Tracked] = {}
@@ -151,7 +154,10 @@ class Process:
             ABSENT,
             SessionResources(ABSENT, MemoryTranscripts(), self, PermissionGate(), Ledger()),
             Fence(journal, HOME.id, number, self.world.states),
+            pulls=ABSENT,
+            receipts=ABSENT,
             tasks=cast("Any", Thread(self, number)),
+            checks=ABSENT,
             states=self.world.states,
         )
 
@@ -194,6 +200,9 @@ class Process:
         if body != shown or issue.ticks:
             issue.body, issue.ticks = body, ()
         await self.moment()
+
+    async def warn(self, number: ThreadNumber, mistake: str) -> None:
+        raise AssertionError(f"the configuration of #{number} is right, and not: {mistake}")
 
 
 @dataclass(slots=True)

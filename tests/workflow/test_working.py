@@ -1,6 +1,7 @@
 """Planning, executing, and publishing: what becomes of a session's work, and what stops it."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -10,6 +11,7 @@ from bot.core.errors import Conflict, Refused
 from bot.core.gate import Stage
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
+from bot.workflow import engine
 from bot.workflow.thread_context import WorkSettings
 from tests.workflow.ground import (
     BASE,
@@ -132,6 +134,38 @@ async def test_a_stop_while_the_work_is_copied() -> None:
     ground.workspace.while_copying = partial(ground.listen, WILL, "@plangate stop")
     assert (await ground.look()).stage is Stage.STOPPED
     assert ground.workspace.pushed == []
+
+
+@pytest.mark.req("A4b", "PR1")
+async def test_a_stop_that_the_journal_does_not_know() -> None:
+    """Whoever took its entry back with the ref, or kept its delivery away, gains nothing: it is on the thread."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    ground.model.meanwhile[3] = partial(_say_stop, ground)
+    assert (await ground.look()).stage is Stage.STOPPED
+    assert ground.workspace.pushed == []
+
+
+async def _say_stop(ground: Ground) -> None:
+    ground.thread.say(WILL, "@plangate stop")
+
+
+@pytest.mark.req("A4", "PR1")
+async def test_rules_that_changed_while_the_work_ran() -> None:
+    """The file is read again right before the push; another look, by the rules of now, decides."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.decide(MAYA)
+    context = replace(ground.process(), have_rules_changed=_have_changed)
+    with pytest.raises(Conflict, match="who may approve has changed"):
+        await engine.look(context)
+    assert (await ground.state()).stage is Stage.PUBLISHING
+    assert ground.workspace.pushed == []
+
+
+async def _have_changed() -> bool:
+    return True
 
 
 @pytest.mark.req("E4")

@@ -7,6 +7,7 @@ import pytest
 
 from bot.compose.github import GitHubHost
 from bot.core.comment import UNPRICED
+from bot.core.errors import Conflict
 from bot.core.gate import Stage
 from bot.workspace.partial import is_partial
 from tests.stories.github.ground import FIXED, HOME, PATIENCE, WISH, Model, Story, soak
@@ -289,3 +290,20 @@ async def test_stopped_while_it_is_set_up(story: Story) -> None:
     assert list(processes(data)) == []
     assert story.model.worked == 0
     assert story.nothing_done()
+
+
+@pytest.mark.req("A4", "PR1")
+async def test_who_may_approve_becomes_stricter_while_work_runs(story: Story) -> None:
+    """The push waits for somebody who may approve by the rules of now; then nothing is done a second time."""
+    await story.planned()
+    story.reacts("maya", "+1")
+    pause = story.model.pause("w1")
+    with pytest.raises(Conflict):
+        async with story.at_work(pause):
+            story.person("ada").push(HOME, {PATH: "approve:\n  roles: [admin]\n"})
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
+    worked = story.model.worked
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert story.model.worked == worked
