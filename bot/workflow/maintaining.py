@@ -174,23 +174,23 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
     finally:
         await context.workspace.discard(tree)
     printed = said.strip()
+    ending = " ".join(printed.removesuffix(f"exit code {ended['exit_code']}").split())[-_PROBLEM_SHOWN:]
     if ended["exit_code"] is None:
         minutes = context.settings.command_minutes
         return CheckResult(problem=f"it did not end within {minutes:g} minutes (sandbox.minutes), or used too much")
     if ended["exit_code"] == _CANNOT_RUN:
-        return CheckResult(problem=" ".join(printed.split())[-_PROBLEM_SHOWN:])
+        return CheckResult(problem=ending)
     if ended["exit_code"] in _NO_PROGRAM:
-        return CheckResult(problem=f"a program is missing: {' '.join(printed.split())[-_PROBLEM_SHOWN:]}")
+        return CheckResult(problem=f"a program is missing: {ending}")
     return CheckResult(found=ended["exit_code"] != 0 or not printed.startswith(_SILENT), printed=_first_lines(printed))
 
 
 def _first_lines(printed: str) -> str:
-    """Return the first lines of a check's output, and how many more there are."""
+    """Return the first lines of a check's output, and whether there are more."""
     if len(printed) <= PRINTED_SHOWN:
         return printed
     shown = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
-    more = printed[len(shown) :].strip().count("\n") + 1
-    return f"{shown}\n(and {more} more lines)"
+    return f"{shown}\n(the check printed more)"
 
 
 async def _ask_github(context: ThreadContext, check: str) -> CheckResult:

@@ -62,7 +62,7 @@ async def test_recipes_of_the_checkout(story: Story) -> None:
     await occurs(story)
     assert "parcel/todo.py:1:# TODO: settle case 0 of" in asked(story, "todos")
     assert "parcel/todo.py:100:# TODO" in asked(story, "todos")
-    assert "more lines)" in asked(story, "todos")
+    assert "\n(the check printed more)\n" in asked(story, "todos")
     assert "docs/README.md: docs/old.md\n" in asked(story, "docs")
     assert "1 of 3 runs failed. The end of the last failed run:\ntest_order failed" in asked(story, "tests")
     assert [len(story.plans(number)) for number in (1, 2, 3)] == [1, 1, 1]
@@ -134,7 +134,8 @@ async def test_dependencies_without_a_network(story: Story) -> None:
     story.person("ada").push(HOME, {"requirements.txt": f"{NAME}==1.0.0\n"})
     await run_pass(story)
     await occurs(story)
-    assert "the check failed: pip install:" in body(story)
+    assert "the check failed: ERROR: Could not find a version that satisfies the requirement" in body(story)
+    assert "(pip install; its registries must be in sandbox.hosts)" in body(story)
     assert story.model.heard == []
 
 
