@@ -32,7 +32,7 @@ PROGRAMS: Final = {
     'else echo "no network" >&2; [ ! -e offline ]; fi',
     "npm": '[ "$1" != outdated ] || { printf "Package Current Wanted Latest\\nleft-pad 1.0.0 1.9.0 2.0.0\\n"; false; }',
     "cargo": 'printf "    Updating crates.io index\\n    Updating serde v1.0.0 -> v1.0.1\\n" >&2',
-    "go": 'printf "example.org/a v1.0.0 v1.1.0 2020-01-01T00:00:00Z\\n\\n"',
+    "go": 'printf "example.org/a v1.0.0 v1.1.0 2020-01-01\\n\\nexample.org/b v1.0.0 v2.0.0 2999-01-01\\n"',
 }
 """What each program does: as the real ones print it where something is outdated."""
 
@@ -182,6 +182,7 @@ def test_each_ecosystem(folder: Path, tmp_path: Path) -> None:
         "npm: left-pad 1.0.0 -> 2.0.0",
         "cargo: serde 1.0.0 -> 1.0.1",
         "go: example.org/a v1.0.0 -> v1.1.0",
+        "go: example.org/b v1.0.0 -> v2.0.0",
     ]
     assert lines(14, folder, env, ecosystems=["go"]) == ["go: example.org/a v1.0.0 -> v1.1.0"]
     (folder / "offline").touch()
