@@ -49,6 +49,7 @@ def asked(story: Story, name: str) -> str:
     return next((text for text in texts if f"Scheduled task `{name}`" in text), "")
 
 
+@pytest.mark.long
 @pytest.mark.req("MT4", "MT8")
 async def test_recipes_of_the_checkout(story: Story) -> None:
     """A TODO, a file that moved, and a suite that flips lead to a plan each, whose planner sees what the check printed:
