@@ -117,7 +117,11 @@ class RepositoryCheckup:
         if plan == "free":
             what = "minutes: 2,000 a month for all private repositories of the account, then every workflow stops"
             return [Checked(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)]
-        return [Checked("minutes: each job bills at least one; docs/api-cost.md says how many a month starts")]
+        return [
+            Checked(
+                "minutes: each job on a runner of GitHub's bills at least one (docs/api-cost.md tells how many start)"
+            )
+        ]
 
     async def _actions(self, expected: Expectation) -> Checked:
         policy = await repository_settings.actions_policy(self.client, self.at)

@@ -13,6 +13,7 @@ from tests.stories.github.deaths import Mortal
 from tests.stories.github.ground import Model, Story, settings, settle
 from tests.stories.github.runner import Runs
 from tests.stories.github.service import Served
+from tests.stories.github.workflow_jobs import WorkflowJobs
 
 
 @pytest.fixture
@@ -68,3 +69,14 @@ def mortal(request: pytest.FixtureRequest, tmp_path: Path, model: Model) -> Iter
             yield made
         finally:
             made.end()
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, model: Model) -> Iterator[WorkflowJobs]:
+    clock = QuickClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        made = WorkflowJobs(
+            github, settle(github.world, github), clock.advance, model, api.base_url, tmp_path / "jobs", clock
+        )
+        with made.hooked():
+            yield made
