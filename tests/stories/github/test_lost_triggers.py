@@ -119,7 +119,7 @@ async def test_what_no_event_told_is_found(jobs: WorkflowJobs, seed: int) -> Non
     """Threads whose events get lost, some or all: after the next schedule each stands where the oracle says."""
     chance = jobs.chance = random.Random(seed)
     jobs.lost_share = chance.choice((0.3, 0.7, 1.0))
-    asked = [chance.choice(ISSUES), chance.choice(ISSUES + PULLS), chance.choice(PULLS)][: 3 if seed else 2]
+    asked = [chance.choice(ISSUES), chance.choice(ISSUES + PULLS), chance.choice(PULLS)][: 3 if seed else 1]
     numbers = []
     for ask in asked:
         numbers.append(ask(jobs))
@@ -127,8 +127,9 @@ async def test_what_no_event_told_is_found(jobs: WorkflowJobs, seed: int) -> Non
     await jobs.sweep()
     assert {number: await jobs.stage(number) for number in numbers} == dict.fromkeys(numbers, Stage.AWAITING_APPROVAL)
     assert [len(jobs.plans(number)) for number in numbers] == [1] * len(asked)
-    decisions: dict[int, tuple[Decision, Stage]] = {numbers[0]: (chance.choice(APPROVALS), Stage.IN_REVIEW)}
-    decisions |= {number: chance.choice(list(OTHERS.items())) for number in numbers[1:]}
+    decisions = {number: chance.choice(list(OTHERS.items())) for number in numbers}
+    if seed:  # every day nothing is approved: work takes seconds
+        decisions[numbers[0]] = (chance.choice(APPROVALS), Stage.IN_REVIEW)
     for number, (decide, _) in decisions.items():
         decide(jobs, number)
         await jobs.hear()
@@ -138,8 +139,9 @@ async def test_what_no_event_told_is_found(jobs: WorkflowJobs, seed: int) -> Non
     found = {number: await jobs.stage(number) for number in numbers}
     assert found == {number: stage for number, (_, stage) in decisions.items()}, named
     assert [len(jobs.plans(number)) for number in numbers] == [1] * len(asked)
-    assert (len(jobs.branches()), len(jobs.made_pulls())) == (1, 1)
-    assert [READY in text for text in jobs.said("tell", numbers[0])] == [True]
+    approved = int(seed > 0)
+    assert (len(jobs.branches()), len(jobs.made_pulls())) == (approved, approved)
+    assert [READY in text for text in jobs.said("tell", numbers[0])].count(True) == approved
 
 
 @pytest.mark.req("W3")
