@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -15,7 +15,7 @@ from bot.cli.init import findings_of_project, is_outdated, lacking, version_note
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import Checked, check_github
 from bot.compose.local import try_model, try_sandbox, try_signing
-from bot.compose.repository_checkup import FILES, Expectation, RepositoryFiles, open_checkup
+from bot.compose.repository_checkup import FILES, Expectation, open_checkup
 from bot.config.environment import settings, settings_of_person
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError
@@ -140,15 +140,15 @@ async def repository_findings(given: Settings, name: str, *, fix: bool) -> list[
     checkup = await open_checkup(given, name)
     try:
         files = await checkup.files()
-        checked = await checkup.check(_expectation(files), fix=fix)
+        checked = await checkup.check(_expectation((files or {}).get(WORKFLOW, "")), fix=fix)
     finally:
         await checkup.close()
-    return [*map(_finding, checked), *_files(files)]
+    seen = _finding(checkup.hidden_files()) if files is None else None
+    return [*map(_finding, checked), *([seen] if seen else _files(files or {}))]
 
 
-def _expectation(files: RepositoryFiles) -> Expectation:
+def _expectation(main: str) -> Expectation:
     """Return what a repository's workflow needs. Where there is none, what `init` writes by default."""
-    main = files[WORKFLOW]
     if not main:
         return Expectation()
     variant = variant_in(main, "")
@@ -157,7 +157,7 @@ def _expectation(files: RepositoryFiles) -> Expectation:
     return Expectation(variant.key_place, own_token=own, pinned=pinned)
 
 
-def _files(files: RepositoryFiles) -> Iterator[Finding]:
+def _files(files: Mapping[str, str]) -> Iterator[Finding]:
     """Check the workflows against those of this version, and the configuration."""
     try:
         missing = lacking(*(files[name] for name in FILES))

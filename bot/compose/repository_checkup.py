@@ -6,6 +6,7 @@ reported as such, and is never called good.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
@@ -54,16 +55,6 @@ class Expectation:
     """Whether the workflow names the action by the full id of a commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryFiles:
-    """The workflows and the configuration on the default branch, "" where there is none."""
-
-    texts: Mapping[str, str]
-
-    def __getitem__(self, name: str) -> str:
-        return self.texts[name]
-
-
 @dataclass(slots=True)
 class RepositoryCheckup:
     """Asks about one repository. Close the connections afterwards."""
@@ -75,11 +66,21 @@ class RepositoryCheckup:
     connections: Connections
     profile: Profile
 
-    async def files(self) -> RepositoryFiles:
-        """Return the files that the bot needs, as they are on the default branch."""
+    async def files(self) -> Mapping[str, str] | None:
+        """Return the files that the bot needs, as they are on the default branch, "" where there is none.
+
+        None: this token may not read them.
+        """
         branch = self.profile.default_branch
-        found = {name: await repository.file(self.client, self.at, name, branch) for name in FILES}
-        return RepositoryFiles({name: (text or b"").decode(errors="replace") for name, text in found.items()})
+        try:
+            found = {name: await repository.file(self.client, self.at, name, branch) for name in FILES}
+        except Forbidden:
+            return None
+        return {name: (text or b"").decode(errors="replace") for name, text in found.items()}
+
+    def hidden_files(self) -> Checked:
+        """Return the finding that this token may not read the files."""
+        return _hidden("the files of the workflows", f"{self.web}/tree/{self.profile.default_branch}/{WORKFLOWS}")
 
     async def check(self, expected: Expectation, *, fix: bool = False) -> list[Checked]:
         """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""
@@ -90,9 +91,9 @@ class RepositoryCheckup:
             *await self._visible("Actions", "settings/actions", lambda: self._actions(expected)),
             *await self._visible("pull requests of Actions", "settings/actions", lambda: self._pulls(expected)),
             *await self._key(expected, plan),
-            *await self._rules(),
-            *await self._visible("rulesets", "rules", self._rulesets),
-            *[await self._label(name, says, fix=fix) for name, says in _LABELS.items()],
+            *await self._visible("rules for branches", "rules", self._rules),
+            *await self._visible("refs/plangate", "rules", self._rulesets),
+            *await self._labels(fix=fix),
             *[await self._workflow(name) for name in (MAIN, SWEEP)],
         ]
 
@@ -151,10 +152,15 @@ class RepositoryCheckup:
             page = "settings/secrets/actions"
             return await self._visible(f"secret {expected.key}", page, lambda: self._repository_secret(expected))
         name, page = f"environment {expected.environment}", f"{self.web}/settings/environments"
-        found = await repository_settings.environment(self.client, self.at, expected.environment)
+        try:
+            found = await repository_settings.environment(self.client, self.at, expected.environment)
+        except Forbidden:
+            return [_hidden(name, page)]
         if found is None and self.profile.private and plan == "free":
             cure = "run plangate init --secret repository, or make the repository public, or change the plan"
             return [Checked(f"{name}: private repositories have none on the Free plan", cure)]
+        if found is None and self.profile.private and not self.profile.may_administer:
+            return [_hidden(f"{name}: not there, or", page)]
         if found is None:
             return [Checked(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
         seen = Checked(f"{name}: there, for some branches only")
@@ -178,18 +184,18 @@ class RepositoryCheckup:
             return Checked(f"secret {expected.key}: there")
         return Checked(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
 
-    async def _rules(self) -> list[Checked]:
+    async def _rules(self) -> Checked:
         """Check the rules for the branches that work gets."""
         rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
         if refused := [told for rule, told in _REFUSING.items() if rule in rules]:
-            return [Checked(f"{what}: refuse {', '.join(refused)}", cure)]
+            return Checked(f"{what}: refuse {', '.join(refused)}", cure)
         if "required_signatures" in rules:
-            return [Checked(f"{what}: require signed commits, which the job's token and an App do not make", cure)]
+            return Checked(f"{what}: require signed commits, which the job's token and an App do not make", cure)
         if rules & _NAMING:
-            return [Checked(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)]
-        return [Checked(f"{what}: none that refuses the bot's pushes")]
+            return Checked(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)
+        return Checked(f"{what}: none that refuses the bot's pushes")
 
     async def _rulesets(self) -> Checked:
         """Check what may refuse pushes of refs/plangate. Rules of branches and tags do not reach other refs.
@@ -203,11 +209,15 @@ class RepositoryCheckup:
         cure = f"see that they let encrypted files in; plangate doctor --live tries it: {self.web}/rules"
         return Checked(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
 
-    async def _label(self, name: str, says: str, *, fix: bool) -> Checked:
+    async def _labels(self, *, fix: bool) -> list[Checked]:
+        look = {name: partial(self._label, name, fix=fix) for name in _LABELS}
+        return [each for name in look for each in await self._visible(f"label {name}", "labels", look[name])]
+
+    async def _label(self, name: str, *, fix: bool) -> Checked:
         if await labels.has_label(self.client, self.at, name):
             return Checked(f"label {name}: there")
         if fix:
-            await labels.make_label(self.client, self.at, name, says)
+            await labels.make_label(self.client, self.at, name, _LABELS[name])
             return Checked(f"label {name}: made")
         why = "the bot makes it with its first thread" if name == labels.OPEN_LABEL else "needed to call it by label"
         cure = f"plangate doctor --fix --repo {self.at.owner}/{self.at.name} makes it: {self.web}/labels"
@@ -245,10 +255,7 @@ async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
     if not (owner and short) or "/" in short:
         raise Misconfigured(f"not a repository: {name!r}", where="--repo", fix="write OWNER/REPO")
     at, connections = Address(owner, short), Connections(settings, SystemClock())
-    installation, found = await connections.repository_by_name(at)
-    granted = {} if installation is None else await reach.granted_permissions(connections.app(), at)
-    may = {name: level for name, level in granted.items() if name in _READING}
-    client = connections.reader(installation, found.id, may)
+    client = await _reader(connections, at) if settings.github.as_app else connections.poller(None)
     web = f"{settings.github.server_url}/{owner}/{short}"
     return RepositoryCheckup(at, web, client, connections, await repository_settings.profile(client, at))
 
@@ -277,6 +284,17 @@ async def needs_of(settings: Settings, name: str) -> Needs:
         return Needs(has, policy.must_be_pinned)
     finally:
         await checkup.close()
+
+
+async def _reader(connections: Connections, at: Address) -> GitHubClient:
+    """Return a client for one repository, with those of the App's permissions that are needed here."""
+    installation = await repository.installation(connections.app(), at)
+    granted = await reach.granted_permissions(connections.app(), at)
+    finder = connections.reader(installation, None, {"metadata": "read"})
+    number = (await reach.repository_by_name(finder, at)).id
+    return connections.reader(
+        installation, number, {name: level for name, level in granted.items() if name in _READING}
+    )
 
 
 def _hidden(what: str, where: str) -> Checked:

@@ -143,8 +143,8 @@ class Connections:
         """Return the client that reads a repository's check runs. An App may lack the permission for it."""
         return self._beside(installation, number, CHECKING)
 
-    def reader(self, installation: int | None, number: int, may: dict[str, str]) -> GitHubClient:
-        """Return the client that reads a repository's settings, with those of an App's permissions that it needs."""
+    def reader(self, installation: int, number: int | None, may: dict[str, str]) -> GitHubClient:
+        """Return a client with those permissions of an App for one repository, or for all if `number` is None."""
         return self._beside(installation, number, may)
 
     def members(self, installation: int | None) -> GitHubClient:

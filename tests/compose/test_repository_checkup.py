@@ -162,6 +162,20 @@ async def test_an_app_sees_what_it_was_granted(github: SimulatedGitHub) -> None:
     assert b"pull_requests" not in made.body
 
 
+async def test_an_app_that_may_nearly_nothing(github: SimulatedGitHub) -> None:
+    """No check ends the others: whatever it may not see is named."""
+    made = credentials.install(github.world, github.app, "acme")
+    github.world.installations[made.id] = replace(made, permissions={"metadata": "read"})
+    app = {"PLANGATE_APP_ID": str(github.app.id), "PLANGATE_PRIVATE_KEY": github.app.pem}
+    found = await checked(github, given=app)
+    assert failures(found) == []
+    hidden = [what.partition(": this token cannot see it")[0] for what in attention(found)]
+    assert hidden == [
+        *("Actions", "pull requests of Actions", "environment plangate", "label plangate: open", "label plangate"),
+        *("workflow plangate.yml", "workflow plangate-sweep.yml", "the files of the workflows"),
+    ]
+
+
 async def test_a_private_repository_on_the_free_plan(github: SimulatedGitHub) -> None:
     """It has no environments; a workflow with a secret of the repository is judged by that one."""
     world = github.world
