@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
@@ -30,8 +31,10 @@ from bot.testing.github.faults import Fault
 from bot.testing.github.repository_settings import RulesetSettings
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.world import ACTIONS_BOT
+from tests import forks
 from tests.github.test_oracles import oracle, problems
-from tests.stories.github.clocks import QuickClock
+from tests.stories.github.clocks import QuickClock, RealClock
+from tests.stories.ground import until
 
 HOME = "ada/scratch"
 RUNNER = {"refs of a job", "identity", "words of a job", "schedule", "review", "switch of a job", "secret"}
@@ -286,3 +289,34 @@ async def test_every_request_is_documented(bench: Bench) -> None:
         assert part in names
     description = json.loads(path.read_text())
     assert {problem for each in logged for problem in problems(description, each)} == set()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(60)
+def test_ctrl_c_at_the_terminal(tmp_path: Path) -> None:
+    """The command waits for a runner that never comes; Ctrl-C ends it with 130, and leaves nothing behind."""
+    with SimulatedGitHub(tmp_path / "github", clock=RealClock()) as github:
+        github.world.add_repository(HOME, {"README.md": "# Scratch\n"})
+        bench = Bench(github, RealClock())
+        before = bench.state()
+        token = credentials.personal_token(github.world, "ada").value
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GH_TOKEN": token}
+        env |= {
+            "PLANGATE_WRITE_PAUSE_SECONDS": "0",
+            "GITHUB_API_URL": github.api_url,
+            "GITHUB_SERVER_URL": github.server_url,
+        }
+        with (tmp_path / "log").open("wb") as log:
+            process = forks.plangate().start(
+                *("doctor", "--live", HOME, "--yes", "--skip", "2,9"),
+                env=env,
+                cwd=tmp_path,
+                stdout=log.fileno(),
+                stderr=log.fileno(),
+            )
+        until(lambda: bool(github.world.workflow_runs), "the job is asked for")
+        assert github.world.settings_of(github.world.repository(HOME)).rulesets
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130, (tmp_path / "log").read_text()
+        assert bench.state() == before
+        assert "could not be removed" not in (tmp_path / "log").read_text()
