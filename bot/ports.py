@@ -285,6 +285,9 @@ class Dialogue(Protocol):
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         """Put a sign under a turn. Repeating it changes nothing."""
 
+    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
+        """Put the sign for SEEN under the turn that a delivery has just reported, if its author may ask."""
+
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Post the plan and return where it is shown."""
 

@@ -90,6 +90,9 @@ class Terminal:
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         """Do nothing: the person sees the story."""
 
+    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
+        """Do nothing: the person sees the story."""
+
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Print the plan."""
         self._show(plan)

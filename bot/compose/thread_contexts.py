@@ -36,7 +36,7 @@ from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, Refused
 from bot.core.maintenance import Task
 from bot.core.marker import Key
-from bot.core.names import CommitId, ThreadAddress, ThreadNumber
+from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.core.work import ThreadLocation
@@ -103,6 +103,10 @@ class ThreadContexts:
     readings: Readings = field(default_factory=Readings, init=False)
     states: StateCache = field(default_factory=StateCache, init=False)
     """What the journals of all threads led to when they were read last."""
+    _configurations: dict[RepositoryId, tuple[CommitId, "CurrentConfiguration"]] = field(
+        default_factory=dict, init=False
+    )
+    """The configuration in the newest commit of each repository, and what is wrong with it."""
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
@@ -114,9 +118,7 @@ class ThreadContexts:
             raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
         if facts.address != at:  # it was renamed since, and git follows no redirect
             reached = await self.connections.reach(address.installation, address.repository, facts.address)
-        keys, mistake, blob = await self.configuration(reached.client, reached.at, facts.default_branch)
-        if facts.head is None:
-            mistake = "the repository has no commit yet (push one)"
+        keys, mistake, blob = await self._newest_configuration(reached.client, facts)
         bot = await self.connections.bot(reached.client)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
         source, passage = await self._source(reached), passage_of(self.settings)
@@ -141,15 +143,26 @@ class ThreadContexts:
             return reached.remote
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
-    async def configuration(self, client: GitHubClient, at: repository.Address, branch: str) -> "CurrentConfiguration":
-        """Return the configuration of the default branch, and what is wrong with it.
+    async def _newest_configuration(self, client: GitHubClient, facts: repository.Repository) -> "CurrentConfiguration":
+        """Return the configuration in the default branch's head, read once for each commit."""
+        if facts.head is None:
+            found = await self.configuration(client, facts.address, "HEAD")
+            return found._replace(mistake="the repository has no commit yet (push one)")
+        known = self._configurations.get(facts.id)
+        if known is None or known[0] != facts.head:
+            known = facts.head, await self.configuration(client, facts.address, facts.head)
+            self._configurations[facts.id] = known
+        return known[1]
+
+    async def configuration(self, client: GitHubClient, at: repository.Address, ref: str) -> "CurrentConfiguration":
+        """Return the configuration in a commit of the default branch, and what is wrong with it.
 
         If it is wrong, no thread is carried on, and people who address the bot are told (PR3).
         """
         given = self.settings.overrides
         mistake = blob = ""
         try:
-            text = await _read(client, at, branch, given.path)
+            text = await _read(client, at, ref, given.path)
             blob = "" if text is None else blob_id(text)
             keys = configuration(text or "", given.path)
             gate_of(keys, sandboxed=True)  # also checks that its rules can be parsed
@@ -341,7 +354,7 @@ async def own_recipe(client: GitHubClient, at: repository.Address, name: str | N
     return {} if name is None or content is None else {name: content.decode(errors="replace")}
 
 
-async def _read(client: GitHubClient, at: repository.Address, branch: str, path: str) -> str | None:
+async def _read(client: GitHubClient, at: repository.Address, ref: str, path: str) -> str | None:
     """Return a text file of the default branch, or None. A pull request's author controls its branch (M2)."""
-    content = await repository.file(client, at, path, branch)
+    content = await repository.file(client, at, path, ref)
     return None if content is None else content.decode(errors="replace")

@@ -5,23 +5,14 @@ it, no matter how often and by which process it is counted. Deleted comments are
 """
 
 from collections.abc import AsyncIterator
-from datetime import datetime
-from typing import Final
 
 from bot.core.command import Command, UnknownCommand, Verb, parse
-from bot.core.names import RepositoryId
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient
-from bot.github.errors import Missing
-from bot.github.news import Fresh, MovedRepository, fresh
+from bot.github.news import fresh, moved_repository
 from bot.github.readings import Reading, Readings
 from bot.github.repository import Address
 from bot.github.turns import Listener
-
-# https://docs.github.com/en/graphql/reference/objects#repository
-_REPOSITORY: Final = (
-    "query ($owner: String!, $name: String!) { repository(owner: $owner, name: $name) { id databaseId } }"
-)
 
 
 async def asked_before(
@@ -29,7 +20,7 @@ async def asked_before(
 ) -> AsyncIterator[tuple[int, str]]:
     """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    async for each in _updated_threads(client, address, day, turn.at):
+    async for each in fresh(client, await moved_repository(client, address), day):
         for said in each.thread.everything():
             mine = said.actor.id == turn.actor.id and day <= said.at
             earlier = (said.at, said.key) < (turn.at, turn.key)
@@ -37,18 +28,6 @@ async def asked_before(
                 continue
             if is_request(readings.read(said.body, listener.mention), listener.mention):
                 yield int(each.thread.number), said.key
-
-
-async def _updated_threads(
-    client: GitHubClient, address: Address, since: datetime, until: datetime
-) -> AsyncIterator[Fresh]:
-    """Yield the threads of a repository that changed since then."""
-    found = (await client.graphql(_REPOSITORY, {"owner": address.owner, "name": address.name}))["repository"]
-    if found is None:
-        raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
-    repository = MovedRepository(RepositoryId(found["databaseId"]), found["id"], address, until, until)
-    async for each in fresh(client, repository, since):
-        yield each
 
 
 def is_request(reading: Reading, mention: str) -> bool:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
@@ -43,6 +43,8 @@ from bot.github.threads import Thread, Threads
 from bot.github.turns import MARKS, Listener, TurnReader, strangers
 from bot.ports import PostedComment
 
+EARLY: Final = timedelta(minutes=1)
+"""What a delivery reports so soon after it was said cannot have been heard before, but for the same delivery."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -94,6 +96,9 @@ class GitHubDialogue:
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
     _read: Thread | None = None
+    _unheard: tuple[Thread, Roles] | None = field(default=None, init=False)
+    """The thread as `subject` read it, with the roles looked up since, until its turns are taken from it."""
+    _signed: set[tuple[str, Acknowledgment]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.comments = Comments(self.client, self.address, self.thread, self.listener.bot, self.key, self.check_fence)
@@ -103,6 +108,7 @@ class GitHubDialogue:
     async def subject(self) -> Subject:
         """Return what the thread is about now, once it shows what the delivery reported. Raises Missing."""
         self._read = await self._threads.read(self.thread, self.told)
+        self._unheard = self._read, self._roles()
         if self._read.head_branch == self.base:  # work never goes onto the default branch
             return Subject(self._read.title, pull=self._read.pull)
         return Subject(self._read.title, self._read.head, self._read.head_branch, self._read.pull)
@@ -110,11 +116,15 @@ class GitHubDialogue:
     async def turns(
         self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """Return the unseen turns, oldest first. Uses one query for the thread and one role look-up for each author."""
-        self._read = await self._threads.back_to(await self._threads.read(self.thread), seen, heard_to)
+        """Return the unseen turns, oldest first. Uses one query for the thread and one role look-up for each author.
+
+        The first time, these are the turns of the thread as `subject` read it.
+        """
+        thread, roles = self._unheard or (await self._threads.read(self.thread), self._roles())
+        self._unheard = None
+        self._read = await self._threads.back_to(thread, seen, heard_to)
         if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
             await unlabel_as_open(self.client, self.address, self.thread)
-        roles = self._roles()
         found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)
         if not self.settings.untrusted_context or all(turn.aside for turn in found):
             return found
@@ -158,11 +168,35 @@ class GitHubDialogue:
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
         """Add a reaction to a turn, and label its thread if the turn was accepted. Doing it twice changes nothing."""
-        await self.comments.sign(turn.key, sign)
+        await self._sign(turn.key, sign)
         if sign is Acknowledgment.SEEN and self.settings.label_threads and self._read and not self._read.closed:
             if OPEN_LABEL not in self._read.labels:
                 await label_as_open(self.client, self.address, self.thread)
             self._read = replace(self._read, labels=self._read.labels | {OPEN_LABEL})
+
+    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
+        """Add 👀 to what a delivery has just reported, if it is a turn of somebody who may ask.
+
+        It needs nothing but the thread and the author's role, so it comes before all that takes longer (PR3). `turns`
+        then returns the same turn. What is older than EARLY may have been heard before, and is left to `turns`.
+        """
+        if self._unheard is None:
+            return
+        thread, roles = self._unheard
+        said = next((said for said in thread.everything() if said.key == self.told), None)
+        if said is None or self.client.clock.now() - said.at > EARLY:
+            return
+        alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)
+        seen = {each.key for each in thread.everything()} - {said.key}
+        for turn in await TurnReader(self.listener, roles, self.readings, may_ask).turns(alone, seen):
+            if turn.key == said.key and may_ask(turn):
+                await self._sign(turn.key, Acknowledgment.SEEN)
+
+    async def _sign(self, key: str, sign: Acknowledgment) -> None:
+        """Add a reaction, once in this look."""
+        if (key, sign) not in self._signed:
+            await self.comments.sign(key, sign)
+            self._signed.add((key, sign))
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Post the plan as one comment, and return the comment's node id and page."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bot.core.names import RepositoryId
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import Limited
+from bot.github.errors import Limited, Missing
 from bot.github.people import WHO, time
 from bot.github.repository import Address
 from bot.github.threads import COMMENTS, Thread, pull_request_fields, read_thread, subject
@@ -29,18 +29,15 @@ RESERVE: Final = 0.2
 """Fraction of the hourly points that is reserved for the work itself (E2)."""
 
 _BUDGET: Final = "rateLimit { limit remaining resetAt }"
-_MOVED: Final = f"""
-query ($ids: [ID!]!) {{
-  {_BUDGET}
-  nodes(ids: $ids) {{
-    ... on Repository {{
-      id databaseId name owner {{ login }}
-      issues(first: 1, orderBy: {{ field: UPDATED_AT, direction: DESC }}) {{ nodes {{ updatedAt }} }}
-      pullRequests(first: 1, orderBy: {{ field: UPDATED_AT, direction: DESC }}) {{ nodes {{ updatedAt }} }}
-    }}
-  }}
-}}
+_TIMES: Final = """
+  id databaseId name owner { login }
+  issues(first: 1, orderBy: { field: UPDATED_AT, direction: DESC }) { nodes { updatedAt } }
+  pullRequests(first: 1, orderBy: { field: UPDATED_AT, direction: DESC }) { nodes { updatedAt } }
 """
+_MOVED: Final = f"query ($ids: [ID!]!) {{ {_BUDGET} nodes(ids: $ids) {{ ... on Repository {{ {_TIMES} }} }} }}"
+_ONE_MOVED: Final = (
+    f"query ($owner: String!, $name: String!) {{ {_BUDGET} repository(owner: $owner, name: $name) {{ {_TIMES} }} }}"
+)
 _ISSUES: Final = f"""
 query ($id: ID!, $since: DateTime!, $after: String) {{
   {_BUDGET}
@@ -124,6 +121,14 @@ async def moved_repositories(client: GitHubClient, nodes: Sequence[str]) -> tupl
     """
     data = await _query(client, _MOVED, {"ids": list(nodes)}, partial=True)
     return tuple(_parse_moved(node) for node in data["nodes"] if node)
+
+
+async def moved_repository(client: GitHubClient, address: Address) -> MovedRepository:
+    """Return when one repository last changed. Raises Missing, and Limited like `moved_repositories`."""
+    data = await _query(client, _ONE_MOVED, {"owner": address.owner, "name": address.name})
+    if data["repository"] is None:
+        raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
+    return _parse_moved(data["repository"])
 
 
 async def fresh(client: GitHubClient, repository: MovedRepository, since: datetime) -> AsyncIterator[Fresh]:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -20,6 +21,7 @@ from bot.core.thread_state import ThreadState
 from bot.workflow import approving, asking, executing, fixing, intake, planning, proposing, publishing
 from bot.workflow.journal.ledger import append, current, settle, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
+from bot.workflow.rights import may_ask
 from bot.workflow.session.budgets import book_stopped, estimate_cost, move_if_spent
 from bot.workflow.session.day_budget import share_day_budget
 from bot.workflow.session.main_session import session_of
@@ -94,6 +96,7 @@ async def _listen_once(context: ThreadContext) -> ThreadState:
 
 async def _take_in_turns(context: ThreadContext) -> ThreadState:
     """Take in what people said, and answer what can be answered at once."""
+    await context.dialogue.acknowledge_reported(may_ask=partial(may_ask, context))
     try:
         before = await current(context)
     except Unreadable:

@@ -91,6 +91,9 @@ class MemoryThread:
             self.life.write(f"sign {sign}")
             self.signs.append((turn.key, sign))
 
+    async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
+        """Do nothing: no delivery reports anything here."""
+
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         return self._post("plan", ask, plan.markdown)
 

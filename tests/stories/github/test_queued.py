@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,17 +24,20 @@ WAITS = session_queued("@plangate")
 
 async def looked(story: Story) -> ThreadState:
     """Look while every session slot is taken."""
-    story.records[1] = await story.host.look(story.address(), lambda: False)
+    story.records[1] = await story.host.look(replace(story.address(), told="issue"), lambda: False)
     return story.records[1]
 
 
 @pytest.mark.long
 @pytest.mark.req("PR2", "PR3", "E3")
 async def test_a_thread_that_waits_for_a_session_says_so_once(story: Story) -> None:
-    """👀 and one comment, also when the process dies and another one finds the thread open; when the session begins,
-    that comment says so. Approved work waits in the same way, and shows in that comment how far it is."""
+    """👀 before all else, and one comment, also when the process dies and another one finds the thread open; when the
+    session begins, that comment says so. Approved work waits in the same way, and shows in that comment how far it is.
+    """
     issue = story.opens("will")
     await looked(story)
+    asked = [logged.name for logged in story.github.requests]
+    assert asked.index(f"POST /repos/{HOME}/issues/1/reactions") < asked.index(f"GET /{HOME}.git/info/refs")
     async with GitHubHost(story.host.settings, clock=story.clock) as other:
         assert [address.number for address in await other.open_threads()] == [1]
         record = await other.look(story.address(), lambda: False)

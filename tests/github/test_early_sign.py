@@ -1,0 +1,75 @@
+"""The first sign: what a delivery has just reported gets its 👀 before anything else is read or written."""
+
+from collections.abc import Collection
+
+import pytest
+
+from bot.core.actor import Role
+from bot.core.turn import Acknowledgment, Turn
+from bot.github.dialogue import EARLY, GitHubDialogue
+from tests.github.conftest import HOME, Ground
+
+pytestmark = pytest.mark.req("PR3")
+
+
+def may_ask(turn: Turn) -> bool:
+    return (turn.role or Role.NONE) >= Role.WRITE
+
+
+async def begun(ground: Ground, told: str, *, body: str, by: str = "will") -> GitHubDialogue:
+    """Return the dialogue of a look at a new issue, up to its first sign."""
+    dialogue = ground.dialogue(ground.issue(body, by=by), told=told)
+    await dialogue.subject()
+    await dialogue.acknowledge_reported(may_ask=may_ask)
+    return dialogue
+
+
+def signs(ground: Ground, thread: int) -> Collection[str]:
+    world = ground.github.world
+    return [reaction.content for reaction in world.reactions_to(world.issue(HOME, thread).node_id)]
+
+
+async def test_what_was_reported_is_signed_and_taken_in_as_it_was_read(ground: Ground) -> None:
+    """One reaction, one reading of the thread, and one look-up of the role, however often it is acknowledged."""
+    dialogue = await begun(ground, "issue", body="@plangate fix it")
+    assert signs(ground, dialogue.thread) == ["eyes"]
+    (turn,) = await dialogue.turns((), may_act=may_ask)
+    await dialogue.acknowledge(turn, Acknowledgment.SEEN)
+    await dialogue.acknowledge_reported(may_ask=may_ask)
+    assert turn.text.endswith("fix it")
+    assert len(ground.asked(f"POST /repos/{HOME}/issues/{dialogue.thread}/reactions")) == 1
+    assert len(ground.asked("POST /graphql")) == 1
+    assert len(ground.asked(f"GET /repos/{HOME}/collaborators/will/permission")) == 1
+
+
+async def test_the_next_turns_are_read_anew(ground: Ground) -> None:
+    """Only the first ones are those of the thread as it was read at the start."""
+    dialogue = await begun(ground, "issue", body="@plangate fix it")
+    ground.person("will").comment(HOME, dialogue.thread, "@plangate and the docs")
+    assert [turn.key for turn in await dialogue.turns((), may_act=may_ask)] == ["issue"]
+    assert len(await dialogue.turns(("issue",), may_act=may_ask)) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "body", "by"),
+    (
+        ("issue", "@plangate fix it", "rea"),
+        ("issue", "@plangate fix it", "stranger"),
+        ("issue", "Nothing for a bot.", "will"),
+        ("comment-1", "@plangate fix it", "will"),
+        ("", "@plangate fix it", "will"),
+    ),
+)
+async def test_nobody_else_gets_a_sign(ground: Ground, told: str, body: str, by: str) -> None:
+    """Neither who may not ask, nor who says nothing to the bot, nor what was not reported."""
+    dialogue = await begun(ground, told, body=body, by=by)
+    assert signs(ground, dialogue.thread) == []
+
+
+async def test_what_may_have_been_heard_before_waits_for_the_journal(ground: Ground) -> None:
+    """A delivery that comes again much later tells nothing new."""
+    dialogue = ground.dialogue(ground.issue("@plangate fix it"), told="issue")
+    ground.clock.advance(EARLY.total_seconds())
+    await dialogue.subject()
+    await dialogue.acknowledge_reported(may_ask=may_ask)
+    assert signs(ground, dialogue.thread) == []
