@@ -36,6 +36,9 @@ SWEEP_ATTEMPTS: Final = 3
 PASSING: Final = (Transient, OSError)
 """Errors that may be over by the next attempt: the service failed, the disk is full, or the network is gone (D2)."""
 
+EARLY: Final = 4
+"""Threads that are listened to while they wait for a look slot, for each slot. Their signs are not to wait for what the
+looks before them do afterwards."""
 THREADS: Final = 8
 """Threads for each slot. A request to GitHub, a lock, or a file blocks one; Python's default would be 6 on 2 cores."""
 _DEFAULT: Final = ServiceSettings()
@@ -57,6 +60,11 @@ class _Thread:
     """Those of them that the current look covers, because they were stored before it began."""
     word: asyncio.Event = field(default_factory=asyncio.Event)
     ear: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def forget_told(self, told: str) -> None:
+        """Forget what a delivery reported, once it was read: nobody has to wait for it again, or to be first at it."""
+        if self.address is not None and self.address.told == told:
+            self.address = replace(self.address, told="")
 
 
 @dataclass(slots=True)
@@ -81,7 +89,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self._slots = Slots(self.wake, self.looks, self.sessions)
-        self._early = asyncio.Semaphore(self.looks)
+        self._early = asyncio.Semaphore(EARLY * self.looks)
 
     @property
     def reaction_watched(self) -> tuple[ThreadAddress, ...]:
@@ -217,8 +225,10 @@ class Worker:
             if thread.address is None:
                 await self.wake_all()
                 return {"open": len(self._open)}
-            async with self._listening(thread, thread.address, nullcontext()):
-                state = await self.host.look(thread.address, slot.begin_session)
+            async with self._listening(thread, nullcontext()):
+                address = thread.address
+                state = await self.host.look(address, slot.begin_session)
+                thread.forget_told(address.told)
             return {"stage": state.stage, "position": state.position}
 
     async def _let_go(self, thread: _Thread) -> None:
@@ -238,18 +248,16 @@ class Worker:
             holding = stack.enter_async_context(self._slots.hold(thread.address))
             if self._slots.are_full and thread.address is not None:
                 thread.word.set()
-                async with self._listening(thread, thread.address, self._early):
+                async with self._listening(thread, self._early):
                     slot = await holding
             else:
                 slot = await holding
             yield slot
 
     @asynccontextmanager
-    async def _listening(
-        self, thread: _Thread, address: ThreadAddress, within: AbstractAsyncContextManager[object]
-    ) -> AsyncIterator[None]:
+    async def _listening(self, thread: _Thread, within: AbstractAsyncContextManager[object]) -> AsyncIterator[None]:
         """Listen at every wake. At the end, wait for the current listen, so that it does not overlap a later look."""
-        listener = asyncio.create_task(self._listen(thread, address, within))
+        listener = asyncio.create_task(self._listen(thread, within))
         try:
             yield
             async with thread.ear:
@@ -258,15 +266,16 @@ class Worker:
             listener.cancel()
             await asyncio.wait([listener])
 
-    async def _listen(
-        self, thread: _Thread, address: ThreadAddress, within: AbstractAsyncContextManager[object]
-    ) -> None:
+    async def _listen(self, thread: _Thread, within: AbstractAsyncContextManager[object]) -> None:
         while True:
             await thread.word.wait()
             async with within, thread.ear:
                 thread.word.clear()
+                if (address := thread.address) is None:
+                    continue
                 try:
                     await self.host.listen(address)
+                    thread.forget_told(address.told)
                 except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
                     failure("listen", error, **_thread_name(thread))
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Broken, Misconfigured, Refused, Transient
 from bot.service.inbox import Inbox
-from bot.service.worker import Worker, sweep_with
+from bot.service.worker import EARLY, Worker, sweep_with
 from tests.service.ground import HandClock, Host, delivery, settle, thread
 
 
@@ -118,6 +119,39 @@ async def test_a_failing_listen_costs_nothing(tmp_path: Path) -> None:
     await settle()
     host.finish(1)
     await resting(work)
+
+
+@pytest.mark.req("PR3")
+async def test_what_a_delivery_told_is_told_to_the_next_look_or_listen_alone(tmp_path: Path) -> None:
+    """The look that it begins, or the listen beside a look: what was read once need not be waited for again."""
+    host = Host(hold=True)
+    work = worker(tmp_path, host)
+    work.wake(replace(thread(1), told="issue"))
+    await settle()
+    work.wake(replace(thread(1), told="comment-5"))
+    await settle()
+    host.finish(1)
+    await host.until(2)
+    assert [(call.what, call.address.told) for call in host.calls] == [
+        ("look", "issue"),
+        ("listen", "comment-5"),
+        ("look", ""),
+    ]
+    host.finish(1)
+    await resting(work)
+
+
+@pytest.mark.req("PR3")
+async def test_many_threads_that_wait_for_a_look_are_listened_to_at_once(tmp_path: Path) -> None:
+    """Their signs do not wait for the looks before them, and yet there is a limit."""
+    host = Host(hold=True, hold_listens=True)
+    work = worker(tmp_path, host, looks=1)
+    for number in range(1, 1 + EARLY + 3):
+        work.wake(thread(number))
+    await settle()
+    assert (host.numbers(), host.numbers("listen")) == ([1], list(range(2, 2 + EARLY)))
+    async with work.running():
+        pass
 
 
 async def test_no_more_looks_than_places_and_the_others_are_listened_to(tmp_path: Path) -> None:
