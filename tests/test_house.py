@@ -174,6 +174,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/core/events.py",
         "bot/core/plan.py",
         "bot/github/progress_comment.py",
+        "bot/github/token_connection.py",
         "bot/github/tokens.py",
         "bot/github/labels.py",
         "bot/github/live_repository.py",  # texts of its own alone
@@ -204,8 +205,9 @@ def test_files_and_functions_stay_small() -> None:
     """At most 400 lines a file and 40 a function; every module says its one job."""
     tests = (ROOT / "tests").rglob("*.py")
     assert not [path for path in (*SOURCES, *tests) if path.read_text().count("\n") > 400]
-    assert not [path for path in SOURCES if not ast.get_docstring(tree(path))]
-    assert not [f"{path}: {node.name}" for path in SOURCES for node in functions(path) if _length(node) > 40]
+    assert not [path for path in SOURCES if not path.read_text().startswith('"""')]
+    suspects = [path for path in SOURCES if _has_long_block(path.read_text())]
+    assert not [f"{path}: {node.name}" for path in suspects for node in functions(path) if _length(node) > 40]
 
 
 def test_nothing_is_left_for_later() -> None:
@@ -220,6 +222,23 @@ def test_tests_patch_nothing() -> None:
     patches = re.compile(r"MagicMock|AsyncMock|mock\.patch|(?<![.\w])patch\(|monkeypatch\.setattr|mocker\.")
     others = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
     assert not [path for path in others if patches.search(path.read_text())]
+
+
+def _has_long_block(text: str) -> bool:
+    """Return whether more than 40 lines may belong to one function: up to what begins next beside or outside of it."""
+    lines = text.split("\n")
+    begins = [
+        (at, len(line) - len(line.lstrip()))
+        for at, line in enumerate(lines)
+        if re.match(" *(async |def |class |@)", line)
+    ]
+    ends = [
+        next((at for at, depth in begins[n:] if depth <= begins[n - 1][1]), len(lines))
+        for n in range(1, len(begins) + 1)
+    ]
+    return any(
+        end - at > 40 for (at, _), end in zip(begins, ends, strict=True) if not lines[at].lstrip().startswith("class")
+    )
 
 
 def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
