@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -93,9 +94,18 @@ class Bare:
         return sum(path.stat().st_size for path in (self.folder / "objects").rglob("*") if path.is_file())
 
     def refs(self) -> dict[str, str]:
-        """Return all refs and the objects they point to."""
-        lines = self.text("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-        return dict(line.split(" ", 1) for line in lines)
+        """Return all refs and the objects they point to, read from the files: asking git would take a process.
+
+        https://git-scm.com/docs/gitrepository-layout
+        """
+        packed = self.folder / "packed-refs"
+        lines = packed.read_text(encoding="utf-8").splitlines() if packed.exists() else []
+        found = {name: at for at, _, name in (line.partition(" ") for line in lines if line[0] not in "#^")}
+        for folder, _, files in os.walk(self.folder / "refs"):
+            for path in (Path(folder, name) for name in files if not name.endswith(".lock")):
+                with suppress(FileNotFoundError):  # it was deleted just now
+                    found[path.relative_to(self.folder).as_posix()] = path.read_text(encoding="ascii").rstrip()
+        return dict(sorted(found.items()))
 
     def kind(self, ident: str) -> str:
         """Return the type of the object with that id: commit, tree, blob, or tag."""

@@ -1,15 +1,17 @@
-"""One job: git's smart HTTP protocol at `<server>/<owner>/<repo>.git`, through `git http-backend`.
+"""One job: git's smart HTTP protocol at `<server>/<owner>/<repo>.git`.
 
 The password of Basic authentication is a token. A push that changes workflow files requires a token that may do so; a
-push to a protected branch requires an admin. https://git-scm.com/docs/git-http-backend
+push to a protected branch requires an admin. Git's own upload-pack and receive-pack answer, without git-http-backend
+between, which would be a second process for each request. https://git-scm.com/docs/http-protocol
 """
 
 from __future__ import annotations
 
+import gzip
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from bot.testing.github.bare import Bare, bare_environment
@@ -101,17 +103,23 @@ def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
     from starlette.responses import PlainTextResponse
 
     tail = request.url.path.rpartition(".git/")[2]
-    service = request.query_params.get("service", "git-upload-pack") if tail == "info/refs" else tail
+    service = request.query_params.get("service", "") if tail == "info/refs" else tail
     try:
-        caller, repository = _authorize(world, request, SERVICES.get(service, "read"))
+        if service not in SERVICES:
+            raise GitRefusal(403, "Please upgrade your git client.")
+        caller, repository = _authorize(world, request, SERVICES[service])
     except GitRefusal as refusal:
         challenge = {"www-authenticate": 'Basic realm="GitHub"'} if refusal.status == 401 else {}
         moved = {"location": f"/{refusal.location}.git/{tail}?{request.url.query}"} if refusal.location else {}
         return PlainTextResponse(refusal.message, refusal.status, challenge | moved)
     request.state.logged.credential = caller.kind
-    if tail == "info/refs" and service == "git-upload-pack" and request.headers.get("git-protocol") == "version=2":
-        return _advertisement(world.bare(repository))
-    answer = _backend(request, body, _environment(world, caller, repository, f"/{repository.folder.name}/{tail}"))
+    bare, environment = world.bare(repository), _environment(world, caller, repository)
+    environment["GIT_PROTOCOL"] = request.headers.get("git-protocol", "")
+    if tail == "info/refs":
+        return _advertisement(bare, service, environment)
+    if request.headers.get("content-encoding") == "gzip":
+        body = gzip.decompress(body)
+    answer = _git_response(_served(bare, tail, "--stateless-rpc", environment, body=body), f"{tail}-result")
     if tail == "git-receive-pack" and caller.token is not None:
         notice_pushes(Actor(world, caller.token.user, caller.token.app), repository)
     return answer
@@ -148,7 +156,8 @@ def _may(world: GitHubState, token: Token, repository: Repository, level: str) -
     return grants(token, "contents", level)
 
 
-def _environment(world: GitHubState, caller: Caller, repository: Repository, path: str) -> dict[str, str]:
+def _environment(world: GitHubState, caller: Caller, repository: Repository) -> dict[str, str]:
+    """Return the environment of git, with what the hook decides by."""
     _install_hook(world.bare(repository))
     token = caller.token
     free = token is None or grants(token, "workflows", "write")
@@ -158,10 +167,6 @@ def _environment(world: GitHubState, caller: Caller, repository: Repository, pat
     limited = token is not None and token.permissions is not None
     return {
         **bare_environment(),
-        "GIT_PROJECT_ROOT": str(world.folder.absolute()),
-        "GIT_HTTP_EXPORT_ALL": "1",
-        "PATH_INFO": path,
-        "REMOTE_USER": world.users[token.user].login if token else "",
         "PROTECTED": "" if admin else " ".join(f"refs/heads/{name}" for name in sorted(repository.protected)),
         "PUSH_PROTECTION": PUSH_PROTECTION if repository.push_protection else "",
         "SECRETS": SECRETS,
@@ -195,45 +200,40 @@ class _Served:
     bare: Bare = field(compare=False)
 
 
-def _advertisement(bare: Bare) -> Response:
-    """Return what a server that speaks version 2 of the protocol can do: it names no refs, so it is asked of git once.
+def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> Response:
+    """Return what the server can do and, unless it speaks version 2 of the protocol, its refs.
 
-    https://git-scm.com/docs/protocol-v2#_capability_advertisement
+    https://git-scm.com/docs/http-protocol#_smart_clients
     """
-    from starlette.responses import Response
-
-    content = _capabilities(_Served((bare.folder / "config").read_bytes(), bare))
-    kind = "application/x-git-upload-pack-advertisement"
-    return Response(content, headers={"content-type": kind, "cache-control": "no-cache, max-age=0, must-revalidate"})
+    if service == "git-upload-pack" and environment["GIT_PROTOCOL"] == "version=2":
+        content = _capabilities(_Served((bare.folder / "config").read_bytes(), bare))
+    else:
+        head = f"# service={service}\n".encode()
+        content = b"%04x%b0000" % (len(head) + 4, head)
+        content += _served(bare, service, "--http-backend-info-refs", environment)
+    return _git_response(content, f"{service}-advertisement")
 
 
 @lru_cache(maxsize=64)
 def _capabilities(served: _Served) -> bytes:
-    arguments = ("upload-pack", "--http-backend-info-refs", ".")
-    return served.bare.run(*arguments, environment={"GIT_PROTOCOL": "version=2"})
+    """Return what a server can do in version 2 of the protocol: it names no refs, so it is asked of git once.
+
+    https://git-scm.com/docs/protocol-v2#_capability_advertisement
+    """
+    environment = {**bare_environment(), "GIT_PROTOCOL": "version=2"}
+    return _served(served.bare, "git-upload-pack", "--http-backend-info-refs", environment)
 
 
-@cache
-def _program() -> str:
-    """Return the path of git-http-backend: started through `git`, it would cost a second process."""
-    found = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True)
-    return str(Path(found.stdout.strip(), "git-http-backend"))
+def _served(bare: Bare, service: str, option: str, environment: Mapping[str, str], *, body: bytes = b"") -> bytes:
+    """Return what git's service answers. What went wrong is part of the answer."""
+    command = ["git", service.removeprefix("git-"), option, "."]
+    return subprocess.run(
+        command, cwd=bare.folder, input=body, env=environment, capture_output=True, check=False
+    ).stdout
 
 
-def _backend(request: Request, body: bytes, environment: dict[str, str]) -> Response:
+def _git_response(content: bytes, kind: str) -> Response:
     from starlette.responses import Response
 
-    variables = {
-        "REQUEST_METHOD": request.method,
-        "QUERY_STRING": request.url.query,
-        "CONTENT_TYPE": request.headers.get("content-type", ""),
-        "CONTENT_LENGTH": str(len(body)),
-        "HTTP_CONTENT_ENCODING": request.headers.get("content-encoding", ""),
-        "GIT_PROTOCOL": request.headers.get("git-protocol", ""),
-        "REMOTE_ADDR": "127.0.0.1",
-    }
-    done = subprocess.run([_program()], input=body, env={**environment, **variables}, capture_output=True, check=False)
-    head, _, content = done.stdout.partition(b"\r\n\r\n")
-    headers = dict(line.split(": ", 1) for line in head.decode().splitlines() if ": " in line)
-    status = int(headers.pop("Status", "200" if headers else "500").split()[0])
-    return Response(content, status, headers)
+    headers = {"content-type": f"application/x-{kind}", "cache-control": "no-cache, max-age=0, must-revalidate"}
+    return Response(content, headers=headers)
