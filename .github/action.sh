@@ -41,9 +41,9 @@ install_from_registry() {
         uv --no-config pip install --python venv/bin/python "${how[@]}"
         return
     fi
-    # The machine's own pip saves the seconds that installing another one takes.
+    # The machine's own pip, if it can install elsewhere, saves the seconds that another one takes.
     local pip=("$python" -I -m pip --python venv/bin/python)
-    if ! "${pip[@]}" --version >/dev/null 2>&1; then
+    if ! "$python" -I -c 'import pip, sys; sys.exit(int(pip.__version__.split(".")[0]) < 23)' 2>/dev/null; then
         "$python" -I -m venv venv
         pip=(venv/bin/python -I -m pip)
     fi

@@ -23,6 +23,8 @@ OWN = ROOT / ".github/workflows/plangate.yml"
 SWEEP = ROOT / "bot/cli/sweep.yml"
 OWN_SWEEP = ROOT / ".github/workflows/plangate-sweep.yml"
 WORKFLOWS = (CONSUMER, OWN, SWEEP, OWN_SWEEP)
+OURS = tuple(ROOT / f".github/workflows/{name}.yml" for name in ("ci", "release"))
+"""Workflows of this repository alone."""
 BIN = Path(sys.executable).parent
 
 
@@ -34,7 +36,7 @@ def checked(*command: str | Path) -> None:
 def test_the_vendors_schemas_hold() -> None:
     """GitHub would load the action and each workflow."""
     checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-actions", ACTION)
-    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS)
+    checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS, *OURS)
 
 
 def test_the_workflows_of_the_experiments(tmp_path: Path) -> None:
@@ -51,7 +53,7 @@ def test_the_workflows_of_the_experiments(tmp_path: Path) -> None:
 
 def test_the_auditor_finds_nothing() -> None:
     """No injection, no excess permission, no unpinned action, but for what says why at its line."""
-    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, *WORKFLOWS)
+    checked(BIN / "zizmor", "--offline", "--no-progress", "--persona", "auditor", ACTION, *WORKFLOWS, *OURS)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +102,7 @@ def test_what_each_variant_changes() -> None:
 
 def test_the_scripts_are_well_formed() -> None:
     """The shell can read them."""
-    for name in ("action.sh", "archive.sh", "sandbox.sh"):
+    for name in ("action.sh", "archive.sh", "release.sh", "sandbox.sh"):
         checked("bash", "-n", ROOT / ".github" / name)
 
 
@@ -123,7 +125,7 @@ def test_every_output_comes_from_the_program() -> None:
 
 def test_no_script_holds_an_expression() -> None:
     """Values of events and inputs reach scripts as variables alone."""
-    for path in (ACTION, *WORKFLOWS):
+    for path in (ACTION, *WORKFLOWS, *OURS):
         for script in re.findall(r"^\s+(?:- )?run: *(.*(?:\n {8,}.*)*)", path.read_text(), re.MULTILINE):
             assert "${{" not in script, path
 
@@ -148,6 +150,17 @@ def test_no_earlier_step_chooses_libraries(step: int, tmp_path: Path) -> None:
     command = ["bash", "-c", "env true"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_only_the_last_job_of_a_release_may_write() -> None:
+    """What runs the tests and the builds reads the source; every other action is pinned by its commit."""
+    release = loaded(ROOT / ".github/workflows/release.yml")
+    rights = {name: job["permissions"] for name, job in release["jobs"].items()}
+    assert rights.pop("publish") == {"contents": "write", "id-token": "write", "attestations": "write"}
+    assert all(each == {"contents": "read"} for each in rights.values())
+    assert release["jobs"]["publish"]["environment"] == "release"
+    used = [step["uses"] for job in release["jobs"].values() for step in job.get("steps", ()) if "uses" in step]
+    assert all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", each) for each in used)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=["consumer", "own", "sweep", "own sweep"])
