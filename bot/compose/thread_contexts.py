@@ -58,7 +58,7 @@ from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.receipts.envelope import sign_statement
 from bot.receipts.keys import with_current_key_file
-from bot.service.connections import Connections, RepositoryAccess
+from bot.service.connections import Connections, RepositoryAccess, speaks_as_job
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
 from bot.store.receipt_refs import Issuer, ReceiptRefs
@@ -323,6 +323,7 @@ class _Parts:
             made,
             refusal=mistake,
             workflows=workflows,
+            workflows_wait=speaks_as_job(self.bot),
             run=self.shared.run,
             configuration=self.configuration_blob,
             version=version("plangate"),

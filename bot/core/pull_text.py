@@ -17,6 +17,13 @@ from bot.core.plan import PlanDocument, disarm_text
 from bot.core.pull import PullRequest
 from bot.core.receipt_format import receipt_ref
 
+WAITS_FOR_APPROVAL: Final = (
+    "> GitHub starts no workflows on this pull request until somebody with write access presses **Approve workflows to "
+    "run** in the merge box, after each push: the bot works with the job's own token. When it works as a GitHub App, "
+    "they start by themselves."
+)
+"""https://docs.github.com/en/actions/concepts/security/github_token#when-github_token-triggers-workflow-runs"""
+
 SHORT_COMMIT: Final = 12
 _SUBJECT_ROOM: Final = 72
 _ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
@@ -75,6 +82,8 @@ class Origin:
     """The scheduled task that it was made for, whose tracking issue stays open; "" for none."""
     receipt: str = ""
     """What is said about the receipt, in Markdown; "" for nothing."""
+    workflows_wait: bool = False
+    """Whether GitHub starts the pull request's workflows only once a person has said so."""
 
 
 def pull_body(
@@ -87,6 +96,8 @@ def pull_body(
     """
     failing = sorted((check for check in checks if check["exit_code"] != 0), key=_blames_other)
     parts = [f"> ⚠ {_warning(checks)}"] if failing else []
+    if origin.workflows_wait:
+        parts.append(WAITS_FOR_APPROVAL)
     parts.append(cut(disarm_text(summary), _SUMMARY_ROOM))
     if checks:
         parts.append(_checks_table(checks, no_baseline))

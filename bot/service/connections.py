@@ -42,6 +42,14 @@ BELONGING: Final = {"members": "read"}
 _log: Final = logging.getLogger(__name__)
 
 
+def speaks_as_job(bot: Actor) -> bool:
+    """Return whether the bot's account is that of a job's token, on whose pull requests no workflow starts by itself.
+
+    https://docs.github.com/en/actions/concepts/security/github_token#when-github_token-triggers-workflow-runs
+    """
+    return bot.login == JOB_LOGIN
+
+
 @dataclass(slots=True)
 class GitToken:
     """The token that git uses for one repository."""
@@ -224,7 +232,7 @@ class Connections:
 
         https://docs.github.com/en/actions/concepts/security/github_token
         """
-        return not self.settings.github.as_app and bot.login != JOB_LOGIN
+        return not self.settings.github.as_app and not speaks_as_job(bot)
 
     def is_bot(self, actor: int | None) -> bool:
         """Return whether an account is known to be the bot's own."""

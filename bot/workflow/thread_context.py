@@ -113,6 +113,8 @@ class WorkSettings:
     """Seconds of planning before its progress is shown, and between two updates."""
     workflows: bool = True
     """Whether changed workflows of GitHub Actions could be published from here."""
+    workflows_wait: bool = False
+    """Whether GitHub starts workflows on the bot's pull requests only once a person has said so."""
     run: str = ""
     """The run of GitHub Actions that does the work; "" for a face that is no job."""
     configuration: str = ""

@@ -97,6 +97,12 @@ def pull_request() -> str:
     )
 
 
+def pull_request_of_a_job() -> str:
+    """Return the body of a pull request that the job's own token opened."""
+    origin = pull_text.Origin(("will",), Verdict(Outcome.APPROVED, (ANA,)), AT, workflows_wait=True)
+    return pull_text.pull_body(PLAN, origin, summary="An empty password is rejected now.", checks=())
+
+
 def named(texts: Mapping[str, str]) -> str:
     """Return several texts as one document, each under its name."""
     return "\n\n".join(f"## {name}\n\n{text}" for name, text in texts.items())
@@ -187,6 +193,7 @@ TEXTS: Final = {
     "replies": named(REPLIES),
     "help": reply_text.help_text(BOT),
     "pull_request": pull_request(),
+    "pull_request_of_a_job": pull_request_of_a_job(),
     "commit_message": pull_text.commit_message("Fix the login page", PLAN, "Empty passwords are rejected.\n"),
     "tracking_issue": tracking_issue(),
     "tracking_issue_at_the_start": tracking_text.tracking_body(

@@ -13,7 +13,7 @@ from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
 from bot.github.errors import Limited
 from bot.github.repository import Address
-from bot.service.connections import Connections
+from bot.service.connections import Connections, speaks_as_job
 from bot.testing.github.credentials import job_token
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
@@ -103,5 +103,7 @@ async def test_whose_commits_are(tmp_path: Path) -> None:
         token = Secret(job_token(github.world, github.world.repository(HOME)).value)
         job = replace(public, github=replace(public.github, app_id="", token=token))
         ways = Connections(job, clock)
+        assert not speaks_as_job(bot)
         bot = await ways.bot(ways.poller(None))
+        assert speaks_as_job(bot)
         assert committer_of(job, bot).address == "41898282+github-actions[bot]@users.noreply.github.com"

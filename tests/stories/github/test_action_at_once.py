@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.gate import Stage
+from bot.core.pull_text import WAITS_FOR_APPROVAL
 from tests.stories.github.ground import FIXED, soak
 from tests.stories.github.moments import exactly_one
 from tests.stories.github.runner import SCHEDULE, Run, Runs
@@ -54,7 +55,8 @@ def test_stopped_then_tried_again(runs: Runs) -> None:
     assert runs.model.worked == asked + 1  # only the step that was under way
     (branch,) = runs.branches()
     assert "total >= FREE_FROM" in runs.file(branch, FIXED)
-    assert len(runs.pulls()) == 1
+    (pull,) = runs.pulls()
+    assert WAITS_FOR_APPROVAL in pull.text.body
 
 
 @pytest.mark.req("E4", "PR2")
