@@ -64,6 +64,13 @@ class Release:
         return Path(home) if home else None, done.stderr
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder, and says nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay silent."""
+
+
 @pytest.fixture
 def release(tmp_path: Path) -> Iterator[Release]:
     for folder in ("served", "action/bot/cli", "action/requirements", "action/.github"):
@@ -72,11 +79,6 @@ def release(tmp_path: Path) -> Iterator[Release]:
         "def main():\n    import dependency, sys\n    print(dependency.__name__, sys.flags.isolated)\n"
     )
     (tmp_path / "action/.github/sandbox.sh").touch()
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            """Stay silent."""
-
     served = partial(Quiet, directory=str(tmp_path / "served"))
     with ThreadingHTTPServer(("127.0.0.1", 0), served) as server:
         Thread(target=server.serve_forever, daemon=True).start()
