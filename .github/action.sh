@@ -69,6 +69,10 @@ venv/bin/python -I -m compileall -qq program &
 unpack_archive || install_from_registry
 wait
 mv program/bot "$packages/"
+# What an installation would leave behind for importlib.metadata, which the program asks for its version.
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$ACTION/pyproject.toml")
+mkdir "$packages/plangate-$version.dist-info"
+printf 'Metadata-Version: 2.1\nName: plangate\nVersion: %s\n' "$version" > "$packages/plangate-$version.dist-info/METADATA"
 printf 'import sys\nfrom bot.cli.main import main\nsys.exit(main())\n' > venv/bin/plangate
 cp "$ACTION/.github/sandbox.sh" .
 echo "home=$home" >> "$GITHUB_OUTPUT"

@@ -13,12 +13,12 @@ cd "$work"
 
 # The packages are those that the set-up itself installs from the registry; the program comes from the action's source.
 mkdir source
-cp -R "$root"/{bot,.github,requirements} source/
+cp -R "$root"/{bot,.github,requirements,pyproject.toml} source/
 rm -f source/requirements/archives.txt
 RUNNER_TEMP=$work ACTION=$work/source GITHUB_OUTPUT=$work/output bash "$root/.github/action.sh"
 venv=$(sed -n 's/^home=//p' output)/venv
 mv "$("$venv/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" packages
-rm -rf packages/bot packages/pip packages/pip-*
+rm -rf packages/bot packages/plangate-* packages/pip packages/pip-*
 # What is unpacked has other times than what was compiled, so the byte code is not held against them.
 "$venv/bin/python" -I -m compileall -qq -f -j 0 -s "$work" --invalidation-mode unchecked-hash packages
 

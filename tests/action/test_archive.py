@@ -76,9 +76,11 @@ def release(tmp_path: Path) -> Iterator[Release]:
     for folder in ("served", "action/bot/cli", "action/requirements", "action/.github"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "action/bot/cli/main.py").write_text(
-        "def main():\n    import dependency, sys\n    print(dependency.__name__, sys.flags.isolated)\n"
+        "import dependency, sys\nfrom importlib.metadata import version\n"
+        "def main():\n    print(dependency.__name__, version('plangate'), sys.flags.isolated)\n"
     )
     (tmp_path / "action/.github/sandbox.sh").touch()
+    (tmp_path / "action/pyproject.toml").write_text('[project]\nname = "plangate"\nversion = "1.2.3"\n')
     served = partial(Quiet, directory=str(tmp_path / "served"))
     with ThreadingHTTPServer(("127.0.0.1", 0), served) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -93,7 +95,7 @@ def test_a_release_is_unpacked(release: Release) -> None:
     assert home is not None, said
     assert said == ""
     command = [f"{home}/venv/bin/python", "-I", f"{home}/venv/bin/plangate"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "dependency 1\n"
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "dependency 1.2.3 1\n"
     assert sorted(each.name for each in (home / "programs").iterdir()) == ["bwrap", "rg"]
     assert list(home.glob("venv/lib/*/site-packages/bot/cli/__pycache__/main.*.pyc"))
 
