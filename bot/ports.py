@@ -385,11 +385,7 @@ class Receipts(Protocol):
     """The receipts of one repository (RC5)."""
 
     async def issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Keep the signed receipt of a pushed commit, unless it has one, and return the receipt that is kept.
-
-        Returns b"" where no receipts are kept. Raises Refused with the reason if it cannot be kept, and Transient if
-        the remote does not answer.
-        """
+        """Keep the signed receipt of a pushed commit unless it has one; return what is kept, b"" where none are."""
 
 
 class RepositoryReader(Protocol):

@@ -174,7 +174,8 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
     finally:
         await context.workspace.discard(tree)
     printed = said.strip()
-    ending = " ".join(printed.removesuffix(f"exit code {ended['exit_code']}").split())[-_PROBLEM_SHOWN:]
+    code = f"exit code {ended['exit_code']}"  # which stands below the output, and alone says too little
+    ending = " ".join(printed.removesuffix(code).split())[-_PROBLEM_SHOWN:] or code
     if ended["exit_code"] is None:
         minutes = context.settings.command_minutes
         return CheckResult(problem=f"it did not end within {minutes:g} minutes (sandbox.minutes), or used too much")

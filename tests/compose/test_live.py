@@ -103,6 +103,8 @@ async def test_the_simulated_github_answers_as_expected(bench: Bench) -> None:
     before = bench.state()
     outcomes = await bench.run()
     assert list(outcomes) == [row.key for row in EXPECTATIONS]
+    pushes = outcomes.pop("pushes")  # a busy machine may take longer than a minute for them
+    assert pushes.seen.startswith("20 of 20 accepted")
     assert {key: outcome.seen for key, outcome in outcomes.items() if outcome.differs} == {}
     assert {key for key, outcome in outcomes.items() if not outcome.seen} == RUNNER
     assert all(outcomes[key].reason.startswith("needs a runner: ") for key in RUNNER)

@@ -216,6 +216,16 @@ async def a_tracking_text(ground: Ground, _size: int) -> Case:
     return Case(lambda: issues.show(number, "deps", "After.", shown=shown), made)
 
 
+async def a_tracking_warning(ground: Ground, _size: int) -> Case:
+    issues = tracking(ground)
+    number = await issues.open("deps", "Update the pins", "Before.")
+
+    def made() -> int:
+        return ground.github.world.issue(HOME, number).text.body.count("line 3 is wrong")
+
+    return Case(lambda: issues.warn(number, "line 3 is wrong"), made)
+
+
 def tracking(ground: Ground) -> TrackingIssues:
     signer = Signed()
     return TrackingIssues(ground.client, ground.address, ground.bot, Key(signer.key_id, signer.mac))
@@ -325,6 +335,7 @@ EFFECTS: Final = {
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
     "tracking issue": Effect("POST */issues", "bot/github/tracking.py:open:post", a_tracking_issue, once=True),
     "tracking text": Effect("PATCH */issues/[0-9]*", "bot/github/tracking.py:show:change", a_tracking_text),
+    "tracking warning": Effect("PATCH */issues/[0-9]*", "bot/github/tracking.py:warn:change", a_tracking_warning),
     "label": Effect("POST /repos/*/labels", "bot/github/labels.py:make_label:post", a_label),
     "reviewers": Effect("POST */requested_reviewers", "bot/github/pulls.py:_label_and_request_reviews:post", reviewers),
     **RECEIPT_EFFECTS,
@@ -353,7 +364,8 @@ def sites() -> Iterator[str]:
     for path in sorted(SOURCES.rglob("*.py")):
         text = path.read_text()
         elsewhere = path.relative_to(SOURCES).parts[0] in {"agent", "testing"}  # neither speaks to GitHub
-        if re.search("client|push", text) and not elsewhere:
+        by_hand = path.parent.name == "live" or path.name == "live_repository.py"  # experiments of a person in a repository to throw away
+        if re.search("client|push", text) and not elsewhere and not by_hand:
             for function in ast.walk(ast.parse(text)):
                 if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                     at = f"{path.relative_to(SOURCES.parent).as_posix()}:{function.name}"

@@ -61,7 +61,8 @@ class TaskGround(Ground):
         self.clock.seconds += 24 * 3600
         process = self.process()
         state = await track_task(process, await current(process), task)
-        self.occurrence = Occurrence(task.name, self.clock.now())
+        assert state.task is not None
+        self.occurrence = Occurrence(task.name, self.clock.now(), follows=state.task.newest_key)
         await take_occurrence(process, state, task, self.occurrence)
         state = await self.look()
         assert state.task is not None
