@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bot.cli.init import findings_of_project, is_outdated, lacking, version_note
+from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import Checked, check_github
 from bot.compose.local import try_model, try_sandbox, try_signing
@@ -71,6 +72,7 @@ def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
     yield from _signing(given)
     yield from _github(given, fix=fix)
     yield from _project(Path())
+    yield from map(_finding, check_tasks_in(Path()))
 
 
 def _sandbox() -> Finding:

@@ -20,7 +20,7 @@ from bot.core.comment import code, fenced_block
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Conflict, PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
-from bot.core.maintenance import Occurrence, Task, TaskFinding
+from bot.core.maintenance import GITHUB_CHECK, Occurrence, Task, TaskFinding
 from bot.core.moves import Closed, Requested
 from bot.core.names import SessionId
 from bot.core.network import Network
@@ -42,8 +42,6 @@ _NO_PROGRAM: Final = frozenset({126, 127})
 """Exit codes of a shell that cannot run a program."""
 _CANNOT_RUN: Final = 75
 """Exit code by which a check says that it could not run: EX_TEMPFAIL of sysexits.h."""
-GITHUB_CHECK: Final = "github:"
-"""Prefix of a check that asks GitHub instead of a shell."""
 _PROBLEM_SHOWN: Final = 300
 PRINTED_SHOWN: Final = 10_000
 """Characters of a check's output that the planner sees."""
