@@ -364,7 +364,8 @@ def sites() -> Iterator[str]:
     for path in sorted(SOURCES.rglob("*.py")):
         text = path.read_text()
         elsewhere = path.relative_to(SOURCES).parts[0] in {"agent", "testing"}  # neither speaks to GitHub
-        by_hand = path.parent.name == "live" or path.name == "live_repository.py"  # experiments of a person in a repository to throw away
+        # Experiments of a person, in a repository to throw away.
+        by_hand = path.parent.name == "live" or path.name == "live_repository.py"
         if re.search("client|push", text) and not elsewhere and not by_hand:
             for function in ast.walk(ast.parse(text)):
                 if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
