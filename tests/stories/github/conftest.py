@@ -39,8 +39,7 @@ def served(tmp_path: Path, model: Model) -> Iterator[Served]:
         try:
             yield made
         finally:
-            for pause in model.pauses.values():
-                pause.go_on()
+            model.go_on()
             made.stop()
 
 
@@ -53,8 +52,7 @@ def runs(tmp_path: Path, model: Model) -> Iterator[Runs]:
             try:
                 yield made
             finally:
-                for pause in model.pauses.values():
-                    pause.go_on()
+                model.go_on()
                 made.end()
 
 

@@ -141,6 +141,11 @@ class Model:
         """Make the model wait before it answers that step."""
         return self.pauses.setdefault(step, Pause())
 
+    def go_on(self) -> None:
+        """Let it answer whatever waits."""
+        for pause in self.pauses.values():
+            pause.go_on()
+
     def turn_to_the_changelog(self) -> None:
         """Plan and do something else from now on."""
         self.plan, self.scope, self.work = "Note it in `CHANGELOG.md`.", ("CHANGELOG.md",), NOTE
@@ -388,11 +393,11 @@ def at(world: GitHubState, comment: Comment, login: str, content: str, when: dat
     world.reactions[made.id] = replace(made, created_at=when)
 
 
-def long(value: object) -> Any:
+def long(*values: object) -> Any:
     """Leave a case of a parametrised story to the runs before a change lands."""
-    return pytest.param(value, marks=pytest.mark.long)
+    return pytest.param(*values, marks=pytest.mark.long)
 
 
-def soak(value: object) -> Any:
+def soak(*values: object) -> Any:
     """Leave a case of a parametrised story to the long campaigns."""
-    return pytest.param(value, marks=pytest.mark.soak)
+    return pytest.param(*values, marks=pytest.mark.soak)

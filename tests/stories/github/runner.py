@@ -14,13 +14,14 @@ from typing import Final
 
 from bot.config.settings import Secret, Settings
 from bot.core.entry import Entry
+from bot.core.gate import Move, Stage
 from bot.core.thread_fold import fold_entries
 from bot.core.thread_state import ThreadState
 from bot.testing.github.credentials import job_token
 from bot.testing.github.world import ACTIONS_BOT
 from bot.testing.host import receive_webhooks
 from tests import forks
-from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
+from tests.stories.github.ground import FIXED, HOME, PATIENCE, Hub, Model
 from tests.stories.ground import bare, processes, until
 
 EVENTS: Final = ("issues", "issue_comment")
@@ -139,6 +140,38 @@ class Runs(Hub):
             )
         self.every.append(Run(process, folder, number))
         return self.every[-1]
+
+    def begin(self) -> None:
+        """Do nothing: jobs start for events."""
+
+    def proceed(self) -> None:
+        """Start a job for the next event once the last one has ended."""
+        if not self.every or self.every[-1].over:
+            self.start(self.next())
+
+    def die(self, *, alone: bool) -> None:
+        """Kill -9 the newest job, the program alone or all of it, and have something happen on the thread."""
+        self.every[-1].kill(alone=alone)
+        self.model.go_on()
+        self.says("rita", "Any news?")  # no word to the bot, but an event
+
+    def rest(self) -> None:
+        """Run what is left, and hold that the fix is there, each move once, and no job failed or left a process."""
+        self.every[-1].wait()
+        self.ran(SCHEDULE)
+        (branch,) = self.branches()
+        assert "total >= FREE_FROM" in self.file(branch, FIXED)
+        record = self.record()
+        assert (record.stage, record.debts) == (Stage.IN_REVIEW, ())
+        moves = [entry.kind for entry in self.entries()]
+        assert [moves.count(move) for move in (Move.REQUESTED, Move.PROPOSED, Move.PUBLISHED)] == [1, 1, 1]
+        assert [run.log for run in self.every if run.process.returncode not in {0, -9}] == []
+        for each in self.every:
+            each.nothing_left()
+
+    def log(self) -> str:
+        """Return what the newest job printed."""
+        return self.every[-1].log if self.every else ""
 
     def ran(self, event: Event, **variables: str) -> Run:
         """Run a job to its end."""

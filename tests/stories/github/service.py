@@ -40,6 +40,24 @@ class Served(Hub):
         """Have GitHub tell the service."""
         self.github.webhooks.hook_app(self.github.app, f"http://127.0.0.1:{self.port}/webhooks/github")
 
+    def begin(self) -> None:
+        """Start the service, and have GitHub tell it."""
+        self.start()
+        self.hook()
+
+    def proceed(self) -> None:
+        """Do nothing: the service goes on by itself."""
+
+    def die(self, *, alone: bool) -> None:  # noqa: ARG002 - as for a job
+        """Kill -9, and start it again."""
+        self.kill()
+        self.model.go_on()
+        self.start()
+
+    def log(self) -> str:
+        """Return the end of what it printed."""
+        return (self.home / "log").read_text()[-3000:]
+
     def kill(self) -> None:
         """Kill -9, and wait until it is gone."""
         self._end(signal.SIGKILL)
@@ -49,7 +67,7 @@ class Served(Hub):
         if self.process is not None and self.process.poll() is None:
             self._end(signal.SIGTERM)
 
-    def rested(self) -> None:
+    def rest(self) -> None:
         """Wait until every delivery was made and no thread is under way."""
         self.github.webhooks.drain()
         until(lambda: (self.state() or {}).get("busy") == 0, "the service rests")

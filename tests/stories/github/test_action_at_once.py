@@ -34,8 +34,7 @@ def _working(runs: Runs, step: str) -> Run:
 
 
 def _go_on(runs: Runs) -> None:
-    for pause in runs.model.pauses.values():
-        pause.go_on()
+    runs.model.go_on()
 
 
 @pytest.mark.req("L9", "E4", "PR3")

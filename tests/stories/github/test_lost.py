@@ -57,7 +57,7 @@ def test_a_lost_first_mention(served: Served, asks: Callable[[Served], int]) -> 
     lost(served)
     number = asks(served)
     until(lambda: served.plans(number), "the plan comment")
-    served.rested()
+    served.rest()
     assert len(served.plans(number)) == 1
 
 
@@ -69,12 +69,12 @@ def test_asked_while_it_was_down(served: Served) -> None:
     served.opens("will")
     served.start()
     until(lambda: served.plans(1), "the plan")
-    served.rested()
+    served.rest()
     served.kill()
     served.opens("will", title="Another")
     served.start()
     until(lambda: served.plans(2), "the plan that was asked for while it was down")
-    served.rested()
+    served.rest()
     assert [len(served.plans(number)) for number in (1, 2)] == [1, 1]
 
 
@@ -88,7 +88,7 @@ def test_a_lost_review(served: Served) -> None:
     until(lambda: served.plans(1), "the plan")
     served.says("maya", "@plangate approve")
     until(served.pulls, "the pull request")
-    served.rested()
+    served.rest()
     number = served.pulls()[0].number
     served.model.turn_to_the_changelog()
     served.person("maya").review(HOME, number, "Note it in the changelog.")

@@ -360,13 +360,13 @@ def test_killed_while_asked(served: Served, model: Model) -> None:
     served.start()
     served.hook()
     served.opens("will")
-    served.rested()
+    served.rest()
     shown = question(served)
     served.kill()
     served.person("will").tick(shown.id)
     served.start()
     until(served.plans, "the plan that follows the answer")
-    served.rested()
+    served.rest()
     assert len(served.plans()) == 1
     assert [each.id for each in served.comments() if "plangate:1 question" in each.text.body] == [shown.id]
     assert prefixes(model.heard)
