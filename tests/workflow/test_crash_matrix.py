@@ -110,7 +110,7 @@ def _outgrowing_worker(request: ModelRequest) -> list[Json]:
 
 
 def _repairing_worker(request: ModelRequest) -> list[Json]:
-    """Claim to be done, and write the file when the check has failed."""
+    """Write the file only when the check has failed."""
     if not is_working(request):
         return submit(commands=["check"])
     return plan_and_work(request) if "Done." in str(request.messages) else say("Done.")

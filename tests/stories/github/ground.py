@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -142,7 +143,6 @@ class Model:
         return self.pauses.setdefault(step, Pause())
 
     def go_on(self) -> None:
-        """Let it answer whatever waits."""
         for pause in self.pauses.values():
             pause.go_on()
 
@@ -393,11 +393,7 @@ def at(world: GitHubState, comment: Comment, login: str, content: str, when: dat
     world.reactions[made.id] = replace(made, created_at=when)
 
 
-def long(*values: object) -> Any:
-    """Leave a case of a parametrised story to the runs before a change lands."""
-    return pytest.param(*values, marks=pytest.mark.long)
-
-
-def soak(*values: object) -> Any:
-    """Leave a case of a parametrised story to the long campaigns."""
-    return pytest.param(*values, marks=pytest.mark.soak)
+long = partial(pytest.param, marks=pytest.mark.long)
+"""Leaves a case of a parametrised story to the runs before a change lands."""
+soak = partial(pytest.param, marks=pytest.mark.soak)
+"""Leaves a case of a parametrised story to the long campaigns."""
