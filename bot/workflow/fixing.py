@@ -18,7 +18,7 @@ from bot.core.names import CommitId
 from bot.core.notes import Heard
 from bot.core.red_checks import MOST, CheckRun, checks_to_fix, may_begin, request_text, stop_text, turn_key, turns_begun
 from bot.core.thread_state import ThreadState
-from bot.workflow.check_access import CheckAccess
+from bot.workflow.harness_access import CheckAccess
 from bot.workflow.journal.ledger import append, note
 from bot.workflow.outbox.outcomes import tell_replies
 from bot.workflow.requests import beginning

@@ -20,10 +20,9 @@ from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
 from bot.ports import Dialogue, Journal, Pulls, Receipts, Workspace
-from bot.workflow.check_access import CheckAccess
+from bot.workflow.harness_access import CheckAccess, TaskAccess
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.task_access import TaskAccess
 
 
 async def never_changed() -> bool:

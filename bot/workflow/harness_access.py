@@ -1,14 +1,15 @@
-"""What scheduled tasks need of the place where their repository lives."""
+"""What the harness itself, never a model, may read and change at the place where a repository lives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from bot.core.names import CommitId
+from bot.core.names import CommitId, ThreadNumber
 from bot.core.operations import Operation, OperationResult, Target
+from bot.core.red_checks import CheckRun, PullChecks
 
 
 class TaskAccess(Protocol):
-    """Access of the harness, never of a model, to the issues and checks of one repository."""
+    """Access to the issues of one repository, for its scheduled tasks."""
 
     async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:
         """Return what a check of that name finds, "" for nothing.
@@ -25,3 +26,16 @@ class TaskAccess(Protocol):
 
         `name` names the operation and no other. Repeating it changes nothing more. Raises Transient and Conflict.
         """
+
+
+class CheckAccess(Protocol):
+    """Access to the checks of the bot's own pull requests."""
+
+    async def read(self, number: ThreadNumber) -> PullChecks | None:
+        """Return the checks of a pull request; None unless it is open and the bot's own.
+
+        Raises Refused if the token may not read them, and Transient.
+        """
+
+    async def report(self, head: CommitId, red: Sequence[CheckRun]) -> str:
+        """Return what red check runs of a commit report: text that anybody may have written, without secrets."""
