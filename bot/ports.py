@@ -381,13 +381,6 @@ class Pulls(Protocol):
         """Return the number of the bot's newest pull request from a branch, open or not; None for none."""
 
 
-class Receipts(Protocol):
-    """The receipts of one repository (RC5)."""
-
-    async def issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Keep the signed receipt of a pushed commit unless it has one; return what is kept, b"" where none are."""
-
-
 class RepositoryReader(Protocol):
     """What the repository of a thread, and no other, holds on GitHub (K8, K9)."""
 

@@ -25,9 +25,9 @@ _ENDS: Final[Mapping[Outcome, tuple[type[Rejected | Drifted | Expired], Stage]]]
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
-    """Evaluate the plan that is shown; None while it is pending, so that the thread rests.
+    """Evaluate the plan that is shown. None while it is pending, so that the thread rests.
 
-    Raises Transient where not everything that decides could be looked up: what is not known is looked at again soon.
+    Raises Transient if something that decides could not be looked up, so that the thread is looked at again soon.
     """
     snapshot = await _live(context, state)
     verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
@@ -63,9 +63,9 @@ async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped
 
 
 def move_to_withdraw(context: ThreadContext, state: ThreadState, verdict: Verdict) -> Withdrawn:
-    """Return the move of approved work whose approval no longer stands; a plan that waits for people again says so.
+    """Return the move of approved work whose approval no longer stands. If its plan waits again, people are told.
 
-    A verdict that ends the plan is told by the move that comes of it, and a look-up that failed by nobody.
+    A verdict that ends the plan is told by the move that follows. A failed look-up is not told.
     """
     failed = any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings)
     if verdict.outcome is not Outcome.PENDING or failed:
@@ -88,7 +88,7 @@ async def evaluate_live(context: ThreadContext, state: ThreadState) -> tuple[Ver
 
 
 async def _live(context: ThreadContext, state: ThreadState) -> Snapshot:
-    """Take one live look, and add what the journal knows: for whom the plan was made, and how many there were."""
+    """Return one live reading, with what the journal knows: whose words are planned for, and the number of plans."""
     pushed = state.pushing.commit if state.pushing else ""
     live = await context.dialogue.snapshot(
         state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.begun

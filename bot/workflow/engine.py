@@ -76,9 +76,9 @@ async def look(context: ThreadContext) -> ThreadState:
 
 
 async def listen(context: ThreadContext) -> ThreadState:
-    """Only take in what people said, while another look of the same thread works; a rejection or closing stops it.
+    """Only take in what people said, while another look at the thread works. A rejection or closing stops that look.
 
-    What that look, or another listener, journals meanwhile is no reason to leave a stop unheard: it is read again.
+    If that look or another listener journals something meanwhile, the thread is read again, so that no stop is missed.
     """
     for _ in range(_LISTENS - 1):
         with suppress(Conflict):

@@ -6,6 +6,7 @@ from typing import Protocol
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.operations import Operation, OperationResult, Target
 from bot.core.red_checks import CheckRun, PullChecks
+from bot.core.transcript import Json
 
 
 class TaskAccess(Protocol):
@@ -39,3 +40,14 @@ class CheckAccess(Protocol):
 
     async def report(self, head: CommitId, red: Sequence[CheckRun]) -> str:
         """Return what red check runs of a commit report: text that anybody may have written, without secrets."""
+
+
+class Receipts(Protocol):
+    """The receipts of one repository (RC5)."""
+
+    async def issue(self, statement: Json, commit: CommitId) -> bytes:
+        """Keep the signed receipt of a pushed commit, unless it has one, and return the receipt that is kept.
+
+        Returns b"" where no receipts are kept. Raises Refused with the reason if it cannot be kept, and Transient if
+        the remote does not answer.
+        """

@@ -1,11 +1,12 @@
-"""Intake: takes in what people said since the journal's last turn, and carries on what was interrupted.
+"""Intake: takes in what people said since the journal's last turn, and continues what was interrupted.
 
-Rules (product.md, Turns): whoever may act is heard first; who may not ask gets a sign and nothing more, and after some
-of a day not even that; every accepted turn is acknowledged at once; a command is one line of a comment that nobody ever
-edited; a turn that comes while the bot works is noted, and kept for afterwards where the work was approved. No turn is
-dropped: one whose author's role cannot be looked up keeps nobody else waiting, and is asked for again; what was heard
-meanwhile says since when it waits, so that it is read again however much was said after it. What turned out to be no
-turn is journaled as well, so that no later look parses it again.
+Rules (product.md, Turns)
+- People who may act are heard first. People who may not ask get a sign and no words, and only a few signs a day.
+- Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
+- A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterwards.
+- No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. What is heard
+  meanwhile records since when it waits, so that it is read again however much is said after it.
+- What turns out to be no turn is journaled as well, so that no later look parses it again.
 """
 
 from collections.abc import Sequence
@@ -73,7 +74,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
 
 
 def all_heard(context: ThreadContext) -> None:
-    """Raise Transient where somebody's words still wait, so that whoever looked looks again."""
+    """Raise Transient if somebody's words still wait, so that the caller looks again."""
     if context.look.unheard:
         names = ", ".join(f"@{login}" for login in context.look.unheard)
         fix = "Plangate tries again; if this persists, check the permissions of its token"
@@ -158,7 +159,7 @@ async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text:
 
 
 async def _leave_over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
-    """Leave a request that is beyond its author's quota: told once a day on each thread, then by a few signs alone."""
+    """Leave a request beyond its author's quota. A comment says so once a day on each thread, then only signs."""
     day = f"{turn.at:%Y-%m-%d}"
     before = state.over_quota.get((day, turn.actor.id), 0)
     if before:
@@ -247,9 +248,9 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, allowed: boo
 
 
 async def _note(context: ThreadContext, state: ThreadState, heard: Heard) -> ThreadState:
-    """Journal a turn that moves nothing, with the reply that it is owed. The debt is on record before it is told.
+    """Journal a turn that moves nothing, with the reply that it is owed, before that reply is posted.
 
-    One that is owed nothing goes with what comes next, such as the decision that it is.
+    A turn that is owed nothing is journaled with the next entry, such as the decision that it is.
     """
     state = defer(context, state, heard)
     return await settle(context, state) if heard.owes else state

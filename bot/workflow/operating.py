@@ -1,4 +1,4 @@
-"""Operating: carries out the approved operations on issues, each once, and tells what came of them (MT7)."""
+"""Operating: carries out the approved operations on issues, each once, and reports their results (MT7)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ async def finish_operations(context: ThreadContext, state: ThreadState) -> Deliv
 
 
 def report(state: ThreadState) -> str:
-    """Return what came of the operations of the plan, as a table."""
+    """Return the results of the plan's operations as a table."""
     outcomes: Sequence[str] = [each.outcome for each in sorted(state.operated, key=lambda each: each.operation)]
     return f"The approved operations:\n\n{comment.operation_table(state.plan.operations, outcomes)}"
 

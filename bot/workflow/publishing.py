@@ -29,10 +29,10 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
-    """Publish what the approved plan covers; the same journal always gives the same branch and commit.
+    """Publish what the approved plan covers. The same journal always gives the same branch and commit.
 
-    None when the thread was moved meanwhile (a stop): then nothing more is done. What is on a pull request's branch
-    already was pushed while its approval stood: that is told, and never pushed again.
+    None if the thread was moved meanwhile, such as by a stop: nothing more is done. What is already on a pull request's
+    branch was pushed while its approval stood: it is reported, and never pushed again.
     """
     if (pushed := await _earlier_push(context, state)) is not None:
         return await _handed_in(context, state, pushed, _verdict(state))
@@ -146,7 +146,7 @@ async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork
 
 
 async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:
-    """Return the work if the pull request's head is that commit: an earlier process pushed it and died."""
+    """Return the work that an earlier process pushed before it died, if the pull request's head is that commit."""
     made, number = state.pushing, pull_number(context, state)
     if made is None or not number:
         return None

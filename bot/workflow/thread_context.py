@@ -19,8 +19,8 @@ from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
-from bot.ports import Dialogue, Journal, Pulls, Receipts, Workspace
-from bot.workflow.harness_access import CheckAccess, TaskAccess
+from bot.ports import Dialogue, Journal, Pulls, Workspace
+from bot.workflow.harness_access import CheckAccess, Receipts, TaskAccess
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 
@@ -101,7 +101,7 @@ class WorkSettings:
     draft: bool = False
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] | None = None
-    """Logins of those who are asked to review pull requests; None for whoever approved the plan."""
+    """Logins of the reviewers of pull requests; None for the people who approved the plan."""
     fix_checks: bool = False
     """Whether red required checks of the bot's own pull requests become turns (MT9)."""
     refusal: str = ""
@@ -180,7 +180,7 @@ class ThreadContext:
     before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
     """Called before each step of work that needs a sandbox: it may make the machine fit for one. Never raises."""
     states: StateCache = field(default_factory=StateCache)
-    """What journals led to that were read before, in this look or an earlier one."""
+    """The states of journals that this process has read, in this look or an earlier one."""
     look: Look = field(default_factory=Look)
 
     def outcome_text(self, stage: Stage, detail: str) -> str:

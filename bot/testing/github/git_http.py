@@ -119,7 +119,7 @@ def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
         return _advertisement(bare, service, environment)
     if request.headers.get("content-encoding") == "gzip":
         body = gzip.decompress(body)
-    answer = _git_response(_run_service(bare, tail, "--stateless-rpc", environment, body=body), f"{tail}-result")
+    answer = _git_response(_serve_git(bare, tail, "--stateless-rpc", environment, body=body), f"{tail}-result")
     if tail == "git-receive-pack" and caller.token is not None:
         notice_pushes(Actor(world, caller.token.user, caller.token.app), repository)
     return answer
@@ -210,7 +210,7 @@ def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> 
     else:
         head = f"# service={service}\n".encode()
         content = b"%04x%b0000" % (len(head) + 4, head)
-        content += _run_service(bare, service, "--http-backend-info-refs", environment)
+        content += _serve_git(bare, service, "--http-backend-info-refs", environment)
     return _git_response(content, f"{service}-advertisement")
 
 
@@ -221,10 +221,10 @@ def _capabilities(served: _Served) -> bytes:
     https://git-scm.com/docs/protocol-v2#_capability_advertisement
     """
     environment = {**bare_environment(), "GIT_PROTOCOL": "version=2"}
-    return _run_service(served.bare, "git-upload-pack", "--http-backend-info-refs", environment)
+    return _serve_git(served.bare, "git-upload-pack", "--http-backend-info-refs", environment)
 
 
-def _run_service(bare: Bare, service: str, option: str, environment: Mapping[str, str], *, body: bytes = b"") -> bytes:
+def _serve_git(bare: Bare, service: str, option: str, environment: Mapping[str, str], *, body: bytes = b"") -> bytes:
     """Return what git's service answers. What went wrong is part of the answer."""
     command = ["git", service.removeprefix("git-"), option, "."]
     return subprocess.run(

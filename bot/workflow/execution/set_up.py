@@ -78,7 +78,7 @@ async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
 
 
 async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tree: Checkout) -> None:
-    """Run the commands one after the other, and journal what came of them."""
+    """Run the commands one after the other, and journal their results and what they left."""
     made = []
     for command in context.settings.setup:
         made.append(facts := await run_command(context, host, command, below=tree.shown_as))

@@ -1,9 +1,9 @@
 """Writing to the journal: each move is checked against the gate before it is appended, at the position it expects.
 
-Each write is a push. What only notes what is known from elsewhere, such as that a comment was posted, may be deferred:
-it goes with the next entry, and is settled before work that takes long and at the end of a look. A process that dies
-before loses it as if it had died before it noted it: what it tells of is looked up again, and not done twice (E1).
-A journal that is shorter than it was is not written on: it was set back, and must not catch up (A4b).
+Each write is a push. A note of what can be looked up elsewhere, such as that a comment was posted, may be deferred: it
+is written with the next entry, before work that takes long, and at the end of a look. If the process dies before that,
+the fact is looked up again, and nothing is done twice (E1). A journal that is shorter than it was is never written to:
+it was set back, and must not catch up (A4b).
 """
 
 from collections.abc import Sequence
@@ -147,7 +147,7 @@ def _with_mode_change(context: ThreadContext, state: ThreadState, stage: Stage, 
 
 
 def _people(event: MoveEvent) -> tuple[str, ...]:
-    """Return the logins of those who brought a move about; nobody where it came of the work itself."""
+    """Return the logins of the people who caused a move; none if the work itself did."""
     match event:
         case Approved() | PlanEnd() | Stopped() | Replied() | Instructed() if event.by:
             return event.by
@@ -175,7 +175,7 @@ def _is_journaled(state: ThreadState, new: Note) -> bool:
 
 
 async def _write(context: ThreadContext, state: ThreadState, *new: MoveEvent | Note) -> ThreadState:
-    """Append entries, after those that were deferred."""
+    """Append the deferred entries and then these, and return the state after them."""
     entries = [(str(each.kind), encode_event(each)) for each in (*state.pending, *new)]
     await context.journal.append(context.location.thread, state.written, entries)
     written = fold(context, await context.journal.cached_entries(context.location.thread))

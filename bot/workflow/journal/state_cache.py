@@ -10,7 +10,7 @@ from bot.core.thread_fold import fold_entries
 from bot.core.thread_state import ThreadState
 
 THREADS: Final = 1_000
-"""So many threads are remembered, those that were read last. The journal of any other is folded from its start."""
+"""How many threads are remembered: those that were read last. Any other journal is folded from its start."""
 
 
 @dataclass(slots=True)

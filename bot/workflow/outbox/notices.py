@@ -1,7 +1,8 @@
-"""Answers once an approval that cannot take effect, which would otherwise wait in silence (PR3, A5).
+"""Answers, once, an approval that cannot take effect and would otherwise wait in silence (PR3, A5).
 
-So it is with the plan that a further request took the force of, when nothing came of that request to replace it: its
-comment is folded and says so. And so it is while the configuration is broken, because then nothing is decided.
+- A further request takes the force of the plan that waits. If no new plan replaces it, its comment is folded.
+- While the configuration is broken, nothing is decided.
+- While the journal cannot be read, nothing that was decided counts.
 """
 
 from datetime import datetime
@@ -21,7 +22,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def notice_void_plan(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Fold a plan that lost its force and was not replaced; answer who approves it all the same."""
+    """Fold a plan that lost its force and was not replaced, and answer people who approve it all the same."""
     if not state.has_void_plan:
         return state
     if state.voided is not None and state.voided.folded is None:
@@ -42,7 +43,7 @@ async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> Thread
 
 
 async def notice_configuration_error(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Answer who approves a plan while the configuration is broken."""
+    """Answer people who approve a plan while the configuration is broken."""
     if state.stage is not Stage.AWAITING_APPROVAL:
         return state
     return await _answer_approval(

@@ -1,8 +1,9 @@
 """Posts on the thread what its entries owe to people, each exactly once (PR3, E1).
 
-Two may work on one thread at a time: a look, and whoever only listens while it runs. So that no two tell one debt, each
-tells the replies to what it took in itself, and moves are told by the look alone; a reply whose listener died is told
-by a later look. What another job left behind is told by whoever journals first that it is at the thread (E4).
+Two processes may work on one thread at a time: a look, and a listener while the look runs. So that no debt is posted
+twice, each posts the replies to what it took in itself, and only the look posts what moves owe. If a listener died, a
+later look posts its replies. What another job left behind is posted by the first one that journals that it is at the
+thread (E4).
 """
 
 import asyncio
@@ -54,7 +55,7 @@ async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt
 
 
 async def so_far(context: ThreadContext, state: ThreadState) -> str:
-    """Return what stopped work came to, from its transcript and checkout. What cannot be read is left out."""
+    """Return how far stopped work had come, from its transcript and checkout. What cannot be read is left out."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
     if state.steers:
         with suppress(PlangateError):

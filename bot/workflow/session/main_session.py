@@ -108,7 +108,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
 
 
 async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSettings:
-    """Return which sub-agents a session has; where strangers have a say, or may have, readers are restricted (S9)."""
+    """Return the sub-agents that a session may start. Readers are restricted if strangers may have a say (S9)."""
     settings = context.settings
     types = types_of(await context.agents())
     counts = SubagentCounts(settings.at_once, settings.in_all, settings.on_one)
@@ -116,7 +116,7 @@ async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSett
 
 
 async def run_session(context: ThreadContext, state: ThreadState, session: Session, permit: str = "") -> Ended | None:
-    """Run a session until it rests, telling listener and thread on the way; None when the thread has moved on.
+    """Run a session until it rests, and report its events to listener and thread. None if the thread was moved.
 
     `permit` is the pending call that people allowed; it runs first.
     """
@@ -164,7 +164,7 @@ async def _consume(
 
 
 async def wait_until_moved(context: ThreadContext, state: ThreadState, session: Session | None = None) -> None:
-    """Return when the thread was moved or taken over; hand what was noted while planning to the session (L4a)."""
+    """Return once the thread was moved or taken over. Queue what people add while planning in the session (L4a)."""
     while context.settings.watch_seconds:
         await context.resources.clock.sleep(context.settings.watch_seconds)
         try:

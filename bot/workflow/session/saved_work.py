@@ -1,8 +1,9 @@
 """Where a turn is worked on, and how work and transcripts outlive the disk of a job (L9).
 
-Rules: the transcript of approved work is saved with the tree that it tells of, or not at all; what is under way is
-saved between two steps of the main agent, when nothing of it touches the tree; the ref only grows, so that it is
-bounded how often.
+Rules
+- The transcript of approved work is saved together with the tree that it describes, or not at all.
+- Work in progress is saved between two steps of the main agent, while nothing touches the tree.
+- The ref only grows, so the number of savings is bounded.
 """
 
 import asyncio
@@ -33,10 +34,10 @@ BYTES_A_SECOND: Final = 4_096
 async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = False) -> Checkout:
     """Return the checkout of the newest request as it was left, or make it from its base and the saved work.
 
-    Another request begins with a fresh one, whatever the work on the one before it left behind; and where another disk
-    went on with the work, what is left on this one is not what the transcript tells of, nor what was checked (E4).
-    `anew`: whatever was left is thrown away. Approved work on the pull request of a fork has a checkout of its own,
-    where git names nothing of the fork: its author may not ask, and nobody approved what stands there (K8).
+    Each request begins with a fresh one. So does a session that another disk continued, because the checkout left here
+    is neither what its transcript describes nor what was checked (E4). `anew` discards what was left. Approved work on
+    the pull request of a fork has a checkout of its own in which git names nothing of the fork: its author may not ask,
+    and nobody approved what stands there (K8).
     """
     place = context.location
     name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
@@ -62,12 +63,12 @@ async def toolhost(
 
 
 def hold_transcript(context: ThreadContext, state: ThreadState) -> None:
-    """Have the transcript of the newest turn's work saved with that work alone."""
+    """Save the transcript of the newest turn's work only together with that work, from now on."""
     context.resources.transcripts.hold(state.work_session)
 
 
 async def keep_work(context: ThreadContext, state: ThreadState) -> None:
-    """Have the work of the newest turn saved as it stands, with its transcript; b"" counts: then nothing is kept."""
+    """Save the work of the newest turn as it stands, with its transcript. Empty work replaces what was saved before."""
     work = await context.workspace.keep(await checkout(context, state))
     context.resources.transcripts.keep(state.work_session, work)
 
@@ -98,7 +99,7 @@ class WorkSaver:
             await self._save()
 
     async def _save_work(self) -> int:
-        """Keep approved work, and give its size; where it cannot be kept as it stands, what was saved last counts."""
+        """Keep approved work and return its size. If it cannot be kept as it stands, what was saved last stays."""
         if self.state.stage is not Stage.EXECUTING:
             return 0
         work = await self.context.workspace.keep(await checkout(self.context, self.state))
