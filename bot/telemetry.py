@@ -143,7 +143,7 @@ class Telemetry:
                 facts: Facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
                 facts = {**self._of(event.agent), **facts, "gen_ai.tool.call.id": event.call}
                 name = f"execute_tool {event.name}"
-                self._begin(("tool", event.call), name, facts, parent=event.agent, at=event.at)
+                self._begin(("tool", event.call), name, facts, parent=event.agent).start = self._time(event.at)
             case ToolFinished():
                 self.counters.add("tool_calls_total", tool=event.name, failed=str(event.is_error).lower())
                 self._end(("tool", event.call), "tool_error" if event.is_error else "", at=event.at)
@@ -166,7 +166,7 @@ class Telemetry:
     def _start_request(self, key: object, agent: AgentId, model: str, *, at: datetime | None = None) -> None:
         facts: Facts = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic"}
         facts = {**self._of(agent), **facts, "gen_ai.request.model": model or None}
-        self._begin(key, f"chat {model}".strip(), facts, parent=agent, at=at).kind = _CLIENT
+        self._begin(key, f"chat {model}".strip(), facts, parent=agent, kind=_CLIENT).start = self._time(at)
 
     def _end_request(self, what: str, key: object, event: Answered | Billed, *, at: datetime | None = None) -> None:
         """End the span of a request, and log it."""
@@ -207,7 +207,8 @@ class Telemetry:
     def _update_agent(self, row: AgentChanged) -> None:
         if row.agent not in self._open and row.state not in _OVER:
             facts: Facts = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": row.agent}
-            self._begin(row.agent, f"invoke_agent {row.type}", facts, parent=("tool", row.call), at=row.at)
+            span = self._begin(row.agent, f"invoke_agent {row.type}", facts, parent=("tool", row.call))
+            span.start = self._time(row.at)
         elif row.agent in self._open and row.state in _OVER:
             self._end(("request", row.agent), _UNANSWERED, at=row.at)
             facts = {"plangate.steps": row.steps, "plangate.cost_usd": row.cost_usd, "plangate.context": row.tokens}
@@ -244,12 +245,12 @@ class Telemetry:
         facts: Facts | None = None,
         *,
         parent: object = "session",
-        at: datetime | None = None,
+        kind: int = _INTERNAL,
     ) -> _Span:
-        self._end(key, _UNANSWERED, at=at)
+        self._end(key, _UNANSWERED)
         above = self._open[parent].id if parent in self._open else self._under
         told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
-        self._open[key] = _Span(name, above, self._time(at), told)
+        self._open[key] = _Span(name, above, self._time(), told, kind)
         return self._open[key]
 
     def _end(self, key: object, error: str = "", facts: Facts | None = None, at: datetime | None = None) -> None:
