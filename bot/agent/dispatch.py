@@ -7,11 +7,11 @@ tool does ends the session.
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -81,14 +81,9 @@ class SuspendedCall:
 Prepared = ReadyCall | RefusedCall | SuspendedCall
 
 
-class StartedCall(Protocol):
-    """A call that started before its answer was complete."""
-
-    async def finish(self, tell: Sink) -> None:
-        """Report the call's events, those of the past first, until its result is stored."""
-
-
-NOTHING_STARTED: Final[Mapping[str, StartedCall]] = MappingProxyType({})
+StartedCalls = Mapping[str, Callable[[Sink], Awaitable[None]]]
+"""Calls that started before their answer was complete: call id -> report its events, until its result is stored."""
+NOTHING_STARTED: Final[StartedCalls] = MappingProxyType({})
 
 
 def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepared:
@@ -162,7 +157,7 @@ async def run(
     results: dict[str, Json],
     *,
     tell: Sink,
-    started: Mapping[str, StartedCall] = NOTHING_STARTED,
+    started: StartedCalls = NOTHING_STARTED,
 ) -> None:
     """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result).
 
@@ -170,13 +165,8 @@ async def run(
     """
     for batch in _batches(prepared):
         queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
-        runs = [
-            partial(started[each.call["id"]].finish, tell)
-            if each.call["id"] in started
-            else partial(run_call, session, each, results, tell)
-            for each in batch
-        ]
-        await run_together(runs, at_once=max(most_at_once(session), queueing))
+        runs = [started.get(each.call["id"]) or partial(run_call, session, each, results) for each in batch]
+        await run_together([partial(each, tell) for each in runs], at_once=max(most_at_once(session), queueing))
 
 
 def most_at_once(session: Session) -> int:

@@ -8,7 +8,7 @@ the answer is dropped, what it started is cancelled, and nothing of it stays in 
 import asyncio
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -113,10 +113,10 @@ class EagerCalls:
         started = self._started.get(call["id"])
         return started.ready if started is not None else None
 
-    def take(self, calls: Sequence[Json]) -> Mapping[str, dispatch.StartedCall]:
+    def take(self, calls: Sequence[Json]) -> dispatch.StartedCalls:
         """Hand the started calls over to the complete answer, which keeps what they did."""
         self._taken = True
-        return {call["id"]: self._started[call["id"]] for call in calls if call["id"] in self._started}
+        return {call["id"]: self._started[call["id"]].finish for call in calls if call["id"] in self._started}
 
     async def discard(self) -> None:
         """Cancel what still runs. Unless it was taken, forget what was read; calls of a new answer may start then."""
