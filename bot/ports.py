@@ -190,10 +190,7 @@ class Journal(Protocol):
         """Return the entries as of the last read or append. The next append fails if the journal has moved since."""
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
-        """Add entries (kind, body) after `expected`, durable on return.
-
-        Raises Conflict if the journal is elsewhere (E4).
-        """
+        """Add entries (kind, body) after `expected`, durable on return. Raises Conflict if it is elsewhere (E4)."""
 
     async def threads(self) -> tuple[ThreadNumber, ...]:
         """List every thread that has a journal."""
@@ -367,8 +364,7 @@ class Pulls(Protocol):
     async def ensure(self, order: PullOrder) -> PullRequest | None:
         """Return the open pull request of that branch, creating it if there is none; never a second one (PR2).
 
-        It gets the labels and reviewers of the order. Repeating the order changes nothing more. None if the repository
-        has no pull requests: the pushed branch is the result.
+        Repeating the order changes nothing more. None if the repository has none: the pushed branch is the result.
         """
 
     async def head(self, number: int) -> CommitId | None:
@@ -379,6 +375,9 @@ class Pulls(Protocol):
 
     async def find(self, branch: str) -> int | None:
         """Return the number of the bot's newest pull request from a branch, open or not; None for none."""
+
+    async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:
+        """Return the numbers of the bot's open pull requests from all branches of a thread, the oldest first."""
 
 
 class RepositoryReader(Protocol):

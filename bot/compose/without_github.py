@@ -28,6 +28,10 @@ class NoPulls:
         """Return None: no branch has a pull request."""
         return None
 
+    async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:  # noqa: ARG002 - the port's
+        """Return nothing: there are no pull requests."""
+        return ()
+
 
 class NoReceipts:
     """The Receipts port where no one else sees the work."""

@@ -51,7 +51,12 @@ def run_branch(title: str, thread: ThreadNumber) -> str:
 
 def thread_branch(title: str, thread: ThreadNumber, round_: int) -> str:
     """Return the branch of a thread on GitHub: ``plangate/<number>-<slug>``, with ``-r2`` from the second round on."""
-    return f"plangate/{thread}-{slug(title)}" + (f"-r{round_}" if round_ > 1 else "")
+    return f"{branch_prefix(thread)}{slug(title)}" + (f"-r{round_}" if round_ > 1 else "")
+
+
+def branch_prefix(thread: ThreadNumber) -> str:
+    """Return how all branches of a thread on GitHub begin, and those of no other thread."""
+    return f"plangate/{thread}-"
 
 
 def thread_ref(thread: ThreadNumber) -> str:

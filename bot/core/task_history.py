@@ -95,8 +95,6 @@ class TaskHistory:
     """The digest of the task that the newest request asks for, and nobody but the task; "" for any other request."""
     approved: str = ""
     """The digest of the task whose plan people approved last; "" for none."""
-    pull_requests: tuple[int, ...] = ()
-    """The numbers of the newest pull requests that its work was shown in."""
     in_review: tuple[PullFindings, ...] = ()
     rejected: tuple[RejectedFinding, ...] = ()
     """Oldest first, each finding once."""
@@ -167,8 +165,6 @@ def add_move(
     history = replace(history, planned=_task_asked_for(history, event, request))
     if isinstance(event, Approved) and event.by and history.planned:
         history = replace(history, approved=history.planned)
-    if isinstance(event, Published) and event.pull_number not in history.pull_requests:
-        history = replace(history, pull_requests=(*history.pull_requests, event.pull_number)[-REMEMBERED:])
     return _with(history, request, _outcome(event), event.cost_usd or 0.0)
 
 

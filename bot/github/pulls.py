@@ -8,7 +8,7 @@ from typing import Final
 
 from bot.core.actor import Actor
 from bot.core.errors import Refused, Transient
-from bot.core.names import CommitId
+from bot.core.names import CommitId, ThreadNumber, branch_prefix
 from bot.core.pull import PullOrder, PullRequest
 from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.errors import Missing, Unknown, Unprocessable
@@ -57,6 +57,13 @@ class GitHubPulls:
             pull for pull in await self._branch_pull_requests(branch) if (pull["user"] or {}).get("id") == self.bot.id
         )
         return next((int(pull["number"]) for pull in mine), None)
+
+    async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:
+        """Return the numbers of the bot's open pull requests from branches of a thread, whoever remembers them."""
+        query = {"state": "open", "sort": "created", "direction": "asc"}
+        found = [pull async for pull in self.client.pages(f"{self.address.path}/pulls", query)]
+        mine = [pull for pull in found if (pull["user"] or {}).get("id") == self.bot.id]
+        return tuple(int(pull["number"]) for pull in mine if pull["head"]["ref"].startswith(branch_prefix(thread)))
 
     async def _find_or_create(self, order: PullOrder, body: str) -> Json:
         """Return the pull request, creating it if needed, even if responses are lost."""

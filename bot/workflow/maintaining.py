@@ -16,7 +16,7 @@ from typing import Final
 
 from bot.agent.history.escaping import as_data
 from bot.core.actor import Actor, ActorKind
-from bot.core.comment import code, fenced_block
+from bot.core.comment import code, fenced_block, finding_list
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Conflict, PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
@@ -219,17 +219,11 @@ async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task
         return f"the previous occurrence is still at: {state.stage}"
     if Move.REQUESTED not in TRANSITIONS[state.stage]:
         return f"the thread is at: {state.stage}"
-    waiting = await _open_pull_requests(context, state)
+    waiting = await context.pulls.open_on(context.location.thread)  # a journal that was set back has forgotten some
     if len(waiting) >= task.limit:
         named = ", ".join(f"#{number}" for number in waiting)
         return f"{named} is open, and the task's limit is {task.limit}" if waiting else "the task's limit is reached"
     return ""
-
-
-async def _open_pull_requests(context: ThreadContext, state: ThreadState) -> list[int]:
-    """Return the numbers of the task's pull requests that are open."""
-    made = state.task.pull_requests if state.task is not None else ()
-    return [number for number in made if await context.pulls.head(number) is not None]
 
 
 async def _end_reviews(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -272,9 +266,9 @@ def _text(task: Task, occurrence: Occurrence, printed: str, decided: Sequence[Ta
     if task.cooldown_days:
         parts.append(f"Leave out releases and changes that are younger than {task.cooldown_days} days.")
     if decided:
-        rows = [f"- {code(each.title)} ({code(each.id)})" for each in decided[-DECIDED_SHOWN:]]
-        more = [f"- and {len(decided) - len(rows)} more"] if len(decided) > len(rows) else []
-        listed = "\n".join([*rows, *more])
+        unlisted = len(decided) - DECIDED_SHOWN
+        more = f"\n- and {unlisted} more" if unlisted > 0 else ""
+        listed = f"{finding_list(decided[-DECIDED_SHOWN:])}{more}"
         parts.append(
             "People decided on these findings before, or have them in an open pull request. A plan that contains one "
             f"is refused, under whatever name. If nothing else is left, answer so in one sentence.\n\n{listed}"

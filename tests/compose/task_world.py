@@ -154,7 +154,7 @@ class Process:
             ABSENT,
             SessionResources(ABSENT, MemoryTranscripts(), self, PermissionGate(), Ledger()),
             Fence(journal, HOME.id, number, self.world.states),
-            pulls=ABSENT,
+            pulls=cast("Any", Thread(self, number)),
             receipts=ABSENT,
             tasks=cast("Any", Thread(self, number)),
             checks=ABSENT,
@@ -251,6 +251,10 @@ class Thread:
     async def closed_since(self, moment: datetime) -> bool:  # noqa: ARG002 - the port's
         await self.process.moment()
         return self.process.world.issues[self.number].closed
+
+    async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:  # noqa: ARG002 - the port's
+        await self.process.moment()
+        return ()
 
     async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:  # noqa: ARG002 - the port's
         """Find something every other time; now and then GitHub refuses."""

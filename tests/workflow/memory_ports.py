@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from bot.core.approval import ApprovedPlan
 from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Conflict, OutOfScope
-from bot.core.names import CommitId, SessionId, ThreadNumber
+from bot.core.names import CommitId, SessionId, ThreadNumber, branch_prefix
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.transcript import Json, Line
@@ -267,6 +267,10 @@ class MemoryPulls:
     async def find(self, branch: str) -> int | None:
         numbers = (101 + n for n, order in enumerate(self.orders) if order.branch == branch)
         return max(numbers, default=None)
+
+    async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:
+        mine = [n for n, order in enumerate(self.orders, 101) if order.branch.startswith(branch_prefix(thread))]
+        return tuple(number for number in mine if number not in self.closed)
 
 
 Script = Callable[[ModelRequest], list[Json]]

@@ -15,7 +15,7 @@ from bot.core.operations import Operation, OperationResult, Target
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.journal.ledger import current
-from bot.workflow.maintaining import NOTHING_TO_DO, take_occurrence, track_task
+from bot.workflow.maintaining import NOTHING_TO_DO, offer_again, take_occurrence, track_task
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import MAYA, Ground, is_working, plan_and_work, say, submit, was_called
 
@@ -189,3 +189,32 @@ async def test_a_rejected_finding_is_not_offered_again() -> None:
     assert await ground.due() == "nothing to change, see the answer below"
     assert "`Ship free` (`free-shipping`)" in str(ground.model.requests[-2].messages)
     assert "people decided on this before: Reworded" in str(ground.model.requests[-1].messages[-1]["content"])
+
+
+@pytest.mark.long
+@pytest.mark.req("MT5")
+async def test_a_rejected_finding_over_fifty_occurrences() -> None:
+    """Neither another title, nor another id, nor its place among others brings it back; a person does, once."""
+    finding = {"id": "free-shipping", "title": "Ship @orders of 50 free", "paths": ["a.py"]}
+    ground = TaskGround(_hand_in(findings=[finding]))
+    await ground.due()
+    ground.thread.decide(MAYA, Opinion.REJECT)
+    await ground.look()
+    for n in range(50):
+        again = finding | (
+            {"title": f"Reworded, {n}"} if n % 2 else {"id": f"other-{n}", "title": "SHIP orders: of 50, free!"}
+        )
+        others = [{"id": f"new-{n}-{each}", "title": f"New {n} {each}", "paths": []} for each in range(2)]
+        ground.model.script = _hand_in(findings=[*others[: n % 3], again, *others[n % 3 :]])
+        assert await ground.due() == "nothing to change, see the answer below"
+    assert len(ground.thread.texts("plan")) == 1
+    process, state = ground.process(), await ground.state()
+    assert state.task is not None
+    (rejected,) = state.task.rejected
+    await offer_again(process, await current(process), rejected.finding, "maya")
+    ground.model.script = _hand_in(findings=[finding])
+    assert await ground.due() == "a plan is waiting for approval"
+    ground.thread.decide(MAYA, Opinion.REJECT)
+    await ground.look()
+    assert await ground.due() == "nothing to change, see the answer below"
+    assert len(ground.thread.texts("plan")) == 2
