@@ -56,6 +56,7 @@ class Release:
             "RUNNER_TEMP": str(self.folder),
             "GITHUB_OUTPUT": str(self.folder / "output"),
             "ACTION": str(self.folder / "action"),
+            "TAR_OPTIONS": f"--to-command=tee {self.folder}/theirs",  # an earlier step wrote it to GITHUB_ENV
         }
         done = subprocess.run(
             ["bash", str(ROOT / ".github/action.sh")], env=variables, capture_output=True, text=True, check=False
