@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Sets up the Action in a new folder of the runner's. Usage: action.sh, in a job, with ACTION as the action's own folder.
-# A release names one archive for each kind of runner, with its checksum: the packages of the lock file, and the programs
-# of the sandbox (archive.sh builds it). Where there is none for this machine, or it does not arrive, the packages come
-# from the registry, by the lock file with its hashes, and sandbox.sh installs the programs in jobs that need them.
+# Sets up the Action in a new folder of the runner's. Usage: action.sh, in a job, with ACTION as the action's folder.
+# A release names one archive for each kind of runner, with its checksum: the packages of the lock file, and the
+# programs of the sandbox (archive.sh builds it). Where there is none for this machine, or it does not arrive, the
+# packages come from the registry, by the lock file with its hashes, and sandbox.sh installs the programs in jobs that
+# need them.
 # Rules: nothing of the checked-out repository is read, run or written; nothing that an earlier job or step left is
 # taken over, which is why there is no cache; the folder is handed on as the step's output `home`.
 set -euo pipefail
@@ -72,7 +73,8 @@ mv program/bot "$packages/"
 # What an installation would leave behind for importlib.metadata, which the program asks for its version.
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$ACTION/pyproject.toml")
 mkdir "$packages/plangate-$version.dist-info"
-printf 'Metadata-Version: 2.1\nName: plangate\nVersion: %s\n' "$version" > "$packages/plangate-$version.dist-info/METADATA"
+printf 'Metadata-Version: 2.1\nName: plangate\nVersion: %s\n' "$version" > metadata
+mv metadata "$packages/plangate-$version.dist-info/METADATA"
 printf 'import sys\nfrom bot.cli.main import main\nsys.exit(main())\n' > venv/bin/plangate
 cp "$ACTION/.github/sandbox.sh" .
 echo "home=$home" >> "$GITHUB_OUTPUT"
