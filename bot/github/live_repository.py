@@ -105,8 +105,8 @@ class LiveRepository:
         body: Json = {"message": "Add a file of plangate doctor --live", "content": content, "branch": branch}
         await self.client.put(f"{self.at.path}/contents/{quote(path)}", body)
 
-    async def add_ruleset(self, name: str) -> int:
-        """Protect every branch from everybody, and return the number of the ruleset.
+    async def add_ruleset(self, name: str) -> None:
+        """Protect every branch from everybody.
 
         https://docs.github.com/en/rest/repos/rules#create-a-repository-ruleset
         """
@@ -117,11 +117,13 @@ class LiveRepository:
             "conditions": {"ref_name": {"include": ["~ALL"], "exclude": []}},
             "rules": [{"type": rule} for rule in _RULES],
         }
-        return int((await self.client.post(f"{self.at.path}/rulesets", body))["id"])
+        await self.client.post(f"{self.at.path}/rulesets", body)
 
-    async def remove_ruleset(self, number: int) -> None:
-        """Delete a ruleset."""
-        await self.client.delete(f"{self.at.path}/rulesets/{number}")
+    async def remove_rulesets(self, name: str) -> None:
+        """Delete every ruleset of that name."""
+        every = [each async for each in self.client.pages(f"{self.at.path}/rulesets")]
+        for number in [int(each["id"]) for each in every if each["name"] == name]:
+            await self.client.delete(f"{self.at.path}/rulesets/{number}")
 
     async def add_environment(self, name: str, secret: str, value: str) -> None:
         """Create an environment with one secret, which is sealed with GitHub's key for it.
@@ -167,9 +169,11 @@ class LiveRepository:
         """Open an issue, and return its number."""
         return int((await self.client.post(f"{self.at.path}/issues", {"title": title, "body": text}))["number"])
 
-    async def close_thread(self, number: int) -> None:
-        """Close an issue or a pull request. GitHub keeps it."""
-        await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
+    async def close_threads(self, title: str) -> None:
+        """Close every open issue and pull request of that title. GitHub keeps them."""
+        every = [each async for each in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]
+        for number in [int(each["number"]) for each in every if each["title"] == title]:
+            await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
 
     async def add_comment(self, number: int, text: str) -> Comment:
         """Comment on an issue."""

@@ -194,12 +194,15 @@ async def test_an_experiment_that_fails_ends_no_other(bench: Bench) -> None:
     assert bench.state() == before
 
 
+@pytest.mark.timeout(60)
 async def test_an_interrupted_run_removes_what_it_made(bench: Bench) -> None:
-    """Ctrl-C while a ruleset protects every branch: it is gone afterwards, with everything else."""
+    """Ctrl-C when GitHub has made a ruleset and has not answered yet: it is gone afterwards, with everything else."""
     before = bench.state()
+    bench.github.faults.plan(f"POST /repos/{HOME}/rulesets", Fault("reset", done=True, seconds=1.0))
     running = asyncio.ensure_future(bench.run())
     world = bench.github.world
-    while not world.settings_of(world.repository(HOME)).rulesets:  # noqa: ASYNC110 - the other side is a server
+    while not world.settings_of(world.repository(HOME)).rulesets:
+        assert not running.done()
         await asyncio.sleep(0.005)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

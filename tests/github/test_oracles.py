@@ -127,7 +127,7 @@ async def read_everything(ground: Ground) -> None:
     ground.person("will").close(HOME, pull)
 
 
-SEVERAL = {"path", "ref", "basehead"}  # what may hold a slash
+SEVERAL = {"path", "ref", "basehead", "branch"}  # what may hold a slash
 
 
 def problems(description: dict[str, Any], logged: Any) -> list[str]:

@@ -12,6 +12,7 @@ PUSHES: Final = 20
 MINUTE: Final = 60.0
 BOX: Final = "- [ ] Tick this box"
 FILE: Final = f"{NAME}.txt"
+PULL: Final = f"{NAME}: a pull request"
 SWITCH: Final = f"{NAME}-switch.yml"
 REF: Final = "refs/plangate/live"
 
@@ -40,11 +41,11 @@ def remove_later(lab: Laboratory, ref: str) -> None:
 
 async def protect_branches(lab: Laboratory) -> None:
     """Make a ruleset that protects every branch. Raises NotRun where the owner's plan has none."""
+    lab.undo_with(f"ruleset {NAME}", lambda: lab.repository.remove_rulesets(NAME))
     try:
-        number = await lab.repository.add_ruleset(NAME)
+        await lab.repository.add_ruleset(NAME)
     except Refused as error:
         raise NotRun(f"no ruleset could be made: {error.what}") from error
-    lab.undo_with(f"ruleset {NAME}", lambda: lab.repository.remove_ruleset(number))
 
 
 async def watch_tick(lab: Laboratory) -> str:
@@ -88,12 +89,11 @@ async def open_pull(lab: Laboratory) -> int:
     """Open a pull request that adds one file, from what is on the default branch now."""
     branch = lab.profile.default_branch
     heads = await lab.repository.refs(f"heads/{branch}")
-    await lab.repository.add_branch(NAME, heads[f"refs/heads/{branch}"])
     remove_later(lab, f"refs/heads/{NAME}")
+    await lab.repository.add_branch(NAME, heads[f"refs/heads/{branch}"])
     await lab.repository.write_file(FILE, "One line.\n", NAME)
-    number = await lab.repository.open_pull(NAME, NAME, branch)
-    lab.undo_with(f"pull request #{number}", lambda: lab.repository.close_thread(number))
-    return number
+    lab.undo_with(f"the pull request {PULL}", lambda: lab.repository.close_threads(PULL))
+    return await lab.repository.open_pull(PULL, NAME, branch)
 
 
 async def switch_workflow(lab: Laboratory) -> str:

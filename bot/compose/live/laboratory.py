@@ -1,7 +1,8 @@
 """The place of the experiments: one repository to throw away, what is made there, and how it is taken away again.
 
 Rules
-- Whatever is made is noted before the next thing is done, so that it is removed also after a failure or Ctrl-C.
+- How to remove something is noted before it is made, and it is found by its name: an answer that Ctrl-C cut off loses
+  nothing. Requests go out one at a time, so one that is under way is carried out before the removal begins.
 - What cannot be removed is named. GitHub keeps closed issues and pull requests, and the runs of workflows.
 - A repository that somebody uses is refused before anything is written.
 """
@@ -95,11 +96,11 @@ class Laboratory:
         """Open the issue of the experiments, and remember where the default branch stands."""
         heads = await self.repository.refs(f"heads/{self.profile.default_branch}")
         self.branch_head = heads[f"refs/heads/{self.profile.default_branch}"]
+        self.undo_with(f"the issue {NAME}", lambda: self.repository.close_threads(NAME))
         self.issue = await self.repository.open_issue(NAME, "Experiments of plangate doctor --live.")
-        self.undo_with(f"issue #{self.issue}", lambda: self.repository.close_thread(self.issue))
 
     def undo_with(self, what: str, undo: Callable[[], Awaitable[None]]) -> None:
-        """Note how to remove something that was made. The newest is removed first."""
+        """Note how to remove something that is about to be made. The newest is removed first."""
         self._undo.append((what, undo))
 
     async def undo_since(self, mark: int) -> list[str]:
