@@ -254,6 +254,9 @@ async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
     owner, _, short = name.partition("/")
     if not (owner and short) or "/" in short:
         raise Misconfigured(f"not a repository: {name!r}", where="--repo", fix="write OWNER/REPO")
+    if not (settings.github.as_app or settings.github.token):
+        fix = "set it to your own token: GH_TOKEN=$(gh auth token)"
+        raise Misconfigured("no credentials for GitHub", where="GH_TOKEN", fix=fix)
     at, connections = Address(owner, short), Connections(settings, SystemClock())
     client = await _reader(connections, at) if settings.github.as_app else connections.poller(None)
     web = f"{settings.github.server_url}/{owner}/{short}"

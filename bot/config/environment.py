@@ -43,6 +43,8 @@ _SECRETS = {
     "PLANGATE_CLIENT_SECRET": "client secret",
     "GITHUB_TOKEN": "GitHub token",
     "GH_TOKEN": "GitHub token",
+    "GH_ENTERPRISE_TOKEN": "GitHub token",
+    "GITHUB_ENTERPRISE_TOKEN": "GitHub token",
     "INPUT_ANTHROPIC_API_KEY": "model key",
     "INPUT_STATE_KEY": "state key",
     "INPUT_GITHUB_TOKEN": "GitHub token",
@@ -54,6 +56,7 @@ _SECRETS = {
 
 
 _SIGNING_KEY: Final = "PLANGATE_SIGNING_KEY_PATH"
+_ENTERPRISE_TOKENS: Final = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
@@ -83,10 +86,13 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 def settings_of_person(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings for a command that a person runs about a repository (`init`, `doctor --repo`).
 
-    Without credentials of the bot, the token counts that the `gh` program would use: GH_TOKEN, else GITHUB_TOKEN.
+    Without credentials of the bot, a token counts that the `gh` program would use. For another server than github.com
+    the two names for GitHub Enterprise Server come first: https://cli.github.com/manual/gh_help_environment
     """
     found, env = settings(environ), environment(environ)
-    own = Secret(env.get("GH_TOKEN", env.get("GITHUB_TOKEN", "")))
+    public = found.github.server_url == GitHubSettings().server_url
+    names = ("GH_TOKEN", "GITHUB_TOKEN") if public else (*_ENTERPRISE_TOKENS, "GH_TOKEN", "GITHUB_TOKEN")
+    own = Secret(next((env[name] for name in names if name in env), ""))
     if found.github.as_app or found.github.token:
         return found
     return replace(found, github=replace(found.github, token=own))

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from bot.compose.parts import gate_of
-from bot.config.environment import configuration, log_style, settings
+from bot.config.environment import configuration, log_style, settings, settings_of_person
 from bot.config.repository_file import LARGEST, Configuration
 from bot.config.settings import Secret, ServiceSettings
 from bot.core.errors import Misconfigured
@@ -221,3 +221,18 @@ def test_the_docs_name_every_setting() -> None:
     )
     others = {"PLANGATE_CLIENT_SECRET", "ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN"}  # redacted where they are set
     assert {name for name in read - others if f"`{name}`" not in docs} == set()
+
+
+def test_the_token_of_a_person() -> None:
+    """Commands about a repository take the token that `gh` would take, and the bot's own credentials before it."""
+    names = ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "PLANGATE_GITHUB_TOKEN")
+    given, taken = dict[str, str](), dict[str, list[str]]()
+    for name in names:
+        given[name] = f"of {name}"
+        for server in ("https://github.com", "https://git.acme.example"):
+            token = settings_of_person({**given, "GITHUB_SERVER_URL": server}).github.token.reveal()
+            taken.setdefault(server, []).append(token.removeprefix("of "))
+    public, enterprise = taken.values()
+    assert public == ["GITHUB_TOKEN", "GH_TOKEN", "GH_TOKEN", "GH_TOKEN", "PLANGATE_GITHUB_TOKEN"]
+    assert enterprise == list(names)
+    assert settings(given | {"GH_TOKEN": ""}).github.token.reveal() == "of PLANGATE_GITHUB_TOKEN"
