@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, TextIO
 
 from bot.compose.live.expectations import EXPECTATIONS
-from bot.compose.live.run import Hands, Outcome, run_live
+from bot.compose.live.run import Console, Outcome, run_live
 from bot.config.environment import settings_of_person
 
 DIFFERS: Final = 1
@@ -31,8 +31,8 @@ def try_live(out: TextIO, name: str, *, skipped: Collection[int], confirmed: boo
         tell(_PLAN.format(count=len({row.experiment for row in EXPECTATIONS}), name=full_name))
         return confirmed or (sys.stdin.isatty() and input("Type its whole name to go on: ").strip() == full_name)
 
-    hands = Hands(tell, confirms, _has_pressed_enter)
-    outcomes = asyncio.run(run_live(settings_of_person(), name, hands, skipped))
+    console = Console(tell, confirms, _has_pressed_enter)
+    outcomes = asyncio.run(run_live(settings_of_person(), name, console, skipped))
     for line in table(outcomes):
         tell(line)
     return DIFFERS if any(outcome.differs for outcome in outcomes) else 0

@@ -63,11 +63,11 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 def run_init(arguments: argparse.Namespace) -> int:
     """Run `plangate init`, and return its exit code. Raises Misconfigured, and Transient for --pin."""
     from bot.cli.init import write
-    from bot.cli.variant_choice import Wish, choose_variant, remaining_steps
+    from bot.cli.variant_choice import InitOptions, choose_variant, remaining_steps
     from bot.config.environment import settings_of_person
 
-    wish = Wish(arguments.key_place, arguments.pin, arguments.server, arguments.runner, arguments.account)
-    choice = choose_variant(arguments.dir, wish, settings_of_person(), _ask if sys.stdin.isatty() else None)
+    options = InitOptions(arguments.key_place, arguments.pin, arguments.server, arguments.runner, arguments.account)
+    choice = choose_variant(arguments.dir, options, settings_of_person(), _ask if sys.stdin.isatty() else None)
     for line in (*choice.reasons, *write(arguments.dir, choice.variant, force=arguments.force)):
         print(line)
     print("What remains:")

@@ -35,7 +35,7 @@ _RISK: Final = "whoever can push a branch can run a workflow that reads it"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class InitOptions:
     """What a person says on the command line. None: nothing."""
 
     key_place: str | None = None
@@ -56,7 +56,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Sources:
     """What there is to choose by: the variant that is there, what GitHub tells, and a person who answers."""
 
     before: Variant | None
@@ -64,34 +64,34 @@ class _Known:
     ask: Ask | None
 
 
-def choose_variant(project: Path, wish: Wish, settings: Settings, ask: Ask | None = None) -> Choice:
+def choose_variant(project: Path, options: InitOptions, settings: Settings, ask: Ask | None = None) -> Choice:
     """Return the variant for a project. `ask` is None where nobody can answer.
 
     The token is shown only to the server that the settings name. Raises Misconfigured, and Transient if the release
     that is to be pinned cannot be looked up.
     """
     require_repository(project)
-    return asyncio.run(_choose(project, wish, settings, ask))
+    return asyncio.run(_choose(project, options, settings, ask))
 
 
-async def _choose(project: Path, wish: Wish, settings: Settings, ask: Ask | None) -> Choice:
+async def _choose(project: Path, options: InitOptions, settings: Settings, ask: Ask | None) -> Choice:
     before, origin = written_variant(project), await origin_of(project)
     start = before or Variant()
-    server = _server(wish.server or (before.server if before else origin.server if origin else GITHUB))
+    server = _server(options.server or (before.server if before else origin.server if origin else GITHUB))
     choice = Choice(replace(start, server=server, tag="", commit=""), origin)
     if choice.variant.is_enterprise_server:
         runner = start.runner if before and before.is_enterprise_server else RUNNER_ON_ENTERPRISE_SERVER
         choice.variant = replace(choice.variant, runner=runner)
         choice.reasons.append(f"server: {server}, a GitHub Enterprise Server: without keys that older ones do not know")
-    known = _Known(before, await _needs(choice, settings), ask)
-    _choose_key_place(choice, wish, known)
-    if wish.runner is not None:
-        choice.variant = replace(choice.variant, runner=_word(wish.runner, "--runner"))
-    if wish.account is not None:
-        if not is_login(wish.account):
-            raise Misconfigured(f"not a login: {wish.account!r}", where="--account", fix="name the bot's account")
-        choice.variant = replace(choice.variant, account=wish.account)
-    await _pin(choice, settings, _pin_wish(wish, known))
+    sources = _Sources(before, await _needs(choice, settings), ask)
+    _choose_key_place(choice, options, sources)
+    if options.runner is not None:
+        choice.variant = replace(choice.variant, runner=_word(options.runner, "--runner"))
+    if options.account is not None:
+        if not is_login(options.account):
+            raise Misconfigured(f"not a login: {options.account!r}", where="--account", fix="name the bot's account")
+        choice.variant = replace(choice.variant, account=options.account)
+    await _pin(choice, settings, _pinned_tag(options, sources))
     return choice
 
 
@@ -107,17 +107,17 @@ async def _needs(choice: Choice, settings: Settings) -> Needs | None:
         return None
 
 
-def _choose_key_place(choice: Choice, wish: Wish, known: _Known) -> None:
+def _choose_key_place(choice: Choice, options: InitOptions, sources: _Sources) -> None:
     """Choose where the key is kept: environments protect it, where they exist."""
-    if wish.key_place is not None:
-        place, why = wish.key_place, "as you say"
-    elif known.before is not None:
-        place, why = known.before.key_place, "as the workflow that is there has it"
-    elif known.needs is not None and known.needs.has_environments is not None:
-        place = "environment" if known.needs.has_environments else "repository"
+    if options.key_place is not None:
+        place, why = options.key_place, "as you say"
+    elif sources.before is not None:
+        place, why = sources.before.key_place, "as the workflow that is there has it"
+    elif sources.needs is not None and sources.needs.has_environments is not None:
+        place = "environment" if sources.needs.has_environments else "repository"
         why = "the repository's visibility and its owner's plan decide"
-    elif known.ask is not None:
-        place, why = ("repository" if known.ask(_FREE) else "environment"), "as you answered"
+    elif sources.ask is not None:
+        place, why = ("repository" if sources.ask(_FREE) else "environment"), "as you answered"
     else:
         place, why = "environment", "the default; --secret repository where there are no environments"
     told = f"environment {ENVIRONMENT}" if place == "environment" else f"the repository: {_RISK}"
@@ -125,15 +125,15 @@ def _choose_key_place(choice: Choice, wish: Wish, known: _Known) -> None:
     choice.reasons.append(f"secret {KEY_NAME}: in {told} ({why})")
 
 
-def _pin_wish(wish: Wish, known: _Known) -> str | None:
+def _pinned_tag(options: InitOptions, sources: _Sources) -> str | None:
     """Return the tag to pin, "" for this version's release, or None for none."""
-    if wish.pin is not None:
-        return wish.pin
-    if known.before is not None:
-        return "" if known.before.commit else None
-    if known.needs is not None and known.needs.must_be_pinned is not None:
-        return "" if known.needs.must_be_pinned else None
-    return "" if known.ask is not None and known.ask(_PIN) else None
+    if options.pin is not None:
+        return options.pin
+    if sources.before is not None:
+        return "" if sources.before.commit else None
+    if sources.needs is not None and sources.needs.must_be_pinned is not None:
+        return "" if sources.needs.must_be_pinned else None
+    return "" if sources.ask is not None and sources.ask(_PIN) else None
 
 
 async def _pin(choice: Choice, settings: Settings, tag: str | None) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli.init import write
 from bot.cli.main import main
-from bot.cli.variant_choice import Ask, Choice, Wish, choose_variant, remaining_steps
+from bot.cli.variant_choice import Ask, Choice, InitOptions, choose_variant, remaining_steps
 from bot.cli.workflow_variant import SWEEP, WORKFLOW, Variant, installed_version
 from bot.compose.release import Origin, parse_origin
 from bot.config.environment import settings_of_person
@@ -17,7 +17,7 @@ from bot.testing.github.credentials import personal_token
 from bot.testing.github.simulated_github import SimulatedGitHub
 
 HOME = "acme/pocket"
-NOTHING = Wish()
+NOTHING = InitOptions()
 RELEASE = f"v{installed_version()}"
 
 
@@ -40,10 +40,10 @@ def project(folder: Path, origin: str = "") -> Path:
 
 
 def chosen(
-    folder: Path, wish: Wish = NOTHING, ask: Ask | None = None, *, variables: Mapping[str, str] | None = None
+    folder: Path, options: InitOptions = NOTHING, ask: Ask | None = None, *, variables: Mapping[str, str] | None = None
 ) -> Choice:
     environment = {"HOME": str(folder), **(variables or {})}
-    return choose_variant(folder, wish, settings_of_person(environment), ask)
+    return choose_variant(folder, options, settings_of_person(environment), ask)
 
 
 def on(github: SimulatedGitHub, login: str = "ada") -> dict[str, str]:
@@ -100,7 +100,7 @@ def test_an_organization_that_wants_commits(tmp_path: Path, github: SimulatedGit
     assert (
         chosen(folder, variables=on(github)).variant.commit == commit
     )  # what is there stays, where nobody says otherwise
-    assert chosen(folder, Wish(pin="v9"), variables=on(github)).variant.tag == "v9"
+    assert chosen(folder, InitOptions(pin="v9"), variables=on(github)).variant.tag == "v9"
 
 
 def test_a_release_that_cannot_be_found(tmp_path: Path, github: SimulatedGitHub) -> None:
@@ -108,9 +108,9 @@ def test_a_release_that_cannot_be_found(tmp_path: Path, github: SimulatedGitHub)
     release(github)
     folder, server = project(tmp_path), github.server_url
     with pytest.raises(Misconfigured, match=f"no release v7.*--pin TAG .*{RELEASE}, v9"):
-        chosen(folder, Wish(pin="v7", server=server))
+        chosen(folder, InitOptions(pin="v7", server=server))
     with pytest.raises(Transient, match="the release cannot be looked up") as caught:
-        chosen(folder, Wish(pin="", server="http://127.0.0.1:9"))
+        chosen(folder, InitOptions(pin="", server="http://127.0.0.1:9"))
     assert "leave --pin out" in caught.value.fix
     assert not (folder / ".github").exists()
 
@@ -127,7 +127,7 @@ def test_another_server(tmp_path: Path) -> None:
     assert all(f"{number}. " in steps[number - 1] for number in (1, 2, 3))
     assert "https://git.acme.example/acme/pocket/settings/environments/new" in steps[0]
     assert "GitHub Connect" in steps[3]
-    again = chosen(folder, Wish(runner="big"))
+    again = chosen(folder, InitOptions(runner="big"))
     assert (again.variant.server, again.variant.runner) == ("https://git.acme.example", "big")
 
 
@@ -163,7 +163,7 @@ def test_a_person_is_asked_what_nobody_else_tells(tmp_path: Path, yes: bool, pla
     choice = chosen(folder, ask=ask)
     assert (choice.variant.key_place, len(asked)) == (place, 2)
     list(write(folder, choice.variant))
-    again = chosen(folder, Wish(account="acme-helper"), ask)
+    again = chosen(folder, InitOptions(account="acme-helper"), ask)
     assert (again.variant, len(asked)) == (Variant(account="acme-helper", key_place=place), 2)
     assert "PLANGATE_TOKEN, a token of acme-helper" in remaining_steps(again)[1]
 

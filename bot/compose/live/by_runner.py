@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Final
 
 from bot.compose.live.by_token import FILE, SWITCH, open_pull, protect_branches, remove_later
-from bot.compose.live.laboratory import NAME, Laboratory, NotRun
+from bot.compose.live.testbed import NAME, NotRun, Testbed
 from bot.core.actor import ActorKind
 from bot.core.errors import Refused
 from bot.github.errors import Missing
@@ -25,7 +25,7 @@ _SETTLED: Final = 30.0
 class Jobs:
     """The jobs of the experiments: started once, and asked by several experiments."""
 
-    lab: Laboratory
+    testbed: Testbed
     _answers: dict[str, str] = field(default_factory=dict)
     _failed: NotRun | None = None
     _unprotected: NotRun | None = None
@@ -33,12 +33,12 @@ class Jobs:
 
     async def install(self) -> None:
         """Commit the workflows. At the end the default branch is set back to where it stood."""
-        lab, branch = self.lab, self.lab.profile.default_branch
-        lab.undo_with(f"commits on {branch}", lambda: lab.repository.set_branch(branch, lab.branch_head))
+        testbed, branch = self.testbed, self.testbed.profile.default_branch
+        testbed.undo_with(f"commits on {branch}", lambda: testbed.repository.set_branch(branch, testbed.branch_head))
         for name, source in {WORKFLOW: "experiments.yml", SWITCH: "switch.yml"}.items():
             text = files("bot.compose.live").joinpath(source).read_text(encoding="utf-8")
-            path, text = f".github/workflows/{name}", text.replace("@ISSUE@", str(lab.issue))
-            await lab.repository.write_file(path, text, branch)
+            path, text = f".github/workflows/{name}", text.replace("@ISSUE@", str(testbed.issue))
+            await testbed.repository.write_file(path, text, branch)
 
     async def answer(self, key: str) -> str:
         """Return what the job saw. Raises NotRun without a runner."""
@@ -63,51 +63,53 @@ class Jobs:
     async def schedule(self) -> str:
         """Return the kind of the sender of a scheduled run."""
         await self._require_runner()
-        self.lab.tell(f"Waiting up to {self.lab.patience.schedule / 60:.0f} minutes for a scheduled run (Enter skips).")
+        self.testbed.tell(
+            f"Waiting up to {self.testbed.patience.schedule / 60:.0f} minutes for a scheduled run (Enter skips)."
+        )
 
         async def look() -> str | None:
             return (await self._heard()).get("schedule")
 
-        return await self.lab.wait(self.lab.patience.schedule, look, "a scheduled run")
+        return await self.testbed.wait(self.testbed.patience.schedule, look, "a scheduled run")
 
     async def review(self) -> str:
         """Return how many runs a review with several comments starts."""
         await self._require_runner()
-        lab = self.lab
-        before = await lab.repository.run_count("pull_request_review")
-        await lab.repository.review(await open_pull(lab), FILE, REMARKS)
+        testbed = self.testbed
+        before = await testbed.repository.run_count("pull_request_review")
+        await testbed.repository.review(await open_pull(testbed), FILE, REMARKS)
 
         async def look() -> str | None:
-            return "seen" if await lab.repository.run_count("pull_request_review") > before else None
+            return "seen" if await testbed.repository.run_count("pull_request_review") > before else None
 
-        await lab.wait(lab.patience.runner, look, "a run of the review")
-        await lab.clock.sleep(_SETTLED)
-        return str(await lab.repository.run_count("pull_request_review") - before)
+        await testbed.wait(testbed.patience.runner, look, "a run of the review")
+        await testbed.clock.sleep(_SETTLED)
+        return str(await testbed.repository.run_count("pull_request_review") - before)
 
     async def _require_runner(self) -> None:
         await self.answer("end")
 
     async def _run_job(self) -> None:
         """Run the job with everything that it needs, and collect its answers."""
-        lab = self.lab
-        lab.undo_with(f"environment {NAME}", lambda: lab.repository.remove_environment(NAME))
+        testbed = self.testbed
+        testbed.undo_with(f"environment {NAME}", lambda: testbed.repository.remove_environment(NAME))
         try:
-            await lab.repository.add_environment(NAME, KEY_NAME, secrets.token_hex(16))
+            await testbed.repository.add_environment(NAME, KEY_NAME, secrets.token_hex(16))
         except Refused as error:
             raise NotRun(f"needs a runner with an environment: {error.what}") from error
-        pull = await open_pull(lab)
-        remark = await lab.repository.review(pull, FILE, 1)
+        pull = await open_pull(testbed)
+        remark = await testbed.repository.review(pull, FILE, 1)
         for ref in (f"refs/heads/{NAME}-job", "refs/plangate/live-job"):
-            remove_later(lab, ref)
+            remove_later(testbed, ref)
         try:
-            await protect_branches(lab)
+            await protect_branches(testbed)
         except NotRun as error:
             self._unprotected = error
         inputs = {"pull": str(pull), "remark": str(remark)}
 
         async def start() -> str | None:
             try:
-                await lab.repository.dispatch(WORKFLOW, lab.profile.default_branch, inputs)
+                await testbed.repository.dispatch(WORKFLOW, testbed.profile.default_branch, inputs)
             except Missing:  # GitHub reads a new workflow some seconds after it was pushed
                 return None
             return "started"
@@ -116,17 +118,17 @@ class Jobs:
             return (await self._heard()).get("end")
 
         try:
-            await lab.wait(lab.patience.runner, start, "GitHub knows the workflow")
-            await lab.wait(lab.patience.runner, look, "the answers of the job")
+            await testbed.wait(testbed.patience.runner, start, "GitHub knows the workflow")
+            await testbed.wait(testbed.patience.runner, look, "the answers of the job")
         except NotRun as error:
             raise NotRun(f"needs a runner: {error.what}") from error
         self._answers = await self._heard()
-        self._answers["secret"] += f", {await lab.repository.deployment_count(NAME)} deployments"
+        self._answers["secret"] += f", {await testbed.repository.deployment_count(NAME)} deployments"
 
     async def _heard(self) -> dict[str, str]:
         """Return the answers of jobs. What people write on the issue is none."""
         told: dict[str, str] = {}
-        for comment in await self.lab.repository.comments(self.lab.issue):
+        for comment in await self.testbed.repository.comments(self.testbed.issue):
             found = dict(_ANSWER.findall(comment.text)) if comment.author.kind is ActorKind.BOT else {}
             told |= found | ({"identity": _identity(comment)} if "end" in found else {})
         return told

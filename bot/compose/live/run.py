@@ -9,7 +9,7 @@ from bot.clock import SystemClock
 from bot.compose.live import by_token
 from bot.compose.live.by_runner import Jobs
 from bot.compose.live.expectations import EXPECTATIONS, Expectation
-from bot.compose.live.laboratory import Laboratory, NotRun, Patience, settle
+from bot.compose.live.testbed import NotRun, Patience, Testbed, run_and_clean
 from bot.compose.repository_checkup import open_checkup
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, PlangateError
@@ -21,7 +21,7 @@ Experiment = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class Console:
     """What the experiments need of the person in front of them, and how long they wait."""
 
     tell: Callable[[str], None]
@@ -46,48 +46,50 @@ class Outcome:
         return bool(self.seen) and self.seen not in self.expectation.expected
 
 
-def experiments(lab: Laboratory, jobs: Jobs) -> Mapping[str, Experiment]:
+def experiments(testbed: Testbed, jobs: Jobs) -> Mapping[str, Experiment]:
     """Return the experiment of each row."""
     return {
-        "refs": partial(by_token.push_refs, lab),
+        "refs": partial(by_token.push_refs, testbed),
         "refs of a job": jobs.refs,
-        "tick": partial(by_token.watch_tick, lab),
+        "tick": partial(by_token.watch_tick, testbed),
         "identity": partial(jobs.answer, "identity"),
-        "words": partial(by_token.write_words, lab),
+        "words": partial(by_token.write_words, testbed),
         "words of a job": partial(jobs.answer, "words"),
         "schedule": jobs.schedule,
         "review": jobs.review,
-        "switch": partial(by_token.switch_workflow, lab),
+        "switch": partial(by_token.switch_workflow, testbed),
         "switch of a job": partial(jobs.answer, "switch"),
         "secret": partial(jobs.answer, "secret"),
-        "pushes": partial(by_token.push_often, lab),
+        "pushes": partial(by_token.push_often, testbed),
     }
 
 
-async def run_experiments(lab: Laboratory, skipped: Collection[int] = ()) -> list[Outcome]:
+async def run_experiments(testbed: Testbed, skipped: Collection[int] = ()) -> list[Outcome]:
     """Run every experiment but those whose numbers are skipped, and take away what they made.
 
     Removal also happens when this is cancelled; what could not be removed is told.
     """
-    jobs, outcomes = Jobs(lab), list[Outcome]()
+    jobs, outcomes = Jobs(testbed), list[Outcome]()
     try:
-        await lab.open()
+        await testbed.open()
         await jobs.install()
-        every = experiments(lab, jobs)
+        every = experiments(testbed, jobs)
         for row in EXPECTATIONS:
             if row.experiment in skipped:
                 outcomes.append(Outcome(row, reason="skipped"))
                 continue
-            lab.tell(f"{row.experiment}. {row.question} ...")
-            outcomes.append(await _outcome(lab, row, every[row.key]))
+            testbed.tell(f"{row.experiment}. {row.question} ...")
+            outcomes.append(await _outcome(testbed, row, every[row.key]))
     finally:
-        for left in await asyncio.shield(lab.close()):
-            lab.tell(f"could not be removed: {left}")
-        lab.tell(f"GitHub keeps the closed issue #{lab.issue}, closed pull requests, and runs: delete the repository.")
+        for left in await asyncio.shield(testbed.close()):
+            testbed.tell(f"could not be removed: {left}")
+        testbed.tell(
+            f"GitHub keeps the closed issue #{testbed.issue}, closed pull requests, and runs: delete the repository."
+        )
     return outcomes
 
 
-async def run_live(settings: Settings, name: str, hands: Hands, skipped: Collection[int] = ()) -> list[Outcome]:
+async def run_live(settings: Settings, name: str, console: Console, skipped: Collection[int] = ()) -> list[Outcome]:
     """Run the experiments in the repository OWNER/REPO, after the person has confirmed it.
 
     Raises Misconfigured, before anything is written, without that word or in a repository that somebody uses.
@@ -99,25 +101,25 @@ async def run_live(settings: Settings, name: str, hands: Hands, skipped: Collect
             fix="set GH_TOKEN, and unset PLANGATE_APP_ID",
         )
     checkup = await open_checkup(settings, name)
-    at, clock = checkup.at, hands.clock
+    at, clock = checkup.at, console.clock
     url = at.clone_url(settings.github.server_url)
     network = settings.network
     route = Route(network.proxy(url), network.authorities)
     remote = RemoteRepository(url, settings.github.token.reveal, route=route)
     repository = LiveRepository(checkup.client, at)
-    lab = Laboratory(repository, remote, checkup.profile, clock, hands.tell, hands.is_skipped, hands.patience)
+    testbed = Testbed(repository, remote, checkup.profile, clock, console.tell, console.is_skipped, console.patience)
     try:
-        await lab.require_disposable()
-        if not hands.confirms(f"{at.owner}/{at.name}"):
+        await testbed.require_disposable()
+        if not console.confirms(f"{at.owner}/{at.name}"):
             raise Misconfigured("not confirmed", where=name, fix="type its whole name, or add --yes")
-        return await run_experiments(lab, skipped)
+        return await run_experiments(testbed, skipped)
     finally:
         await checkup.close()
 
 
-async def _outcome(lab: Laboratory, row: Expectation, experiment: Experiment) -> Outcome:
+async def _outcome(testbed: Testbed, row: Expectation, experiment: Experiment) -> Outcome:
     try:
-        return Outcome(row, await settle(lab, experiment))
+        return Outcome(row, await run_and_clean(testbed, experiment))
     except NotRun as error:
         return Outcome(row, reason=error.what)
     except PlangateError as error:

@@ -45,7 +45,7 @@ class Patience:
 
 
 @dataclass(slots=True)
-class Laboratory:
+class Testbed:
     """One repository, and everything that the experiments share."""
 
     repository: LiveRepository
@@ -154,11 +154,11 @@ class Laboratory:
         return found
 
 
-async def settle(lab: Laboratory, experiment: Callable[[], Awaitable[str]]) -> str:
+async def run_and_clean(testbed: Testbed, experiment: Callable[[], Awaitable[str]]) -> str:
     """Return what an experiment sees, after removing what it made for itself. What stays is told at once."""
-    mark = lab.mark
+    mark = testbed.mark
     try:
         return await experiment()
     finally:
-        for left in await asyncio.shield(lab.undo_since(mark)):
-            lab.tell(f"could not be removed: {left}")
+        for left in await asyncio.shield(testbed.undo_since(mark)):
+            testbed.tell(f"could not be removed: {left}")
