@@ -38,12 +38,16 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the garbage collector modules and cases, which live as long as the tests: a tenth of the whole time."""
+    """Spare the garbage collector modules and cases, which live as long as the tests: a tenth of the whole time.
+
+    It runs seldom afterwards: each full pass takes a tenth of a second and more.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 20, 10)
         gc.enable()
 
 
