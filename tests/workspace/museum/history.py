@@ -75,8 +75,8 @@ def modules_with_a_command(trap: Trap) -> str:
 
 @HISTORY.harmless
 def attributes(trap: Trap) -> str:
-    """.gitattributes that name drivers for everything, LFS among them."""
-    return commit("echo '* filter=lfs diff=evil merge=evil' > .gitattributes")
+    """.gitattributes that name drivers for everything, and LFS for what stays as it is."""
+    return commit("printf '* filter=evil diff=evil merge=evil\\nsrc/** filter=lfs\\n' > .gitattributes")
 
 
 @HISTORY.harmless
