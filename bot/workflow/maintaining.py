@@ -171,17 +171,21 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
         return CheckResult(problem=str(error))
     finally:
         await context.workspace.discard(tree)
-    printed = said.strip()
-    code = f"exit code {ended['exit_code']}"  # which stands below the output, and alone says too little
-    ending = " ".join(printed.removesuffix(code).split())[-_PROBLEM_SHOWN:] or code
-    if ended["exit_code"] is None:
+    return _check_result(context, ended["exit_code"], said.strip())
+
+
+def _check_result(context: ThreadContext, exit_code: int | None, printed: str) -> CheckResult:
+    """Return what a check's exit code and its output say. None stands for a check that did not end."""
+    last = f"exit code {exit_code}"  # which stands below the output, and alone says too little
+    ending = " ".join(printed.removesuffix(last).split())[-_PROBLEM_SHOWN:] or last
+    if exit_code is None:
         minutes = context.settings.command_minutes
         return CheckResult(problem=f"it did not end within {minutes:g} minutes (sandbox.minutes), or used too much")
-    if ended["exit_code"] == _CANNOT_RUN:
+    if exit_code == _CANNOT_RUN:
         return CheckResult(problem=ending)
-    if ended["exit_code"] in _NO_PROGRAM:
+    if exit_code in _NO_PROGRAM:
         return CheckResult(problem=f"a program is missing: {ending}")
-    return CheckResult(found=ended["exit_code"] != 0 or not printed.startswith(_SILENT), printed=_first_lines(printed))
+    return CheckResult(found=exit_code != 0 or not printed.startswith(_SILENT), printed=_first_lines(printed))
 
 
 def _first_lines(printed: str) -> str:

@@ -64,24 +64,15 @@ async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped
 
 
 def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPlan) -> PlanDocument:
-    """Make the plan document of a handed-in plan: the next version, its text inert and redacted before it is hashed.
+    """Return the plan document of a handed-in plan: the next version, its text inert and redacted before it is hashed.
 
-    A contract is never redacted, because what is left would mean something else: one with a secret is refused.
+    Raises Refused for a contract that cannot be approved or carried out.
     """
     contract = replace(handed_in.contract, classes=context.settings.classes)
     if context.settings.setup:  # they run for this plan: whoever approves it sees what they may reach
         contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *context.settings.hosts))))
-    if hidden := context.redactor.find_secrets("\n".join((*_names(contract), *_task_texts(handed_in)))):
-        raise Refused(
-            f"the plan names a secret ({hidden[0].kind}) among its files, commands, hosts, findings, or operations",
-            fix="ask again for a plan without it",
-        )
-    unpushable = [] if context.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
-    if unpushable:
-        raise Refused(
-            f"the plan changes workflows, which this bot can't push ({', '.join(unpushable)})",
-            fix="change them by hand, then ask again for the rest",
-        )
+    _refuse_secrets(context, contract, handed_in)
+    _refuse_workflows(context, contract)
     expires = context.resources.clock.now() + timedelta(days=context.settings.expires_days)
     made = PlanDocument(
         repository=context.location.repository,
@@ -101,8 +92,24 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     return made if state.replaced is None else replace(made, changed=changes(state.replaced, made))
 
 
-def _names(contract: Contract) -> tuple[str, ...]:
-    return (*contract.scope, *contract.commands, *contract.hosts)
+def _refuse_secrets(context: ThreadContext, contract: Contract, handed_in: SubmittedPlan) -> None:
+    """Raise Refused for a secret outside of the text. It is not redacted, because what is left means something else."""
+    names = (*contract.scope, *contract.commands, *contract.hosts)
+    if hidden := context.redactor.find_secrets("\n".join((*names, *_task_texts(handed_in)))):
+        raise Refused(
+            f"the plan names a secret ({hidden[0].kind}) among its files, commands, hosts, findings, or operations",
+            fix="ask again for a plan without it",
+        )
+
+
+def _refuse_workflows(context: ThreadContext, contract: Contract) -> None:
+    """Raise Refused for a plan that changes workflows where they cannot be pushed."""
+    unpushable = [] if context.settings.workflows else [glob for glob in contract.scope if is_workflow(glob)]
+    if unpushable:
+        raise Refused(
+            f"the plan changes workflows, which this bot can't push ({', '.join(unpushable)})",
+            fix="change them by hand, then ask again for the rest",
+        )
 
 
 def _task_texts(handed_in: SubmittedPlan) -> Iterator[str]:

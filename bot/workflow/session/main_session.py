@@ -80,19 +80,10 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
     ):
         gate = replace(context.resources.gate, granted=state.granted)
         resources = replace(context.resources, gate=gate, tell=context.listener, light=settings.light_model)
-        limits = Limits(settings.limits.steps, settings.limits.seconds)
-        reviews = opening.mode is Mode.PLAN and context.location.pull is not None
         environment = await context.environment(state.base)
         place = Place(context.workspace, tree, host, environment, network, rehearsal, opening.scope)
-        limited = None if state.task is None else PlanLimits(context.location.thread, state.task.decided)
-        crew = await _subagents(context, state)
-        assembled = assemble_session(
-            SessionSettings(opening.ident, settings.model, crew, opening.mode, limits, reviews, limited),
-            resources,
-            place=place,
-            reached=reaching,
-            lines=lines,
-        )
+        made = await _session_settings(context, state, opening)
+        assembled = assemble_session(made, resources, place=place, reached=reaching, lines=lines)
         if lines:
             await restore_session(assembled, lines, journaled_usd=state.session_costs.get(opening.ident, 0.0))
         bind_budgets(context, state)
@@ -105,6 +96,20 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         async with assembled.subagents.warm_cache():
             yield assembled.session
         _log_subagents(context, assembled)
+
+
+async def _session_settings(context: ThreadContext, state: ThreadState, opening: SessionStart) -> SessionSettings:
+    """Return what makes the session different from others of its thread."""
+    settings, place = context.settings, context.location
+    return SessionSettings(
+        opening.ident,
+        settings.model,
+        await _subagents(context, state),
+        opening.mode,
+        Limits(settings.limits.steps, settings.limits.seconds),
+        reviews=opening.mode is Mode.PLAN and place.pull is not None,
+        plan_limits=None if state.task is None else PlanLimits(place.thread, state.task.decided),
+    )
 
 
 async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSettings:
