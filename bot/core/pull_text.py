@@ -122,7 +122,7 @@ def receipt_block(commit: str, envelope: str) -> str:
     where = f"Signed receipt: `{receipt_ref(commit)}`. Check it with `plangate verify {commit[:SHORT_COMMIT]}`."
     if len(envelope) > _RECEIPT_ROOM:
         return where
-    return details("Receipt", f"{where}\n\n{fenced_block(envelope)}")
+    return details("Receipt", f"{where}\n\n{fenced_block(envelope.strip())}")
 
 
 def no_receipt(why: str) -> str:

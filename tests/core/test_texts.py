@@ -90,7 +90,8 @@ def pull_request() -> str:
         {"agent": "main", "command": "make test", "exit_code": 0},
         {"agent": "code", "command": "x", "exit_code": None},
     ]
-    origin = pull_text.Origin(("will",), verdict, AT, "claude-opus-5-5", 1.234, AGENTS, ran)
+    receipt = pull_text.receipt_block("c" * 40, '{"payload": "e30="}\n')
+    origin = pull_text.Origin(("will",), verdict, AT, "claude-opus-5-5", 1.234, AGENTS, ran, receipt=receipt)
     summary = "An empty password is rejected now.\n\nThe docs did not change."
     return pull_text.pull_body(
         PLAN, origin, summary=summary, checks=(PASSED, FAILED), no_baseline="the work had begun before"
@@ -194,7 +195,20 @@ TEXTS: Final = {
     "help": reply_text.help_text(BOT),
     "pull_request": pull_request(),
     "pull_request_of_a_job": pull_request_of_a_job(),
-    "commit_message": pull_text.commit_message("Fix the login page", PLAN, "Empty passwords are rejected.\n"),
+    "commit_message": pull_text.commit_message(
+        "Fix the login page",
+        PLAN,
+        "Empty passwords are rejected.\n",
+        (*pull_text.approval_trailers(("ana", "ben")), "Co-authored-by: will <7+will@users.noreply.github.com>"),
+    ),
+    "receipt": named(
+        {
+            "short": pull_text.receipt_block("c" * 40, '{"payload": "e30="}\n'),
+            "long": pull_text.receipt_block("c" * 40, "x" * 20_000),
+            "refused": pull_text.no_receipt("the server refused the receipt: declined"),
+            "standing": pull_text.approval_trailers(())[0],
+        }
+    ),
     "tracking_issue": tracking_issue(),
     "tracking_issue_at_the_start": tracking_text.tracking_body(
         tracking_text.TrackingView(TASK, "on Mondays at 00:00", AT)
