@@ -204,8 +204,8 @@ def _measure(machine: Machine, title: str, folder: Path) -> None:
     print(f"{cpu:8.1f} s  of CPU time in the set-up")
     fetched = machine.megabytes("root/.cache", "var/cache/apt/archives", "var/lib/apt/lists") - before
     home = outputs["home"].lstrip("/")
-    packages = len(list(machine.root.glob(f"{home}/venv/lib/*/site-packages/*.dist-info")))
-    print(f"{machine.megabytes(f'{home}/venv'):8.1f} MB in {packages} packages; {fetched:.1f} MB from registries")
+    packages, size = len(list(machine.root.glob(f"{home}/venv/lib/*/*/*.dist-info"))), machine.megabytes(f"{home}/venv")
+    print(f"{size:8.1f} MB in {packages} packages; {fetched:.1f} MB more in the caches of pip and apt-get")
     print(f"          {', '.join(re.findall('plangate: #.*', log)) or log[-2000:]}")
     shutil.rmtree(machine.root / home)
 
