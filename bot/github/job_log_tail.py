@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from bot.core.errors import Refused, Transient
 from bot.github.client import GitHubClient
 from bot.github.repository import Address
-from bot.github.token_connection import USER_AGENT
+from bot.github.token_connection import USER_AGENT, trusted_certificates
 from bot.ports import Clock
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def _download(address: str, clock: Clock) -> tuple[bytes, bool]:
     began = clock.monotonic()
     try:
         with requests.Session() as session:
+            session.verify = trusted_certificates()
             session.auth = _anonymous  # otherwise requests looks for a password in ~/.netrc
             headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
             with session.get(address, headers=headers, stream=True, allow_redirects=False, timeout=SECONDS) as answer:

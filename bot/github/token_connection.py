@@ -4,6 +4,7 @@
 session here reads proxies and certificates once, when the connection is made, and keeps them.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -74,5 +75,13 @@ def _http_connection(url: str, timeout: int) -> "HTTPRequestsConnectionClass | H
     read = http.session.merge_environment_settings(place, {}, stream=None, verify=True, cert=None)
     http.session.trust_env = False
     http.session.proxies.update(read["proxies"])
-    http.verify = read["verify"]
+    http.verify = trusted_certificates() if read["verify"] is True else read["verify"]
     return http
+
+
+def trusted_certificates() -> str | bool:
+    """Return the certificate file of SSL_CERT_FILE, which git and the model's client obey and `requests` does not.
+
+    True, for the library's own certificates, if it is not set.
+    """
+    return os.environ.get("SSL_CERT_FILE") or True

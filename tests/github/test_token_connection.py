@@ -67,7 +67,7 @@ async def test_a_host_is_reached_directly_at_a_port_that_is_named(monkeypatch: p
     assert asked == ["/x"]
 
 
-BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 @pytest.mark.parametrize("name", BUNDLES)
