@@ -74,7 +74,7 @@ PLANTS = (
     Plant("github imports core and ports", "bot.github.client", "bot.workflow"),
     Plant("workspace imports core and ports", "bot.workspace", "bot.agent"),
     Plant("store imports core and ports", "bot.store", "bot.config.environment"),
-    Plant("receipts imports core", "bot.receipts.keys", "bot.ports"),
+    Plant("receipts imports core", "bot.receipts.signing_keys", "bot.ports"),
     Plant("testing imports core and ports", "bot.testing", "bot.agent"),
     Plant("workflow imports core, ports and agent", "bot.workflow", "bot.workspace"),
     Plant("clock, telemetry and terminal import core, ports and session events", "bot.clock", "bot.config.environment"),

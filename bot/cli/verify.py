@@ -10,7 +10,7 @@ from typing import Final, TextIO
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
-from bot.receipts.verification import exit_code
+from bot.receipts.verdicts import exit_code
 
 NO_RECEIPT: Final = 27
 """The exit code if a commit of the agent has no receipt."""

@@ -9,8 +9,8 @@ from typing import Final
 
 from bot.core.errors import Misconfigured, Transient
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE
-from bot.receipts.keys import PublicKey, decode_keys
-from bot.receipts.verification import CommitFacts, Trust, Verdict, verify_receipt
+from bot.receipts.signing_keys import PublicKey, decode_keys
+from bot.receipts.verdicts import CommitFacts, ReceiptVerdict, Trust, verify_receipt
 from bot.store.plumbing import Plumbing
 
 _RECEIPTS: Final = "refs/plangate/receipts/"
@@ -27,7 +27,7 @@ class CheckedCommit:
     commit: str
     by_agent: bool
     """Whether its message says that Plangate made it."""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[ReceiptVerdict, ...] = ()
     note: str = ""
     """Why there is no receipt, as far as that can be told."""
 

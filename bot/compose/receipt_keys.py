@@ -6,7 +6,7 @@ from pathlib import Path
 from bot.compose.parts import key_of
 from bot.config.settings import Settings
 from bot.core.receipt_format import KEYS_FILE
-from bot.receipts.keys import ReceiptKey, signing_key, with_current_key_file
+from bot.receipts.signing_keys import ReceiptKey, signing_key, with_current_key_file
 
 
 def receipt_key(settings: Settings) -> ReceiptKey:

@@ -57,7 +57,7 @@ from bot.github.task_gateway import TaskGateway
 from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.receipts.envelope import sign_statement
-from bot.receipts.keys import with_current_key_file
+from bot.receipts.signing_keys import with_current_key_file
 from bot.service.connections import Connections, RepositoryAccess, speaks_as_job
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner

@@ -13,7 +13,7 @@ from typing import Final
 from bot.core.errors import Unreadable
 from bot.core.receipt_format import canonical_statement
 from bot.core.transcript import Json
-from bot.receipts.keys import ReceiptKey
+from bot.receipts.signing_keys import ReceiptKey
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 SIZE_LIMIT: Final = 4 << 20

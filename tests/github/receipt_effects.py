@@ -6,7 +6,7 @@ from typing import Final
 from bot.core.names import CommitId
 from bot.core.receipt_format import KEYS_REF, receipt_ref
 from bot.receipts.envelope import sign_statement
-from bot.receipts.keys import ReceiptKey, with_current_key_file
+from bot.receipts.signing_keys import ReceiptKey, with_current_key_file
 from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.workspace.remote import RemoteRepository

@@ -13,7 +13,7 @@ from bot.core.plan import PlanDocument
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
-from bot.receipts.keys import ReceiptKey, encode_keys
+from bot.receipts.signing_keys import ReceiptKey, encode_keys
 from tests.core.receipt_story import PLAN, REQUESTED, SUBJECT, approved, executed, statement_of
 
 KEY = ReceiptKey.of(b"k" * 32)

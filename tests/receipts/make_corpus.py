@@ -16,10 +16,10 @@ from typing import Any
 from bot.core.receipt_format import KEYS_FILE
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
-from bot.receipts.keys import PublicKey, encode_keys
+from bot.receipts.signing_keys import PublicKey, encode_keys
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 from tests.receipts.contradictions import CONTRADICTIONS, contradict
-from tests.receipts.test_verification import NOW, facts_of
+from tests.receipts.test_verdicts import NOW, facts_of
 
 CORPUS = Path(__file__).parents[2] / "docs/receipts/corpus.json"
 _DATES = {"GIT_AUTHOR_DATE": "2026-11-20T08:30:00Z", "GIT_COMMITTER_DATE": "2026-11-20T08:30:00Z"}

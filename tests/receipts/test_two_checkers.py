@@ -16,10 +16,10 @@ from bot.core.receipt_format import canonical_statement
 from bot.core.receipt_schema import STATEMENT_SCHEMA
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
-from bot.receipts.keys import decode_keys, encode_keys
-from bot.receipts.verification import CommitFacts, Trust, verify_receipt
+from bot.receipts.signing_keys import decode_keys, encode_keys
+from bot.receipts.verdicts import CommitFacts, Trust, verify_receipt
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone
-from tests.receipts.test_verification import NOW, changes, facts_of, failing
+from tests.receipts.test_verdicts import NOW, changes, facts_of, failing
 
 DOCS = Path(__file__).parents[2] / "docs/receipts"
 CORPUS = DOCS / "corpus.json"

@@ -13,7 +13,7 @@ from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import parse_envelope
-from bot.receipts.verification import exit_code
+from bot.receipts.verdicts import exit_code
 from bot.testing.github.faults import Fault, Plan
 from tests.stories.github.ground import HOME, Story
 

@@ -18,13 +18,13 @@ from bot.core.errors import Misconfigured, Unreadable
 from bot.core.receipt_format import canonical_statement
 from bot.core.transcript import Json
 from bot.receipts.envelope import SIZE_LIMIT, parse_envelope, sign_statement
-from bot.receipts.keys import PublicKey, decode_keys, encode_keys, signing_key, with_current_key
-from bot.receipts.verification import (
+from bot.receipts.signing_keys import PublicKey, decode_keys, encode_keys, signing_key, with_current_key
+from bot.receipts.verdicts import (
     EXIT_CODES,
-    Check,
     CommitFacts,
+    ReceiptCheck,
+    ReceiptVerdict,
     Trust,
-    Verdict,
     exit_code,
     verify_receipt,
 )
@@ -35,7 +35,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PINNED = Trust((KEY.public,))
 
 
-def failing(verdicts: tuple[Verdict, ...]) -> list[str]:
+def failing(verdicts: tuple[ReceiptVerdict, ...]) -> list[str]:
     """Return the checks that fail."""
     return [str(verdict.check) for verdict in verdicts if not verdict.passes]
 
@@ -53,7 +53,7 @@ def test_a_valid_receipt(clone: Clone) -> None:
     clone.issue(commit, statement)
     checked = clone.opened().check_commit("HEAD", None, NOW)
     assert (checked.commit, checked.by_agent) == (commit, True)
-    assert [verdict.check for verdict in checked.verdicts] == list(Check)
+    assert [verdict.check for verdict in checked.verdicts] == list(ReceiptCheck)
     assert (failing(checked.verdicts), exit_code(checked.verdicts)) == ([], 0)
 
 
@@ -106,7 +106,7 @@ def test_a_signer_that_contradicts_itself(clone: Clone, check: str, where: str, 
     changed = contradict(copy.deepcopy(statement), where, value)
     verdicts = verify_receipt(sign_statement(changed, KEY), facts_of(clone, commit), PINNED, NOW)
     assert failing(verdicts) == [check]
-    assert exit_code(verdicts) == EXIT_CODES[Check(check)]
+    assert exit_code(verdicts) == EXIT_CODES[ReceiptCheck(check)]
 
 
 @pytest.mark.req("RC3")
@@ -225,7 +225,7 @@ _GOOD = {
 def test_what_is_no_receipt(content: bytes, objection: str) -> None:
     """Hostile or broken files fail the syntax check with the reason, and no other check is tried."""
     (verdict,) = verify_receipt(content, None, Trust(), NOW)
-    assert verdict.check is Check.SYNTAX
+    assert verdict.check is ReceiptCheck.SYNTAX
     assert objection in " ".join(verdict.objections)
 
 
@@ -261,12 +261,16 @@ def test_the_command(clone: Clone, tmp_path: Path) -> None:
     file.write_bytes(envelope)
     assert run(clone, subject="HEAD")[0] == 0
     assert "receipt is valid" in run(clone, subject=str(file))[1]
-    assert run(clone, subject=str(file), commit=base)[0] == EXIT_CODES[Check.BINDING]
-    assert run(clone, subject="HEAD", keys=None)[0] == EXIT_CODES[Check.TRUST]
+    assert run(clone, subject=str(file), commit=base)[0] == EXIT_CODES[ReceiptCheck.BINDING]
+    assert run(clone, subject="HEAD", keys=None)[0] == EXIT_CODES[ReceiptCheck.TRUST]
     clone.commit("four\n", "By hand")
     assert run(clone, revisions=f"{base}..HEAD")[0] == 0
     (newest, of_agent) = json.loads(run(clone, revisions=f"{base}..HEAD", as_json=True)[1])
-    assert (newest["by_agent"], of_agent["valid"], list(of_agent["verdicts"])) == (False, True, list(map(str, Check)))
+    assert (newest["by_agent"], of_agent["valid"], list(of_agent["verdicts"])) == (
+        False,
+        True,
+        list(map(str, ReceiptCheck)),
+    )
     clone.git("update-ref", "-d", f"refs/plangate/receipts/{commit}")
     code, said = run(clone, revisions=f"{base}..HEAD")
     assert (code, "git fetch origin" in said) == (NO_RECEIPT, True)

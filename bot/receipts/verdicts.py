@@ -15,14 +15,14 @@ from bot.core.paths import Tier
 from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
 from bot.core.transcript import Json
 from bot.receipts.envelope import Envelope, parse_envelope
-from bot.receipts.keys import PublicKey
+from bot.receipts.signing_keys import PublicKey
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far the signer's clock may be ahead of the verifier's."""
 _STANDING: Final = "standing"
 
 
-class Check(StrEnum):
+class ReceiptCheck(StrEnum):
     """What is asked about a receipt, in this order."""
 
     SYNTAX = "syntax"
@@ -34,15 +34,15 @@ class Check(StrEnum):
     COMPLETENESS = "completeness"
 
 
-EXIT_CODES: Final = {check: code for code, check in enumerate(Check, start=20)}
+EXIT_CODES: Final = {check: code for code, check in enumerate(ReceiptCheck, start=20)}
 """The exit code of `plangate verify` for the first check that fails."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReceiptVerdict:
     """The answer to one check. `objections` is empty if it passes."""
 
-    check: Check
+    check: ReceiptCheck
     objections: tuple[str, ...] = ()
 
     @property
@@ -75,7 +75,9 @@ class Trust:
     """Keys in the repository itself, where everybody who can push can put one."""
 
 
-def verify_receipt(content: bytes, facts: CommitFacts | None, trust: Trust, now: datetime) -> tuple[Verdict, ...]:
+def verify_receipt(
+    content: bytes, facts: CommitFacts | None, trust: Trust, now: datetime
+) -> tuple[ReceiptVerdict, ...]:
     """Return one verdict per check, in order. After a failed syntax check there are no others.
 
     Without commit facts, binding fails: a receipt on its own says nothing about any commit.
@@ -84,23 +86,26 @@ def verify_receipt(content: bytes, facts: CommitFacts | None, trust: Trust, now:
         envelope = parse_envelope(content)
         objections = tuple(_first(schema_objections(envelope.statement, STATEMENT_SCHEMA)))
     except Unreadable as error:
-        return (Verdict(Check.SYNTAX, (f"{error.what} ({error.where})",)),)
+        return (ReceiptVerdict(ReceiptCheck.SYNTAX, (f"{error.what} ({error.where})",)),)
     if objections:
-        return (Verdict(Check.SYNTAX, objections),)
+        return (ReceiptVerdict(ReceiptCheck.SYNTAX, objections),)
     predicate = envelope.statement["predicate"]
     signers = _signers(envelope, (*trust.pinned, *trust.found))
-    asked: dict[Check, Callable[[], Iterable[str]]] = {
-        Check.SIGNATURE: lambda: _signature_objections(envelope, signers),
-        Check.TRUST: lambda: _trust_objections(predicate, signers, trust),
-        Check.BINDING: lambda: _binding_objections(envelope.statement, facts),
-        Check.FRESHNESS: lambda: _freshness_objections(predicate, now),
-        Check.POLICY: lambda: _policy_objections(predicate),
-        Check.COMPLETENESS: lambda: _completeness_objections(predicate),
+    asked: dict[ReceiptCheck, Callable[[], Iterable[str]]] = {
+        ReceiptCheck.SIGNATURE: lambda: _signature_objections(envelope, signers),
+        ReceiptCheck.TRUST: lambda: _trust_objections(predicate, signers, trust),
+        ReceiptCheck.BINDING: lambda: _binding_objections(envelope.statement, facts),
+        ReceiptCheck.FRESHNESS: lambda: _freshness_objections(predicate, now),
+        ReceiptCheck.POLICY: lambda: _policy_objections(predicate),
+        ReceiptCheck.COMPLETENESS: lambda: _completeness_objections(predicate),
     }
-    return (Verdict(Check.SYNTAX), *(Verdict(check, tuple(_first(ask()))) for check, ask in asked.items()))
+    return (
+        ReceiptVerdict(ReceiptCheck.SYNTAX),
+        *(ReceiptVerdict(check, tuple(_first(ask()))) for check, ask in asked.items()),
+    )
 
 
-def exit_code(verdicts: Sequence[Verdict]) -> int:
+def exit_code(verdicts: Sequence[ReceiptVerdict]) -> int:
     """Return 0 if every check passes, else the code of the first that fails."""
     return next((EXIT_CODES[verdict.check] for verdict in verdicts if not verdict.passes), 0)
 
