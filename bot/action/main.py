@@ -211,7 +211,7 @@ async def _nobodys(job: Job, address: ThreadAddress, state: ThreadState) -> bool
     """Return whether a thread needs work and no other job can be working on it."""
     if state.stage in WAITS_FOR_PEOPLE or state.has_void_plan:
         return True
-    left_over = state.stage in ON_ENTER or state.owed(job.clock.now()) or state.takes_kept
+    left_over = state.stage in ON_ENTER or state.due_debts(job.clock.now()) or state.can_begin_kept_turn
     return bool(left_over) and (state.run == job.given.run or await job.host.is_abandoned(address, state.run))
 
 

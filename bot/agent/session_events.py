@@ -141,7 +141,7 @@ class Compacted:
     @property
     def text(self) -> str:
         """Text shown to people."""
-        return f"older history was summarised: about {self.before:,} tokens before, {self.after:,} after"
+        return f"older history was summarized: about {self.before:,} tokens before, {self.after:,} after"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What each move does to the state of its thread: one arm for each kind (`core.thread_fold`)."""
+"""The part of the fold for moves: how each kind of move changes a thread's state. `core.thread_fold` calls it."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -42,7 +42,7 @@ from bot.core.thread_state import ThreadState
 
 
 def move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) -> ThreadState:
-    """Move the thread; what belongs to a plan or an ask ends with it."""
+    """Make the gate's move. Clear what belonged to the ask or the plan if the move ends it."""
     before, voided = state.thread, state.voided
     thread, _ = step(before, Event(Move(event.kind), event.ask, event.digest))
     if before.stage in PLAN_MAY_BE_SHOWN and isinstance(event, Requested | Closed):
@@ -62,7 +62,7 @@ def move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) ->
 
 
 def apply_move(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
-    """Take in what a move tells, after it has moved the thread."""
+    """Add the facts that a move carries. Call it after `move_thread`."""
     match event:
         case Requested() | Noted() | Stopped() | Retried() | Resumed() | Closed():
             return _apply_request_move(state, event, at)
@@ -82,7 +82,7 @@ def _apply_request_move(state: ThreadState, event: RequestMove, at: datetime) ->
             unplanned = (*state.unplanned_wishes, event)
             return replace(state, asked_for=(*state.asked_for, event), unplanned_wishes=unplanned)
         case Closed():
-            return _end_round(replace(state, published=None, replaced=None, plans=0))
+            return _clear_wishes(replace(state, published=None, plan_to_replace=None, plans=0))
         case Retried():
             return replace(state, planning_ask=state.thread.ask, is_planned=False)
         case Stopped() | Resumed():
@@ -92,7 +92,7 @@ def _apply_request_move(state: ThreadState, event: RequestMove, at: datetime) ->
 
 
 def _begin_request(state: ThreadState, event: Requested, at: datetime) -> ThreadState:
-    """Begin with a request; what the one before it came to is left."""
+    """Begin a request. The results of the one before it are dropped."""
     return replace(
         state,
         request=event,
@@ -141,11 +141,11 @@ def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> Threa
 
 
 def add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
-    """Take in a plan version, which nobody has seen yet; None for one that this version cannot read."""
+    """Add a plan version that was not shown yet; None for one that this version of Plangate cannot read."""
     return replace(
         state,
         newest_plan=plan,
-        replaced=plan,
+        plan_to_replace=plan,
         is_planned=True,
         plans=state.plans + 1,
         rejected_by=(),
@@ -157,7 +157,7 @@ def add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
 
 
 def _show_plan(state: ThreadState, event: Proposed) -> ThreadState:
-    """Take in where a plan is shown; those before it are not the one any more."""
+    """Record where a plan is shown. No earlier plan counts any more."""
     return replace(
         state,
         plan_comment=event.shown or state.plan_comment,
@@ -179,11 +179,13 @@ def _apply_work_move(state: ThreadState, event: WorkMove, at: datetime) -> Threa
             return _add_reply(state, event)
         case Executed():
             result = replace(state.result, work=event)
-            return replace(state, work=event, executed=True, replaced=None, result=result)
+            return replace(state, work=event, executed=True, plan_to_replace=None, result=result)
         case Published():
-            return _end_round(replace(_add_commit(state, event), published=event, pull_request_url=event.pull_request))
+            return _clear_wishes(
+                replace(_add_commit(state, event), published=event, pull_request_url=event.pull_request)
+            )
         case Delivered():
-            return _end_round(replace(_add_commit(state, event), replaced=None, plans=0))
+            return _clear_wishes(replace(_add_commit(state, event), plan_to_replace=None, plans=0))
         case Failed():
             return _add_detail(replace(state, failed_at=at), event.detail)
         case Limited():
@@ -193,7 +195,7 @@ def _apply_work_move(state: ThreadState, event: WorkMove, at: datetime) -> Threa
 
 
 def _add_reply(state: ThreadState, event: Replied | Instructed) -> ThreadState:
-    """Take in what people answered, with the call that they allow for the rest of the plan in force."""
+    """Add an answer of people, and the call that it permits for the rest of the plan in force."""
     state = replace(state, replies=(event, *state.replies))
     if isinstance(event, Replied) and event.login and event.grant is None:
         return replace(state, answers=(*state.answers, _planner_answer(state, event)))
@@ -212,12 +214,12 @@ def _add_commit(state: ThreadState, event: Published | Delivered) -> ThreadState
 
 
 def _add_detail(state: ThreadState, detail: str | None) -> ThreadState:
-    """Take in why a request ended otherwise than asked."""
+    """Record why a request ended without the result that was asked for."""
     if detail is None:
         return state
     return replace(state, detail=detail, result=replace(state.result, detail=detail))
 
 
-def _end_round(state: ThreadState) -> ThreadState:
-    """No further request builds on what was planned."""
+def _clear_wishes(state: ThreadState) -> ThreadState:
+    """Clear what a further request would build on: it was carried out, or its round ended."""
     return replace(state, planned_wishes=(), unplanned_wishes=(), answers=())

@@ -1,4 +1,7 @@
-"""The fold over a journal: `apply` takes one entry into the state of its thread, by one arm for each kind."""
+"""The fold over a journal: `apply` returns a thread's state after one more entry, with one arm for each kind.
+
+The arms for notes are here, those for moves in `core.move_fold`.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -38,14 +41,14 @@ from bot.core.thread_parts import Debt
 from bot.core.thread_state import ThreadState
 
 ISSUE: Final = "issue"
-"""The key of the turn that an issue's own words are."""
+"""The key of the turn that holds an issue's own text."""
 
 _PLAN_MOVES: Final = frozenset({Move.PLANNED, Move.OUTGREW})
 _K = TypeVar("_K")
 
 
 def fold_entries(entries: Iterable[Entry], state: ThreadState | None = None) -> ThreadState:
-    """Return the state that stored entries lead to, from the state before the first of them; None for an empty journal.
+    """Return the state after stored entries. `state` is the state before the first one; None for an empty journal.
 
     Raises as `apply` does.
     """
@@ -56,10 +59,10 @@ def fold_entries(entries: Iterable[Entry], state: ThreadState | None = None) -> 
 
 
 def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
-    """Return the state after a further entry, journaled at that time.
+    """Return the state after one more entry, journaled at that time.
 
-    Raises IllegalEvent where the gate refuses it. A plan in a format that this version cannot read moves the thread
-    like any other; only who asks for its text is refused.
+    Raises IllegalEvent if the gate refuses it. A plan whose format this version cannot read moves the thread like any
+    other plan; only reading it (`ThreadState.plan`) raises Refused.
     """
     state = _add_facts(state, event, at)
     if isinstance(event, MoveEvent):
@@ -70,12 +73,12 @@ def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
 
 
 def apply_pending(state: ThreadState, note: Note, at: datetime) -> ThreadState:
-    """Return the state after a note that the journal does not have yet."""
+    """Return the state after a note that is not in the journal yet."""
     return replace(apply(state, note, at), pending=(*state.pending, note))
 
 
 def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
-    """Take in what an entry of any kind can carry."""
+    """Add the facts that entries of every kind can carry: cost, run, mode, a text to post, and a turn."""
     n, total, costs = state.position + 1, state.cost_usd, state.session_costs
     if event.cost_usd is not None:
         total = (total or 0.0) + event.cost_usd
@@ -99,12 +102,13 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
 
 
 def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: datetime) -> ThreadState:
-    """Take in the turn that an entry tells of."""
+    """Add the turn that an entry carries."""
     wish, opening = isinstance(event, Requested | Noted), state.opening_accepted
     if said.key == ISSUE and (wish or (event.owes and not (isinstance(event, Heard) and event.quota))):
         opening = (at, said.at) if opening is None else (max(opening[0], at), max(opening[1], said.at))
     asks = wish or isinstance(event, Retried)
-    people = said.hands if said.key.startswith(ASKED) else (said.actor.id,)  # whoever ticked asks by the bot's words
+    # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
+    people = said.hands if said.key.startswith(ASKED) else (said.actor.id,)
     asked = {(who, f"{said.at:%Y-%m-%d}", said.key) for who in people} if wish else set[tuple[int, str, str]]()
     return replace(
         state,
@@ -119,7 +123,7 @@ def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: 
 
 
 def _track_task(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
-    """Take in what a move means for the scheduled task that the thread tracks, if it does."""
+    """Add what a move means for the thread's scheduled task, if it has one."""
     if state.task is None or state.request is None:
         return state
     findings = state.newest_plan.findings if state.newest_plan is not None else ()
@@ -168,7 +172,7 @@ def _apply_plan_note(state: ThreadState, event: Folded | Noticed | Explained | P
 
 
 def _add_heard(state: ThreadState, event: Heard) -> ThreadState:
-    """Take in what a command chose, or what was set aside."""
+    """Add what a command set, or that a turn was refused."""
     who = event.said.actor
     return replace(
         state,

@@ -9,27 +9,27 @@ from bot.core.moves import Executed, Noted, Requested
 from bot.core.plan import PlanDocument
 
 NEVER: Final = datetime.min.replace(tzinfo=UTC)
-"""The time of what has not happened."""
+"""The time that stands for an event that has not happened."""
 Wish: TypeAlias = Requested | Noted
-"""An entry whose words a plan is made for."""
+"""A request, or an addition to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerAnswer:
-    """What people answered to a question of the planner."""
+    """The answer to a question of the planner."""
 
     request: str
-    """The key of the request that was planned."""
+    """The key of the request that the planner was working on."""
     question: str
     login: str
     text: str
     edited: bool
-    """Whether its comment was edited, so that it may be another person's."""
+    """Whether the comment was edited, so that the text may be another person's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Debt:
-    """An entry that owes the people a text which was not posted yet."""
+    """An entry whose text was not posted yet."""
 
     n: int
     at: datetime
@@ -38,14 +38,14 @@ class Debt:
 
 @dataclass(frozen=True, slots=True)
 class VoidedPlan:
-    """A plan that lost its force while people could see it, and that no other has replaced."""
+    """A visible plan that is no longer valid and that no other plan has replaced."""
 
     since: datetime
-    """When that was said, or journaled, which took its force."""
+    """When it became invalid: the time of the request, or of the entry that closed the round."""
     folded: int | None = None
-    """How many comments that show it were folded; None before anybody looked."""
+    """Number of folded comments that showed it; None before they were looked for."""
     noticed: bool = False
-    """Whether somebody who approved it all the same was answered."""
+    """Whether a person who approved it anyway got an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RequestResult:
-    """What the newest request has led to so far."""
+    """The results of the newest request so far."""
 
     plan: PlanDocument | None = None
     answer: str = ""
     branch: str = ""
     commit: str = ""
     detail: str = ""
-    """Why it ended otherwise than asked."""
+    """Why it ended without the result that was asked for."""
     work: Executed | None = None

@@ -1,7 +1,7 @@
-"""The state of a thread: one fold over the typed entries of its journal.
+"""The state of a thread: everything that a verb of `bot/workflow` must know of the thread's past.
 
-`apply` takes one entry in; everything that a verb must know of the past is a field or a property of `ThreadState`, and
-nothing is remembered elsewhere.
+`core.thread_fold` computes it from the journal's entries, and `core.move_fold` has the part of that for moves. Each
+fact is a field or a property of `ThreadState`; nothing is remembered elsewhere.
 """
 
 from collections.abc import Mapping
@@ -23,101 +23,101 @@ from bot.core.thread_parts import NEVER, Debt, Decision, PlannerAnswer, RequestR
 from bot.core.work import PushedWork
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
-"""A reply that is owed for longer was left by a process that died."""
+"""After this time, a reply that nobody posted counts as left behind by a process that died."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """A thread as its journal tells it."""
+    """A thread as its journal records it."""
 
     thread: Thread = Thread()
     """The state of the gate."""
     position: int = 0
-    """How many entries there are, with those that are pending."""
+    """Number of entries, including those in `pending`."""
     pending: tuple[Note, ...] = ()
-    """The newest entries, which the journal does not have yet: they go with the next one that is written."""
+    """The newest entries that are not in the journal yet. The next write appends them first."""
 
     # --- the request
     request: Requested | None = None
     """The newest request."""
     request_position: int = 0
-    """The number of its entry; 0 where there was none."""
+    """The number of the newest request's entry; 0 if there was no request."""
     requested_at: datetime = NEVER
-    """When it was journaled."""
+    """When the newest request was journaled."""
     planning_ask: int = 0
-    """The first ask to plan it, or to try it again: one progress comment shows all of that planning."""
+    """The ask of the newest request or retry. One progress comment shows all planning from there on."""
     is_planned: bool = False
-    """Whether that planning came to a plan."""
+    """Whether the planning since then has produced a plan."""
     asked_for: tuple[Wish, ...] = ()
-    """The newest request, and what was added while it was planned."""
+    """The newest request, and what people added while it was planned."""
     earlier_wishes: tuple[Wish, ...] = ()
-    """What the plans asked for which the newest request builds on."""
+    """The requests of the earlier plans that the newest request builds on."""
     planned_wishes: tuple[Wish, ...] = ()
-    """What the plans of this round asked for which no work has carried out: a further request builds on them."""
+    """The requests that are in a plan of this round and were not carried out. A further request builds on them."""
     unplanned_wishes: tuple[Wish, ...] = ()
-    """What was asked for since, and is in no plan yet."""
+    """The requests that are in no plan yet."""
     answers: tuple[PlannerAnswer, ...] = ()
-    """What people answered to planners in this round and no work has carried out, oldest first."""
+    """The answers to planners' questions in this round that belong to no finished work, oldest first."""
     kept: tuple[Noted, ...] = ()
-    """The turns that came while approved work ran and that nobody has worked on yet, oldest first."""
+    """Turns that arrived while approved work ran and that no request has begun with yet, oldest first."""
     untrusted: bool = False
-    """Whether strangers have a say, or may have, in anything since the newest request (S9)."""
+    """Whether strangers' words may be part of anything since the newest request (S9)."""
     setup: Prepared | None = None
-    """What the set-up for the newest request came to, the first time; None before it ran."""
+    """The result of the first set-up for the newest request; None before it ran."""
     result: RequestResult = RequestResult()
-    """What the newest request has led to so far."""
+    """The results of the newest request so far."""
 
     # --- what was said
     seen: frozenset[str] = frozenset()
     """The keys of all turns that were taken in or set aside."""
     asked_at: datetime = NEVER
-    """When people last asked for work, added to it, or had it tried again."""
+    """When somebody last asked for work, added to a request, or asked for a retry."""
     newest_turn_at: datetime = NEVER
     """The time of the newest turn in the journal."""
     waits: str = ""
-    """When the oldest turn was said (ISO 8601) that still waits to be heard; "" where none does."""
+    """The time (ISO 8601) of the oldest turn that waits because its author's role is unknown; "" if none waits."""
     opening_accepted: tuple[datetime, datetime] | None = None
-    """When the issue's own words were journaled as accepted, and when they were said; None where they were not."""
+    """When the issue's own text was accepted: the time of its entry, and the time of the text. None if it was not."""
     requests: frozenset[tuple[int, str, str]] = frozenset()
-    """The author's id, the day, and the key of every turn that asked for work."""
+    """One (author's id, day, key) for every turn that asked for work."""
     refusals: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """How many turns were refused, by day and author's id."""
+    """Number of refused turns by day and author's id."""
     over_quota: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """How many requests were beyond their author's quota, by day and author's id."""
+    """Number of requests beyond the author's quota, by day and author's id."""
     budget_usd: float = 0.0
-    """What somebody raised the budget to; 0 for nobody."""
+    """The budget that the newest `budget` command set; 0 for none."""
     chosen_mode: str = ""
-    """The mode that somebody chose for approved work; "" for nobody."""
+    """The mode that the newest `mode` command set for approved work; "" for none."""
     forgotten: int = 0
-    """The bot's last comment that a journal which was set back does not know of; 0 for none (A4b)."""
+    """If the journal was set back: the number of the bot's newest comment that it no longer records; else 0 (A4b)."""
     apart: int = 0
-    """What tells the branches of such a journal from those that it does not know of; 0 for nothing (A4b)."""
+    """A suffix of new branch names, so that they differ from branches that such a journal forgot; 0 for none (A4b)."""
 
     # --- the plan
     newest_plan: PlanDocument | None = None
-    """The newest plan document, with its estimate; None where there is none, or none that this version can read."""
-    replaced: PlanDocument | None = None
-    """The plan that a new one takes the place of: the newest, unless it was carried out or its round is over."""
+    """The newest plan document, with its estimate; None if there is none or this version cannot read it."""
+    plan_to_replace: PlanDocument | None = None
+    """The plan that the next plan replaces: the newest one; None once its work was done or its round ended."""
     plans: int = 0
-    """How many plan versions this round's request has had: an approval without a digest needs exactly one."""
+    """Number of plan versions in this round. An approval without a digest counts only if there is exactly one."""
     rejected_by: tuple[str, ...] = ()
-    """Who rejected the newest plan, as logins."""
+    """Logins of the people who rejected the newest plan."""
     unproposed: tuple[int, ...] = ()
-    """The asks to show a plan that no entry answers."""
+    """The asks to show a plan to which no entry answers that it was shown."""
     plan_comment: str = ""
-    """The newest comment that is known to show a plan, whether it was journaled when shown or found when folded."""
+    """The newest comment known to show a plan: journaled when it was posted, or found when it was folded."""
     plan_comment_url: str = ""
-    """The address of the newest comment that was journaled when a plan was shown."""
+    """URL of the newest plan comment that was journaled when it was posted."""
     awaits_decision: bool = False
-    """Whether the plan that was journaled as shown last was never approved."""
+    """Whether the plan that was shown last was never approved."""
     explained: str = ""
-    """Why the newest plan waits, as it was said last; "" where nothing was said."""
+    """The newest posted explanation of why the plan waits; "" for none."""
     voided: VoidedPlan | None = None
-    """The plan that lost its force while people could see it; None for none, or once another is shown."""
+    """The visible plan that is no longer valid; None if there is none, or once another plan is shown."""
     notices: frozenset[str] = frozenset()
-    """The answers to those who approved what cannot be approved."""
+    """The texts already posted to people who approved a plan that cannot be approved."""
 
     # --- approval and work
     approval: Approved | None = None
@@ -129,57 +129,57 @@ class ThreadState:
     mode: str = "plan"
     """The permission mode that the thread is in (P8); every thread starts in plan mode (P2)."""
     mode_by: tuple[str, ...] = ()
-    """Who brought approved work into its mode: whoever approved it, or chose another mode since (P8)."""
+    """Logins of the people who set the mode of approved work: its approvers, or who chose another mode since (P8)."""
     granted: frozenset[tuple[str, str]] = frozenset()
-    """The calls that people allowed for the plan in force: (tool, command or path)."""
+    """The calls that people permitted for the plan in force: (tool, command or path)."""
     executed: bool = False
-    """Whether the work of the plan in force was done once: then its pull request may be there."""
+    """Whether the work of the plan in force was finished once, so that its pull request may exist."""
     work: Executed | None = None
-    """The newest work that was done."""
+    """The newest finished work."""
     pushing: PushedWork | None = None
-    """What of the work in force was about to be pushed last to a pull request's branch, and may be there."""
+    """The commit that was about to be pushed to a pull request's branch for the plan in force. It may be there."""
     operated: tuple[Operated, ...] = ()
-    """The operations on issues of the plan in force that are over."""
+    """The finished operations on issues of the plan in force."""
     published: Published | None = None
     """The newest pull request of this round."""
     pull_request_url: str = ""
-    """The address of the newest pull request of the thread; "" for none."""
+    """URL of the thread's newest pull request; "" for none."""
     detail: str = ""
-    """Why a request of the thread ended otherwise than asked, the last time."""
+    """Why a request of the thread last ended without the result that was asked for."""
     failed_at: datetime = NEVER
-    """When work failed last."""
+    """When work last failed."""
 
     # --- questions
     asked: Asked | None = None
-    """What people were asked last."""
+    """The newest question to people."""
     asked_on: datetime = NEVER
-    """When that was journaled."""
+    """When it was journaled."""
     question: Shown | None = None
-    """Where the open question is shown; None before it is."""
+    """Where the open question is shown; None before it is shown."""
     question_comment: str = ""
-    """The comment that the newest question is, or was, shown in."""
+    """The comment that shows or showed the newest question."""
     replies: tuple[Replied | Instructed, ...] = ()
-    """What people answered to sessions, newest first."""
+    """The answers of people to sessions, newest first."""
 
     # --- the scheduled task
     task: TaskHistory | None = None
-    """The task whose tracking issue the thread is, and its occurrences; None for every other thread."""
+    """The scheduled task and its occurrences, if the thread is a task's tracking issue; else None."""
 
-    # --- what people are owed, and what was spent
+    # --- texts to post, and costs
     debts: tuple[Debt, ...] = ()
-    """The entries that owe the people a text which was not posted yet, oldest first."""
+    """The entries whose text was not posted yet, oldest first."""
     queued: int = 0
-    """The ask of which people were told that its session waits for a free slot; 0 for none."""
+    """The ask for which the thread shows that its session waits for a free slot; 0 for none."""
     run: str = ""
-    """The run of GitHub Actions that is at this thread, or was; "" where no job said so."""
+    """The run of GitHub Actions that last journaled that it works on the thread; "" if none did."""
     cost_usd: float | None = None
-    """What all that is journaled has cost, in dollars; None where nothing was priced."""
+    """The journaled cost of the thread in US dollars; None if no cost was journaled."""
     session_costs: Mapping[str, float] = field(default_factory=dict)
-    """What is journaled of each session's cost, in dollars; under "" what belongs to none."""
+    """The journaled cost by session, in US dollars; under "" the cost that belongs to no session."""
 
     @property
     def written(self) -> int:
-        """How many of the entries the journal has."""
+        """Number of entries that are in the journal, which is the position that the next append expects."""
         return self.position - len(self.pending)
 
     @property
@@ -189,29 +189,29 @@ class ThreadState:
 
     @property
     def current_request(self) -> Requested:
-        """The newest request; raises Broken where there is none."""
+        """The newest request. Raises Broken if there is none."""
         return _expect(self.request, Move.REQUESTED)
 
     @property
     def turn(self) -> JournaledTurn:
-        """The newest turn that is worked on."""
+        """The turn of the newest request."""
         return self.current_request.said
 
     @property
     def base(self) -> CommitId:
-        """The commit that the newest turn is planned and worked on."""
+        """The commit on which the newest request is planned and carried out."""
         return self.current_request.base
 
     @property
     def onto(self) -> str:
-        """The branch of the pull request that the newest turn adds to; "" for a branch of its own."""
+        """The branch of the pull request that the newest request adds to; "" if its work gets a branch of its own."""
         return self.current_request.onto
 
     @property
     def plan(self) -> PlanDocument:
         """The newest plan document.
 
-        Raises Broken where there is none, and Refused where it is in a format that this version cannot read.
+        Raises Broken if there is none, and Refused if this version cannot read its format.
         """
         if self.newest_plan is None and self.thread.plan:
             raise Refused(
@@ -222,104 +222,109 @@ class ThreadState:
 
     @property
     def current_approval(self) -> Approved:
-        """The newest approval; raises Broken where there is none."""
+        """The newest approval. Raises Broken if there is none."""
         return _expect(self.approval, Move.APPROVED)
 
     @property
     def finished_work(self) -> Executed:
-        """The newest work that was done; raises Broken where there is none."""
+        """The newest finished work. Raises Broken if there is none."""
         return _expect(self.work, Move.EXECUTED)
 
     @property
     def current_question(self) -> Asked:
-        """What people were asked last, and by which session; raises Broken where they were not."""
+        """The newest question to people, and the session that asks it. Raises Broken if there is none."""
         return _expect(self.asked, Move.ASKED)
 
     @property
     def asking(self) -> Asking:
-        """What people were asked last; raises Broken where they were not."""
+        """The text and choices of the newest question to people. Raises Broken if there is none."""
         return self.current_question.asking
 
     @property
-    def lost(self) -> tuple[int, ...]:
-        """The asks of earlier plans that may be shown, and no entry says so: the thread moved while one was posted."""
+    def unconfirmed_asks(self) -> tuple[int, ...]:
+        """The asks of earlier plans whose comment may exist although no entry records it.
+
+        The thread moved while such a comment was being posted.
+        """
         return tuple(ask for ask in self.unproposed if ask < self.thread.ask)
 
     @property
     def has_void_plan(self) -> bool:
-        """Whether the thread rests while a plan that lost its force may still be shown, since no other replaced it."""
+        """Whether the thread rests and may still show a plan that is no longer valid and was not replaced."""
         return self.voided is not None and self.stage not in ON_ENTER
 
     @property
-    def begun(self) -> tuple[str, ...]:
-        """What stands above the newest plan since its work began, for each of its approvals, oldest first (A4b)."""
+    def work_begun_lines(self) -> tuple[str, ...]:
+        """The lines above the newest plan that say that its work began: one per approval, oldest first (A4b)."""
         return tuple(work_begun_line(each.by, each.approved_at) for each in self.approvals)
 
     @property
     def planning_session(self) -> SessionId:
-        """The session that plans for the newest turn; a retry goes on in the same one."""
-        self.current_request  # noqa: B018 - raises Broken where nothing was asked for
+        """The session that plans for the newest request. A retry continues the same session."""
+        self.current_request  # noqa: B018 - raises Broken if there is no request
         return SessionId(f"plan-{self.request_position}")
 
     @property
     def work_session(self) -> SessionId:
-        """The session that works on the newest turn's plan, where that is another one than planned."""
+        """The session that carries the plan out, unless the planning session itself does."""
         self.current_request  # noqa: B018 - the same
         return SessionId(f"work-{self.request_position}")
 
     @property
     def steers(self) -> bool:
-        """Whether approved work is under way or waits for people: what is said now would steer it."""
+        """Whether approved work is under way or waits for people, so that what people say now would steer it."""
         return self.thread.approved is not None and self.thread.approved == self.thread.digest
 
     @property
     def waits_for_session(self) -> bool:
-        """Whether people were told that the session of the open ask waits for a free slot, and nothing since."""
+        """Whether the thread shows that the session of the open ask waits for a free slot."""
         return bool(self.queued) and self.queued == self.thread.ask
 
     @property
     def wishes(self) -> tuple[Wish, ...]:
-        """All whose words are in what is planned: each plan builds on the one before, until one is carried out or its
-        round is over."""
+        """The requests and additions that the plan covers.
+
+        Each plan builds on the one before it, until one is carried out or its round ends.
+        """
         return (*self.earlier_wishes, *self.asked_for)
 
     @property
     def requesters(self) -> frozenset[int]:
-        """Whose words are planned for, as numeric ids: with four eyes none of them approves the plan."""
+        """Numeric ids of the people whose words the plan covers. With four eyes, none of them may approve it."""
         return frozenset(who for each in self.wishes for who in (each.said.actor.id, *each.said.hands))
 
     @property
     def hidden(self) -> Hidden:
-        """What was removed from what is planned for, and from what else of the thread was read, as nobody sees it."""
+        """The invisible text that was removed from the requests, and from the rest of the thread that was read."""
         *_, newest = (self.current_request, *self.asked_for)
-        if newest.beside is not None:  # which holds what is hidden in all others
+        if newest.beside is not None:  # it covers the whole thread, so also the other requests
             return newest.said.hidden + newest.beside
         return sum((each.said.hidden for each in self.asked_for), start=Hidden())
 
     @property
     def heard_to(self) -> datetime | None:
-        """The time to which all that was said was heard: the newest turn's, or that of the oldest that waits."""
+        """The time up to which every turn was taken in: that of the oldest turn that waits, else of the newest turn."""
         if self.waits:
             return datetime.fromisoformat(self.waits)
         return None if self.newest_turn_at == NEVER else self.newest_turn_at
 
     @property
-    def takes_kept(self) -> bool:
-        """Whether a kept turn can begin now: approved work is over, one way or another."""
+    def can_begin_kept_turn(self) -> bool:
+        """Whether there is a kept turn and it can begin now, because no work is under way or waits for people."""
         over = Move.REQUESTED in TRANSITIONS[self.stage] and self.stage not in WAITS_FOR_PEOPLE
         return over and bool(self.kept)
 
     @property
     def is_finished(self) -> bool:
-        """Whether the round is over, the people know, and the same request would mean a new one."""
+        """Whether the round has ended and everything was posted, so that repeating the request begins a new round."""
         return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.debts
 
     def reply(self, session: str, call: str) -> Replied | Instructed | None:
-        """Return what people answered to a session's pending call; None before they did."""
+        """Return the answer of people to a session's pending call; None before there is one."""
         return next((each for each in self.replies if (each.session, each.call) == (session, call)), None)
 
-    def owed(self, at: datetime) -> tuple[Debt, ...]:
-        """Return the debts that a look at that time posts: what moves owe, and replies that were left behind."""
+    def due_debts(self, at: datetime) -> tuple[Debt, ...]:
+        """Return the debts that a look at that time must post: those of moves, and replies that were left behind."""
         return tuple(debt for debt in self.debts if not isinstance(debt.event, Heard) or debt.at < at - LEFT_BEHIND)
 
 

@@ -36,7 +36,7 @@ _log: Final = logging.getLogger(__name__)
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
 _SIGNS: Final = {Acknowledgment.SEEN: "eyes", Acknowledgment.MAY_NOT: "confused"}
 # https://docs.github.com/en/graphql/reference/mutations
-_MINIMISE: Final = """
+_MINIMIZE: Final = """
 mutation ($id: ID!) {
   minimizeComment(input: { subjectId: $id, classifier: OUTDATED }) { minimizedComment { isMinimized } }
 }
@@ -129,7 +129,7 @@ class Comments:
         if not same(found["body"], text):
             await self.edit(int(found["fullDatabaseId"]), text)
         if not found["isMinimized"]:
-            await self.minimise(node)
+            await self.minimize(node)
 
     async def rewrite(self, node: str, text: str) -> None:
         """Set the text of a comment that has a box, and keep its tick and its marker.
@@ -151,11 +151,11 @@ class Comments:
         """Fold a comment as outdated, if it still exists."""
         found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if found and not found["isMinimized"]:
-            await self.minimise(node)
+            await self.minimize(node)
 
-    async def minimise(self, node: str) -> None:
+    async def minimize(self, node: str) -> None:
         """Fold a comment as outdated. Folding it twice changes nothing."""
-        await self.client.mutate(_MINIMISE, {"id": node})
+        await self.client.mutate(_MINIMIZE, {"id": node})
 
     async def sign(self, key: str, sign: Acknowledgment) -> None:
         """Add a reaction to what a turn's key names. Doing it twice has the same effect as once.

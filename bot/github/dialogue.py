@@ -56,7 +56,7 @@ class DialogueSettings:
     approve_role: Role = Role.MAINTAIN
     approve_users: Collection[str | int] = ()
     approve_teams: Collection[str] = ()
-    """``organisation/team``."""
+    """``organization/team``."""
     server_url: str = ""
     """The server of GITHUB_SERVER_URL. Links to it may stay in what is posted."""
     label_threads: bool = False

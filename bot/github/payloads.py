@@ -18,7 +18,7 @@ class _Part(BaseModel):
 
 
 class Account(_Part):
-    """A user, a bot or an organisation."""
+    """A user, a bot or an organization."""
 
     id: _Id
     login: _Login

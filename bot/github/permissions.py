@@ -37,7 +37,7 @@ class Roles:
     users: Collection[str | int] = ()
     """Logins and numeric ids of approve.users."""
     teams: Collection[str] = ()
-    """``organisation/team`` of approve.teams."""
+    """``organization/team`` of approve.teams."""
     members: GitHubClient | None = None
     """Client that looks up team membership, which needs a permission of its own. None: the same as `client`."""
     barred: bool = field(default=False, init=False)
@@ -109,12 +109,12 @@ class Roles:
         return _read(found) if user.get("id") == actor.id else None
 
     async def member(self, team: str, actor: Actor) -> bool | None:
-        """Return whether an account belongs to ``organisation/team``, or None if that look-up failed.
+        """Return whether an account belongs to ``organization/team``, or None if that look-up failed.
 
         https://docs.github.com/en/rest/teams/members#get-team-membership-for-a-user
         """
-        organisation, _, slug = team.partition("/")
-        path = f"/orgs/{quote(organisation, safe='')}/teams/{quote(slug, safe='')}/memberships/{quote(actor.login)}"
+        organization, _, slug = team.partition("/")
+        path = f"/orgs/{quote(organization, safe='')}/teams/{quote(slug, safe='')}/memberships/{quote(actor.login)}"
         try:
             return bool((await (self.members or self.client).get(path)).get("state") == "active")
         except Missing:

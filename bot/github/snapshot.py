@@ -133,7 +133,7 @@ class SnapshotReader:
         roles = self.roles()
         actors = {word.actor for word in votes} | {said.actor for said in commented}
         silent = await asyncio.to_thread(self._silent_people, commented) if roles.teams else set[Actor]()
-        people = await _looked_up(actors, roles, self.approve, silent - {word.actor for word in votes})
+        people = await _look_up_people(actors, roles, self.approve, silent - {word.actor for word in votes})
         words = [*votes, *await asyncio.to_thread(self._commands, commented, people)]
         candidates = tuple(
             replace(word, role=people[word.actor].role, listed=people[word.actor].listed) for word in words
@@ -298,7 +298,7 @@ class _Person:
         return self.role is not None and (self.listed is not None or barred)
 
 
-async def _looked_up(
+async def _look_up_people(
     actors: Collection[Actor], roles: Roles, least: Role, silent: Collection[Actor]
 ) -> dict[Actor, _Person]:
     """Return the role of each person, and whether the person is listed.

@@ -50,7 +50,7 @@ def _evidence(context: ThreadContext, state: ThreadState, snapshot: Snapshot, ve
     return decision_evidence(state.plan, snapshot, context.policy, verdict, configuration=configuration)
 
 
-async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped | None:
+async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Return the move that stops running work if an approver rejected its plan or the thread was closed, else None.
 
     Each counts whatever else became of the plan meanwhile: a branch that drifted must not keep the work going.
@@ -62,7 +62,7 @@ async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped
     return Stopped(by=by, owes=reply_text.work_stopped(", ".join(by), context.settings.mention)) if by else None
 
 
-def move_to_withdraw(context: ThreadContext, state: ThreadState, verdict: Verdict) -> Withdrawn:
+def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict) -> Withdrawn:
     """Return the move of approved work whose approval no longer stands. If its plan waits again, people are told.
 
     A verdict that ends the plan is told by the move that follows. A failed look-up is not told.
@@ -91,7 +91,7 @@ async def _live(context: ThreadContext, state: ThreadState) -> Snapshot:
     """Return one live reading, with what the journal knows: whose words are planned for, and the number of plans."""
     pushed = state.pushing.commit if state.pushing else ""
     live = await context.dialogue.snapshot(
-        state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.begun
+        state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.work_begun_lines
     )
     standing = await standing_approval(context, state)
     return replace(live, requesters=state.requesters, plans=state.plans, standing=standing)

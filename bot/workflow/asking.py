@@ -15,7 +15,7 @@ from bot.core.question import Author, Grant, Reply, Rules, find_reply
 from bot.core.reply_text import thread_closed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
-from bot.workflow.approving import move_if_stopped
+from bot.workflow.approving import stop_move
 from bot.workflow.journal.ledger import current, note, take_over
 from bot.workflow.thread_context import ThreadContext
 
@@ -24,7 +24,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """Show the question, exactly once, and look for its answer; None while there is none."""
     if not context.resources.availability.answers:
         return _resume_move(state, NOBODY)
-    if state.steers and (stop := await move_if_stopped(context, state)) is not None:
+    if state.steers and (stop := await stop_move(context, state)) is not None:
         return stop
     if context.resources.clock.now() >= _expires(context, state):
         return Expired(owes=question_text.question_expired(context.settings.expires_days, context.settings.mention))

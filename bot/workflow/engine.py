@@ -1,9 +1,10 @@
 """The engine: look at a thread until it rests.
 
-A delivery, a tick, a schedule or a restart all mean the same, "look at this thread": read the journal, take in what is
-new, step, perform the effect, record its answer, until the thread rests. The journal is the truth; an append names the
-position that it expects, and that position is the fencing token of every effect (E4). A crash at any point loses at
-most the effect that was under way; it is asked for again, under the same (thread, ask).
+A delivery, a tick, a schedule, and a restart all mean "look at this thread". `look` reads the journal and takes in what
+people said. Then it performs the effect of the thread's stage and journals the move that the effect returns, again and
+again until the thread rests. Each append names the position that it expects in the journal; that position is the
+fencing token of every effect (E4). A crash loses at most the effect that was under way; the next look performs it again
+under the same (thread, ask).
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from bot.workflow import approving, asking, executing, fixing, intake, planning,
 from bot.workflow.journal.ledger import append, current, settle, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
 from bot.workflow.rights import may_ask
-from bot.workflow.session.budgets import book_stopped, estimate_cost, move_if_spent
+from bot.workflow.session.budgets import book_stopped, estimate_cost, limit_move
 from bot.workflow.session.day_budget import share_day_budget
 from bot.workflow.session.main_session import session_of
 from bot.workflow.thread_context import ThreadContext
@@ -43,15 +44,15 @@ VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
 _WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
 _SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
 _SANDBOXED: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
-_LISTENS: Final = 8
-"""How often a listener tries against those who write at the same moment."""
+_LISTEN_TRIES: Final = 8
+"""How often `listen` tries again because another process wrote to the journal."""
 
 
 async def look(context: ThreadContext) -> ThreadState:
-    """Carry a thread on until it rests, and return its state; safe to call at any time, any number of times.
+    """Work on a thread until it rests, and return its state. Safe to call at any time, any number of times.
 
-    Raises Conflict when another process moved the thread, and Transient when a service failed, or when what somebody
-    said has to wait for their role: all else is done then.
+    Raises Conflict if another process moved the thread, and Transient if a service failed. Also raises Transient if
+    somebody's role could not be looked up, after everything else is done: their words wait for the next look.
     """
     state = await _take_in_turns(context)
     if state.task is not None:
@@ -60,27 +61,28 @@ async def look(context: ThreadContext) -> ThreadState:
     try:
         while not context.settings.refusal:
             state = await _advance(context, state)
-            if not state.takes_kept:
+            if not state.can_begin_kept_turn:
                 break
-            state = await intake.take_kept(context, state)
+            state = await intake.begin_kept_turn(context, state)
         if context.settings.refusal:
             state = await notices.notice_configuration_error(context, state)
         state = await settle(context, state)
     except (PlangateError, asyncio.CancelledError):
-        with suppress(PlangateError):  # what ended the look is told; the disk may be gone before the next one (L9)
+        with suppress(PlangateError):  # raise the first error; save now, as the disk may be gone at the next look (L9)
             await context.resources.transcripts.save()
         raise
     await context.resources.transcripts.save()
-    intake.all_heard(context)
+    intake.require_all_heard(context)
     return state
 
 
 async def listen(context: ThreadContext) -> ThreadState:
-    """Only take in what people said, while another look at the thread works. A rejection or closing stops that look.
+    """Take in what people said, and nothing more, while another look works on the thread.
 
-    If that look or another listener journals something meanwhile, the thread is read again, so that no stop is missed.
+    A stop, a rejection, or closing the thread stops that look. If that look or another listener writes to the journal
+    meanwhile, read the thread again, so that no stop is missed.
     """
-    for _ in range(_LISTENS - 1):
+    for _ in range(_LISTEN_TRIES - 1):
         with suppress(Conflict):
             return await _listen_once(context)
     return await _listen_once(context)
@@ -88,37 +90,37 @@ async def listen(context: ThreadContext) -> ThreadState:
 
 async def _listen_once(context: ThreadContext) -> ThreadState:
     state = await _take_in_turns(context)
-    stop = await session_wait.move_if_stopped(context, state)
+    stop = await session_wait.stop_move(context, state)
     state = await (settle(context, state) if stop is None else append(context, state, stop))
-    intake.all_heard(context)
+    intake.require_all_heard(context)
     return state
 
 
 async def _take_in_turns(context: ThreadContext) -> ThreadState:
-    """Take in what people said, and answer what can be answered at once."""
+    """Take in what people said, and post the replies that need no session."""
     await context.dialogue.acknowledge_reported(may_ask=partial(may_ask, context))
     try:
         before = await current(context)
     except Unreadable:
         await notices.notice_unreadable_journal(context)
         raise
-    if not before.position:  # the journal is the truth: without an entry, no session of the thread has begun
+    if not before.position:  # transcripts stored here belong to a thread that was deleted
         await asyncio.to_thread(context.resources.transcripts.set_aside)
     return await outcomes.tell_replies(context, await intake.take_in(context, before), before.position)
 
 
 async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Perform effects until none is open, or one waits for people."""
+    """Perform effects until the stage has none, or until one waits for people or for a slot. Then post what is owed."""
     while (effect := ON_ENTER.get(state.stage)) is not None:
-        if effect not in _WAITING:  # nobody is at what waits for people
+        if effect not in _WAITING:  # a thread that waits for people belongs to no process
             state = await take_over(context, state)
-        if effect in _SPENDING:  # which takes long
+        if effect in _SPENDING:  # a session takes long: journal what was deferred before it
             state = await settle(context, state)
         done = await _perform_effect(context, state, effect)
         if done is not None:
             state = await append(context, state, done)
             if isinstance(done, Replied | Instructed):
-                state = await _take_in_turns(context)  # what was said beside the answer has waited for it
+                state = await _take_in_turns(context)  # turns that might have been the answer have waited
             continue
         state = await settle(context, state)
         after = await current(context)
@@ -131,13 +133,13 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
 
 
 async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
-    """Perform one effect, and journal with its answer what it cost; what is refused ends in a comment (PR3)."""
+    """Perform one effect, and return its move with what it cost; None for no move. A refusal fails the work (PR3)."""
     ledger = context.resources.ledger
     before = ledger.cost_usd - ledger.carried
     try:
         done = await _answer(context, state, effect)
     except Refused as error:
-        if not isinstance(error, CanaryShown):  # which ends the work for good
+        if not isinstance(error, CanaryShown):  # a canary is journaled as a failure, even at a terminal
             context.dialogue.interrupt(error)
         done = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
     cost = round(ledger.cost_usd - ledger.carried - before, 6)
@@ -150,7 +152,7 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
 
 
 async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
-    """Run the verb of an effect; one that runs a session needs a slot for it, and something left to spend."""
+    """Run the verb of an effect. A verb that runs a session first needs a free slot and something left to spend."""
     if effect in _SANDBOXED:
         await context.before_work()
     if effect not in _SPENDING:
@@ -159,5 +161,5 @@ async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) ->
         return await session_wait.wait_for_session(context, state)
     state = await session_wait.end_wait(context, state)
     context = await share_day_budget(context, state, session_of(context, state))
-    spent = await move_if_spent(context, state)
-    return spent or await VERBS[effect](context, state)
+    limited = await limit_move(context, state)
+    return limited or await VERBS[effect](context, state)

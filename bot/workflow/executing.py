@@ -18,7 +18,7 @@ from bot.core.names import CommitId
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
 from bot.ports import Access
-from bot.workflow.approving import evaluate_live, move_to_withdraw
+from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.execution.command_runs import commands_run
 from bot.workflow.execution.execution_brief import execution_brief
 from bot.workflow.execution.set_up import hosts, leftovers, prepare
@@ -33,7 +33,7 @@ from bot.workflow.journal.ledger import current
 from bot.workflow.requests import branch_name, pull_number, thread_title
 from bot.workflow.session.main_session import SessionStart, has_room, open_session, run_session, run_until_moved
 from bot.workflow.session.progress import row_of
-from bot.workflow.session.questions import deliver_reply, move_to_ask
+from bot.workflow.session.questions import deliver_reply, question_move
 from bot.workflow.session.saved_work import hold_transcript, keep_work
 from bot.workflow.thread_context import ThreadContext, working_mode
 
@@ -47,7 +47,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """
     verdict, proof = await evaluate_live(context, state)
     if proof is None:
-        return move_to_withdraw(context, state, verdict)
+        return withdrawal_move(context, state, verdict)
     if await _is_overtaken(context, state):
         owes = context.outcome_text(Stage.STALE, comment.OVERTAKEN)
         return Drifted(detail=comment.OVERTAKEN, owes=owes)
@@ -55,7 +55,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         detail = f"pull request #{number} was already made from it"
         owes = context.outcome_text(Stage.STALE, detail)
         return Drifted(detail=detail, apart=number, owes=owes)
-    await context.dialogue.begin(state.plan, state.plan_comment, state.begun[-1])
+    await context.dialogue.begin(state.plan, state.plan_comment, state.work_begun_lines[-1])
     if not state.plan.changes_files:
         return Executed(summary="", checks=(), digest=state.plan.digest)
     hold_transcript(context, state)
@@ -181,7 +181,7 @@ async def _run_session(context: ThreadContext, state: ThreadState, session: Sess
     if before:
         session.add({"role": "user", "content": [{"type": "text", "text": text} for text in before]})
     if pending_calls(session.history):
-        if (question := await move_to_ask(context, state, session)) is not None:
+        if (question := await question_move(context, state, session)) is not None:
             return question
         return await _run(context, state, session, await deliver_reply(context, state, session))
     if session.history[-1]["role"] == "assistant":
@@ -194,7 +194,7 @@ async def _run(context: ThreadContext, state: ThreadState, session: Session, per
     ended = await run_session(context, state, session, permit)
     if ended is None:
         return None
-    question = await move_to_ask(context, state, session)
+    question = await question_move(context, state, session)
     return ended if question is None else question
 
 

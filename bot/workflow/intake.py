@@ -73,7 +73,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
     return state
 
 
-def all_heard(context: ThreadContext) -> None:
+def require_all_heard(context: ThreadContext) -> None:
     """Raise Transient if somebody's words still wait, so that the caller looks again."""
     if context.look.unheard:
         names = ", ".join(f"@{login}" for login in context.look.unheard)
@@ -81,7 +81,7 @@ def all_heard(context: ThreadContext) -> None:
         raise Transient(f"the role of {names} cannot be looked up", where="collaborators", fix=fix)
 
 
-async def take_kept(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def begin_kept_turn(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Begin with the oldest turn that was kept while approved work ran."""
     kept = state.kept[0]
     return await _begin(context, state, replace(kept.said, waits=None), kept.beside)

@@ -22,7 +22,7 @@ from bot.core.transcript import is_unresolved
 from bot.ports import Access
 from bot.workflow.operating import record_targets
 from bot.workflow.session.main_session import SessionStart, open_session, run_session, unheard
-from bot.workflow.session.questions import deliver_reply, move_to_ask
+from bot.workflow.session.questions import deliver_reply, question_move
 from bot.workflow.standing_approval import may_stand
 from bot.workflow.thread_context import ThreadContext
 
@@ -34,19 +34,19 @@ _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
     """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
-    if (stop := await move_if_stopped(context, state)) is not None:
+    if (stop := await stop_move(context, state)) is not None:
         return stop
     opening = SessionStart(state.planning_session, Access.READ, _task(state), quotes=not may_stand(context, state))
     async with open_session(context, state, opening) as session:
-        if (question := await move_to_ask(context, state, session)) is not None:
+        if (question := await question_move(context, state, session)) is not None:
             return question
         await deliver_reply(context, state, session, unheard(session, state))
         _add(session, unheard(session, state))
-        while (handed_in := _handed_in(session)) is None:
+        while (handed_in := _submitted_plan(session)) is None:
             ended = await run_session(context, state, session)
             if ended is None:
                 return None
-            if (question := await move_to_ask(context, state, session)) is not None:
+            if (question := await question_move(context, state, session)) is not None:
                 return question
             if ended.end in _RESTED and session.queued:
                 _add(session, _unsent(session))
@@ -56,7 +56,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
 
 
-async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped | None:
+async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
     if await context.dialogue.closed_since(state.asked_at):
         return Stopped(owes=reply_text.thread_closed(context.settings.mention))
@@ -89,7 +89,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
         expires=expires.replace(microsecond=0),
         hidden=state.hidden,
     )
-    return made if state.replaced is None else replace(made, changed=changes(state.replaced, made))
+    return made if state.plan_to_replace is None else replace(made, changed=changes(state.plan_to_replace, made))
 
 
 def _refuse_secrets(context: ThreadContext, contract: Contract, handed_in: SubmittedPlan) -> None:
@@ -150,7 +150,7 @@ def _unsent(session: Session) -> list[str]:
     return said
 
 
-def _handed_in(session: Session) -> SubmittedPlan | None:
+def _submitted_plan(session: Session) -> SubmittedPlan | None:
     """Return the plan that a suspended session waits with."""
     call = pending_plan_call(session.history)
     return read_plan(call["input"]) if call is not None else None

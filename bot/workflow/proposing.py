@@ -11,7 +11,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> Proposed:
     """Show the newest plan and record where it is shown; whatever plan was shown before is no longer the one."""
     plan = state.plan
     proposed = await context.dialogue.propose(plan, state.thread.ask)
-    older = [state.plan_comment, *[await context.dialogue.find_plan_comment(ask) for ask in state.lost]]
+    older = [state.plan_comment, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
     why = comment.superseded_notice(plan) if plan.changed or plan.tree else comment.next_plan_notice(plan)
     for shown in older:
         if shown not in {"", proposed.id}:

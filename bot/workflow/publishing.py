@@ -17,7 +17,7 @@ from bot.core.pull import PullOrder
 from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
 from bot.core.thread_state import ThreadState
 from bot.core.work import CommitOrder, PushedWork
-from bot.workflow.approving import evaluate_live, move_to_withdraw
+from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.execution.set_up import leftovers
 from bot.workflow.intake import take_in
 from bot.workflow.journal.ledger import note
@@ -35,7 +35,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     branch was pushed while its approval stood: it is reported, and never pushed again.
     """
     if (pushed := await _earlier_push(context, state)) is not None:
-        return await _handed_in(context, state, pushed, _verdict(state))
+        return await _ensure_pull_request(context, state, pushed, _verdict(state))
     if (heard := await _hear_the_rest(context, state)) is None:
         return None
     state = heard
@@ -43,7 +43,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         raise Conflict("who may approve has changed since this look began", where="approve", fix="look again")
     verdict, proof = await evaluate_live(context, state)
     if proof is None:
-        return move_to_withdraw(context, state, verdict)
+        return withdrawal_move(context, state, verdict)
     if await context.fence.has_moved(state):
         return None
     if not state.plan.changes_files:
@@ -83,10 +83,10 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
         if isinstance(error, Conflict) and order.expected is not None:
             return Drifted(detail=error.what, owes=context.outcome_text(Stage.STALE, error.what))
         return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
-    return await _handed_in(context, state, made, proof.verdict)
+    return await _ensure_pull_request(context, state, made, proof.verdict)
 
 
-async def _handed_in(
+async def _ensure_pull_request(
     context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict
 ) -> Published | Delivered | None:
     """Have a pull request for what was pushed; None when the thread was moved meanwhile.

@@ -86,7 +86,7 @@ class SandboxedToolhost:
             await host.close()
             raise
         if descriptors:
-            _favour(process.pid)
+            _raise_priority(process.pid)
             host._groups = cgroup.enclose(_family(process.pid), memory_mb=int(config.get("memory_mb") or 0))
         host._listening = asyncio.create_task(host._listen())
         return host
@@ -247,7 +247,7 @@ def _family(pid: int) -> tuple[int, ...]:
     return (pid, *(below for child in _children(pid) for below in _family(child)))
 
 
-def _favour(pid: int) -> None:
+def _raise_priority(pid: int) -> None:
     """Prioritize the sandbox's watch over what it watches, if this user may set it (sched(7), autogroup).
 
     Each session of processes gets an equal share of the processors, and a command can start thousands of sessions.

@@ -224,7 +224,7 @@ async def test_an_exceeded_window_is_made_room_in(room: Open, signed: bool) -> N
 @pytest.mark.req("C1", "L2")
 @pytest.mark.parametrize("signed", (True, False), ids=["service", "model"])
 async def test_a_service_that_counts_more_than_was_guessed(room: Open, signed: bool) -> None:
-    """A few short turns that the service calls nearly a whole window are summarised: its count decides, not a guess."""
+    """A few short turns that the service calls nearly a whole window are summarized: its count decides, not a guess."""
     made = steps(4)
 
     def policy(request: ModelRequest) -> Reply:

@@ -159,7 +159,7 @@ async def test_what_happens_to_a_child_is_told(room: Open) -> None:
 
 
 @pytest.mark.req("S12", "C1")
-async def test_people_see_that_a_child_was_summarised(room: Open) -> None:
+async def test_people_see_that_a_child_was_summarized(room: Open) -> None:
     """Older history of a sub-agent gives way to a summary: that is told under its name."""
 
     def child(request: ModelRequest) -> Reply:

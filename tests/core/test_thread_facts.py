@@ -148,9 +148,9 @@ def test_a_round_is_finished_when_the_people_know() -> None:
 def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
     """A turn that came while approved work ran waits for its end, whatever that is."""
     begun = story("7:asks plan shown approved 8:keeps")
-    assert not after(*begun).takes_kept
-    assert after(*begun, FAILED).takes_kept
-    assert not after(*story("7:asks failed")).takes_kept
+    assert not after(*begun).can_begin_kept_turn
+    assert after(*begun, FAILED).can_begin_kept_turn
+    assert not after(*story("7:asks failed")).can_begin_kept_turn
     begins = Requested(said=after(*begun).kept[0].said, base=BASE)
     assert after(*begun, FAILED, begins).kept == ()
 

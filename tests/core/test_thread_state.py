@@ -81,8 +81,8 @@ def test_what_is_pending_counts_and_is_not_written() -> None:
 def test_a_reply_is_left_behind_after_a_while() -> None:
     """A reply is posted by whoever heard; only one that is owed for long is posted by a look."""
     state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
-    assert not state.owed(BEGAN + LEFT_BEHIND)
-    assert [debt.n for debt in state.owed(BEGAN + LEFT_BEHIND * 2)] == [1]
+    assert not state.due_debts(BEGAN + LEFT_BEHIND)
+    assert [debt.n for debt in state.due_debts(BEGAN + LEFT_BEHIND * 2)] == [1]
 
 
 def test_a_reply_is_found_by_session_and_call() -> None:

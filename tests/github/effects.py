@@ -322,7 +322,7 @@ EFFECTS: Final = {
     **ISSUE_EFFECTS,
     "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_create:post", a_comment, once=True),
     "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
-    "fold": Effect(GRAPHQL, "bot/github/comments.py:minimise:mutate", a_fold, "minimizeComment"),
+    "fold": Effect(GRAPHQL, "bot/github/comments.py:minimize:mutate", a_fold, "minimizeComment"),
     "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_create:post", a_reply, once=True),
     "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
     "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),

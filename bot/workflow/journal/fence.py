@@ -1,4 +1,9 @@
-"""The fence of one look: nothing is posted or pushed once another process is at the thread (E4)."""
+"""The fence of one look: it posts and pushes nothing once another process works on the thread (E4).
+
+A process that begins to work on a thread journals that first (`ledger.take_over`). Everything that creates a comment, a
+review, or a reply, and every push, calls `check` just before. So if two jobs work on one thread, only the one that took
+it over last posts.
+"""
 
 from dataclasses import dataclass
 
@@ -11,24 +16,24 @@ from bot.workflow.journal.state_cache import StateCache
 
 @dataclass(slots=True)
 class Fence:
-    """Compares the thread as this look wrote it with the thread as its journal tells it now."""
+    """Compares the thread's state after this look's newest entry with the state in the journal now."""
 
     journal: Journal
     repository: RepositoryId
     thread: ThreadNumber
     states: StateCache
     written: ThreadState | None = None
-    """The thread as this look wrote it last, once it has taken it over; None before."""
+    """The state after this look's newest entry; None until this look has taken the thread over."""
 
     async def check(self) -> None:
-        """Raise Conflict if another process moved the thread, or took it over, since this look took it over."""
+        """Raise Conflict if another process moved the thread or took it over since then."""
         if self.written is not None and await self.has_moved(self.written):
             raise Conflict("another job is at the thread", where=f"#{self.thread}", fix="look again")
 
     async def has_moved(self, state: ThreadState) -> bool:
-        """Return whether another process moved the thread or took it over since this job read the state.
+        """Return whether another process moved the thread or took it over since this process read `state`.
 
-        True as well where somebody set its journal back (A4b).
+        Also return True if somebody set the journal back (A4b).
         """
         later = self.states.fold(self.repository, self.thread, await self.journal.read(self.thread))
         was_set_back = later.written < state.written

@@ -1,9 +1,9 @@
 """Writing to the journal: each move is checked against the gate before it is appended, at the position it expects.
 
-Each write is a push. A note of what can be looked up elsewhere, such as that a comment was posted, may be deferred: it
-is written with the next entry, before work that takes long, and at the end of a look. If the process dies before that,
-the fact is looked up again, and nothing is done twice (E1). A journal that is shorter than it was is never written to:
-it was set back, and must not catch up (A4b).
+Each write is a push. A note that can be looked up elsewhere, such as that a comment was posted, may be deferred: it is
+written with the next entry, before work that takes long, and at the end of a look. If the process dies before that, the
+next one looks the fact up, so nothing is done twice (E1). Nothing is written to a journal that became shorter: somebody
+set it back, and it must not catch up (A4b).
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
 
 
 async def current(context: ThreadContext) -> ThreadState:
-    """Read the thread as its journal tells it now."""
+    """Read the journal, and return the thread's state."""
     return fold(context, await context.journal.read(context.location.thread))
 
 
@@ -48,12 +48,14 @@ def fold(context: ThreadContext, entries: Sequence[Entry]) -> ThreadState:
 async def append(context: ThreadContext, state: ThreadState, event: MoveEvent) -> ThreadState:
     """Journal one move and return the state after it.
 
-    An answer to an effect still counts when other entries came meanwhile (a turn that was noted), as long as its ask is
-    open; a plan or an answer to which something was added is not journaled. Raises Conflict when somebody else moved
-    the thread, IllegalEvent when the gate has no such move.
+    An answer to an effect still counts if other entries came meanwhile, such as a noted turn, as long as its ask is
+    open. A plan or an answer is dropped if people added to the request meanwhile: the returned state then lacks it.
+    Raises Conflict if another process moved the thread, IllegalEvent if the gate has no such move.
     """
     ask = state.thread.ask if event.kind in ANSWERS else None
-    run = "" if isinstance(event, Noted) else context.settings.run  # whoever notes a turn is not at the work
+    run = (
+        "" if isinstance(event, Noted) else context.settings.run
+    )  # a listener notes turns, and does not work on the thread
     event = replace(event, ask=ask, run=run)
     while True:
         after, _ = step(state.thread, Event(event.kind, ask, event.digest))
@@ -65,14 +67,15 @@ async def append(context: ThreadContext, state: ThreadState, event: MoveEvent) -
             if ask is None or moved or later.written <= state.written:
                 raise
             if event.kind in _OF_PLANNING and len(later.asked_for) > len(state.asked_for):
-                return later  # something was added that the planner may not know: it is asked again
+                return later  # the planner may not know what was added: it plans again
             state = later
 
 
 async def restart(context: ThreadContext, state: ThreadState, request: Requested) -> ThreadState:
-    """Journal a request in whatever stage the thread is, and return the state after it.
+    """Journal a request at any stage of the thread, and return the state after it.
 
-    What is under way is stopped by the same write. Raises Conflict when somebody else moved the thread.
+    If the stage allows no request, the same write stops it first. Raises Conflict if another process moved the
+    thread.
     """
     before = [] if request.kind in TRANSITIONS[state.stage] else [Stopped()]
     stopped, _ = step(state.thread, Event(Move.STOPPED)) if before else (state.thread, None)
@@ -82,9 +85,9 @@ async def restart(context: ThreadContext, state: ThreadState, request: Requested
 
 
 async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Journal that this job works on the thread, unless the journal says so. Raises Conflict if the thread moved.
+    """Journal that this job works on the thread, unless it did so last. Raises Conflict if the thread moved.
 
-    From then on whatever this look posts is fenced off from what others do meanwhile.
+    From then on, the fence keeps this look from posting if another process takes the thread over.
     """
     run = context.settings.run
     if run not in {"", state.run}:
@@ -94,7 +97,7 @@ async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:
 
 
 async def note_next(context: ThreadContext, state: ThreadState, event: Note) -> ThreadState:
-    """Append a note that follows from all that the journal holds. Raises Conflict if it is at another position."""
+    """Append a note only at the position of `state`. Raises Conflict if another process appended anything since."""
     return await _write(context, state, event)
 
 
@@ -104,9 +107,9 @@ async def note(context: ThreadContext, state: ThreadState, *notes: Note) -> Thre
 
 
 def defer(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadState:
-    """Return the state with what is no move, but for what it says already: it is journaled with the next entry.
+    """Return the state with new notes pending, without those that the journal holds: the next write appends them.
 
-    An entry that owes a text is settled before that text is posted: no comment may know more than the journal (A4b).
+    Call `settle` before a text is posted that a note owes: no comment may be ahead of the journal (A4b).
     """
     now = context.resources.clock.now()
     for each in notes:
@@ -128,18 +131,18 @@ async def settle(context: ThreadContext, state: ThreadState) -> ThreadState:
 
 
 async def _read_on(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Read the thread again; what was deferred stays so, but for what the journal says by now."""
+    """Read the thread again. Its pending notes stay pending, except for those that the journal holds by now."""
     return defer(context, await current(context), *state.pending)
 
 
 def _with_mode_change(context: ThreadContext, state: ThreadState, stage: Stage, event: MoveEvent) -> MoveEvent:
-    """Return the move with the mode that it leads to, if it is another one, and who caused the change (P2, P8)."""
+    """Return the move. If the mode changes with it, add the new mode and who caused the change (P2, P8)."""
     if stage is Stage.PLANNING or stage in PLAN_MAY_BE_SHOWN:
         mode = Mode.PLAN
     elif stage in AT_WORK:
         mode = working_mode(context, state)
     else:
-        return event  # at rest nothing runs; the mode stays what it was
+        return event  # nothing runs at rest, so the mode stays
     if mode == state.mode:
         return event
     goes_on = Mode.PLAN not in {mode, state.mode}  # work goes on in another mode than it began in
@@ -160,7 +163,7 @@ def _people(event: MoveEvent) -> tuple[str, ...]:
 
 
 def _is_journaled(state: ThreadState, new: Note) -> bool:
-    """Return whether the journal holds this already: a turn, a debt that was told, an occurrence, or its end."""
+    """Return whether the journal already holds this turn, posted debt, occurrence, or end of an occurrence."""
     match new:
         case Heard():
             return new.said.key in state.seen

@@ -1,10 +1,13 @@
-"""Detects a journal that was set back. Work on its thread goes on only when an approver has decided (A4b).
+"""Detects a journal that was set back. Work on its thread continues only after an approver has decided (A4b).
 
-Whoever can push can set a thread's ref back to an older state, or delete it; every state of it is genuine. But the
-bot's comments stay, and each tells how long the journal was when it was made. Rules: what is on the thread was read
-before the journal is read again, so that a journal that is behind then was set back; nothing is journaled while it is,
-so that it never catches up; the decision is a comment that is newer than the notice, and each setting back needs its
-own; what was known is planned again, so that no approval of the past counts.
+Anybody who can push can set a thread's ref back to an older state, or delete it, and every older state is genuine. But
+the bot's comments stay, and each records the length of the journal at that time.
+
+Rules
+- The comments are read first and the journal after them. A journal that is behind the comments then was set back.
+- While the journal is behind, nothing is written to it, so that it never catches up.
+- An approver decides by a comment that is newer than the notice. Each time that the journal is set back needs its own.
+- Then the request is planned again, so that no earlier approval counts.
 """
 
 from collections.abc import Sequence
@@ -25,13 +28,13 @@ from bot.workflow.rights import may_approve
 from bot.workflow.thread_context import ThreadContext
 
 PAUSES: Final = (0.0, 2.0, 6.0)
-"""Seconds before each further reading of a journal that seems to be behind: others may be writing to it."""
+"""Seconds before each further reading of a journal that seems to be behind: another process may be writing to it."""
 
 
 async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequence[Turn]) -> ThreadState:
-    """Return the thread's state, read again where it seemed to be behind what the bot has said.
+    """Return the thread's state, read again if it seemed to be behind the bot's comments.
 
-    Raises Unreadable where it is behind; then that was said, and no approver has decided yet.
+    Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
     """
     if state.forgotten:
         context.dialogue.forget(state.forgotten)
@@ -65,13 +68,13 @@ async def _wait_for_decision(
         )
     await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
     context.dialogue.forget(number)
-    if state.request is None:  # all that was ever said is heard again
+    if state.request is None:  # no request to plan again: every turn of the thread is taken in again
         return await note(context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
     request = (await beginning(context, state)).request(renewed_request(state, decision))
     return await restart(context, state, replace(request, forgotten=number, apart=number))
 
 
 def _decides(context: ThreadContext, turn: Turn) -> bool:
-    """Return whether a turn is `retry` of somebody who may approve, in a comment that nobody edited."""
+    """Return whether a turn is a `retry` command of somebody who may approve, in a comment that was never edited."""
     said = parse(turn.text.split("\n", 1)[0], context.settings.mention)
     return isinstance(said, Command) and said.verb is Verb.RETRY and not turn.edited and may_approve(context, turn)

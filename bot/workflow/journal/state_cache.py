@@ -1,4 +1,4 @@
-"""Remembers which state each journal led to, so that an entry is folded once, however often a process reads it."""
+"""Caches the state of each thread, so that a process folds each entry only once, however often it reads it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from bot.core.thread_fold import fold_entries
 from bot.core.thread_state import ThreadState
 
 THREADS: Final = 1_000
-"""How many threads are remembered: those that were read last. Any other journal is folded from its start."""
+"""Number of cached threads: those that were read last. Any other journal is folded from its start."""
 
 
 @dataclass(slots=True)
@@ -21,9 +21,9 @@ class StateCache:
     """The state, and the chain hash of the last entry in it."""
 
     def fold(self, repository: RepositoryId, thread: ThreadNumber, entries: Sequence[Entry]) -> ThreadState:
-        """Return the state that all entries of a thread's journal lead to. Raises as `core.thread_fold.apply` does.
+        """Return the state after all entries of a thread's journal. Raises as `core.thread_fold.apply` does.
 
-        The hash of an entry fixes all entries before it: a journal that was set back is folded from its start.
+        An entry's hash covers all entries before it, so a journal that was set back is folded from its start.
         """
         last, state = self._states.pop((repository, thread), ("", ThreadState()))
         continues = 0 < state.position <= len(entries) and entries[state.position - 1].chain_hash == last

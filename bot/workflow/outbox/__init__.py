@@ -1,1 +1,1 @@
-"""What is owed to people on a thread: outcomes, replies, and notices, each posted exactly once."""
+"""Texts that the bot owes to people on a thread: outcomes, replies, and notices, each posted exactly once."""

@@ -1,8 +1,8 @@
-"""Answers, once, an approval that cannot take effect and would otherwise wait in silence (PR3, A5).
+"""Answers, once, each approval that cannot take effect and would otherwise get no reply (PR3, A5).
 
-- A further request takes the force of the plan that waits. If no new plan replaces it, its comment is folded.
-- While the configuration is broken, nothing is decided.
-- While the journal cannot be read, nothing that was decided counts.
+- A further request makes the waiting plan invalid. If no new plan replaces it, its comment is folded.
+- While the configuration has a mistake, no approval takes effect.
+- While the journal cannot be read, no earlier decision counts.
 """
 
 from datetime import datetime
@@ -22,7 +22,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def notice_void_plan(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Fold a plan that lost its force and was not replaced, and answer people who approve it all the same."""
+    """Fold a plan that is no longer valid and was not replaced, and answer people who approve it anyway."""
     if not state.has_void_plan:
         return state
     if state.voided is not None and state.voided.folded is None:
@@ -33,9 +33,9 @@ async def notice_void_plan(context: ThreadContext, state: ThreadState) -> Thread
 
 
 async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Fold what shows such a plan: where it is journaled to be, and where one was posted as the request came."""
+    """Fold the comments that show such a plan: the journaled one, and one that was posted as the request came."""
     journaled = state.plan_comment if state.awaits_decision else ""
-    found = [journaled, *[await context.dialogue.find_plan_comment(ask) for ask in state.lost]]
+    found = [journaled, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
     plans = [shown for shown in found if shown]
     for shown in plans:
         await context.dialogue.supersede(shown, notice_text.VOID)
@@ -43,7 +43,7 @@ async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> Thread
 
 
 async def notice_configuration_error(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Answer people who approve a plan while the configuration is broken."""
+    """Answer people who approve a plan while the configuration has a mistake."""
     if state.stage is not Stage.AWAITING_APPROVAL:
         return state
     return await _answer_approval(
@@ -67,7 +67,9 @@ async def _answer_approval(
     """Post a text once if somebody approved since `since`, or since the plan was shown."""
     if owes in state.notices:
         return state
-    live = await context.dialogue.snapshot(state.plan, state.plan_comment, onto=state.onto, begun=state.begun)
+    live = await context.dialogue.snapshot(
+        state.plan, state.plan_comment, onto=state.onto, begun=state.work_begun_lines
+    )
     if approval_attempts(live, context.policy, since or live.shown.since):
         state = await tell_outcomes(context, await note(context, state, Noticed(owes=owes)))
     return state

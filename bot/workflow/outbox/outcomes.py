@@ -1,9 +1,8 @@
-"""Posts on the thread what its entries owe to people, each exactly once (PR3, E1).
+"""Posts the texts that journal entries owe to people, each exactly once (PR3, E1).
 
-Two processes may work on one thread at a time: a look, and a listener while the look runs. So that no debt is posted
-twice, each posts the replies to what it took in itself, and only the look posts what moves owe. If a listener died, a
-later look posts its replies. What another job left behind is posted by the first one that journals that it is at the
-thread (E4).
+Two processes may work on one thread at a time: a look, and a listener while the look runs. So that nothing is posted
+twice, each posts the replies to the turns that it took in itself, and only the look posts what moves owe. If a listener
+died, a later look posts its replies. If a job died, the first job that takes the thread over posts what is left (E4).
 """
 
 import asyncio
@@ -30,19 +29,19 @@ async def tell_replies(context: ThreadContext, state: ThreadState, since: int) -
 
 
 async def tell_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Post what moves owe, and abandoned replies. Raises Conflict if another look is quicker."""
-    if not (debts := state.owed(context.resources.clock.now())):
+    """Post what moves owe, and abandoned replies. Raises Conflict if another look takes the thread over first."""
+    if not (debts := state.due_debts(context.resources.clock.now())):
         return state
     return await _tell(context, await take_over(context, state), debts)
 
 
 async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt]) -> ThreadState:
-    """Post debts, oldest first, and note each as told. After a crash each is looked up first (E1)."""
+    """Post debts, oldest first, and note each one. The dialogue looks each up first, so a crash repeats none (E1)."""
     for debt in debts:
         event = debt.event
         said = ""
         if isinstance(event, Stopped):
-            said = await so_far(context, state)
+            said = await _progress_so_far(context, state)
             await end_stopped_planning(context, state)
         if isinstance(event, Published) and event.reviews:
             await context.dialogue.reply(event.reviews, reply_text.dealt_with(event.commit), debt.n)
@@ -54,8 +53,8 @@ async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt
     return state
 
 
-async def so_far(context: ThreadContext, state: ThreadState) -> str:
-    """Return how far stopped work had come, from its transcript and checkout. What cannot be read is left out."""
+async def _progress_so_far(context: ThreadContext, state: ThreadState) -> str:
+    """Return the progress of stopped work, from its transcript and checkout. Leaves out what cannot be read."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
     if state.steers:
         with suppress(PlangateError):

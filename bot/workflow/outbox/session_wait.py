@@ -1,7 +1,7 @@
 """Shows once on the thread that its session waits for a free slot. The look ends; a later one begins the session.
 
-Nothing is held meanwhile: the journal says what has to be done, so that a process that dies loses nothing. Every other
-command, a stop above all, is carried out by the looks in between.
+No process waits meanwhile: the journal records what has to be done, so a process that dies loses nothing. The looks in
+between carry out every other command, above all a stop.
 """
 
 from bot.core import reply_text
@@ -16,12 +16,12 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stopped | None:
-    """Show on the thread that its session waits; return the move that stops the work instead, where there is one.
+    """Show on the thread that its session waits and return None; or return the move that stops the work instead.
 
-    The text is that of the ask's progress comment, which the session edits when it runs: however often a thread is
-    looked at while it waits, there is one comment.
+    The text is in the progress comment of the ask, which the session edits later, so every look shows it in the same
+    comment.
     """
-    if (stop := await move_if_stopped(context, state)) is not None:
+    if (stop := await stop_move(context, state)) is not None:
         return stop
     await context.dialogue.progress(reply_text.session_queued(context.settings.mention), progress_ask(state))
     if not state.waits_for_session:
@@ -30,17 +30,17 @@ async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stoppe
 
 
 async def end_wait(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Show that a wait is over, where people were told of it: the session begins, or the thread needs none any more."""
+    """If the thread shows that its session waits, show that it no longer does: it begins, or is not needed any more."""
     if not state.waits_for_session:
         return state
     await context.dialogue.progress(reply_text.WAIT_OVER, progress_ask(state))
     return await note(context, state, Queued(queued=0))
 
 
-async def move_if_stopped(context: ThreadContext, state: ThreadState) -> Stopped | None:
-    """Return the move that stops what the stage does: its thread was closed, or an approver rejected its plan."""
+async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
+    """Return the move that stops the session: its thread was closed, or an approver rejected its plan. Else None."""
     if state.stage in AT_WORK:
-        return await approving.move_if_stopped(context, state)
+        return await approving.stop_move(context, state)
     if state.stage is Stage.PLANNING:
-        return await planning.move_if_stopped(context, state)
+        return await planning.stop_move(context, state)
     return None

@@ -28,7 +28,7 @@ def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
     ledger.budget_usd = min(state.budget_usd or context.settings.budget_usd, left)
 
 
-async def move_if_spent(context: ThreadContext, state: ThreadState) -> Limited | None:
+async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | None:
     """Return the move that ends the work if the thread, or a budget that it shares, has nothing left, else None."""
     spent, budget = state.cost_usd or 0.0, _of_thread(context, state)
     if spent >= budget:

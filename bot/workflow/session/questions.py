@@ -14,7 +14,7 @@ from bot.core.transcript import pending_calls
 from bot.workflow.thread_context import ThreadContext
 
 
-async def move_to_ask(context: ThreadContext, state: ThreadState, session: Session) -> Asked | None:
+async def question_move(context: ThreadContext, state: ThreadState, session: Session) -> Asked | None:
     """Return the move to ask people if the session waits for an answer that they have not given, else None.
 
     The transcript is where the journal is before anybody is asked: what people answer must find its call.

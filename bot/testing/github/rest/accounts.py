@@ -154,10 +154,10 @@ def user_by_id(call: Call) -> RestAnswer:
 
 def team_membership(call: Call) -> RestAnswer:
     """Return the team membership of a user, or 404 if the user is not a member."""
-    organisation, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
-    if user.id not in call.world.teams.get((organisation.id, call.path["team_slug"]), frozenset()):
+    organization, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
+    if user.id not in call.world.teams.get((organization.id, call.path["team_slug"]), frozenset()):
         raise not_found()
-    url = f"{call.site.api_url}/organizations/{organisation.id}/team/1/memberships/{user.login}"
+    url = f"{call.site.api_url}/organizations/{organization.id}/team/1/memberships/{user.login}"
     return RestAnswer({"state": "active", "role": "member", "url": url})
 
 
