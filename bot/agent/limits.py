@@ -52,6 +52,10 @@ USES: Final[Mapping[str, tuple[Resource, ...]]] = MappingProxyType(
 """Resources that one call of a tool uses, in addition to a tool call."""
 
 
+WARN_AT: Final = 0.8
+"""Share of a budget from which people and the model are told how much of it is used."""
+
+
 def most_expensive_answer(abilities: Abilities, role: str, context: int) -> float:
     """Return the most that a call with a prompt of `context` tokens can cost, in US dollars."""
     return context * abilities.prompt_usd + MOST_TOKENS[role] * abilities.answer_usd
@@ -181,6 +185,11 @@ class Ledger:
     def used_up(self) -> bool:
         """Whether the budget is spent, or a budget shared with others is."""
         return self._remaining_usd <= 0 or bool(self.reason)
+
+    @property
+    def is_nearly_used_up(self) -> bool:
+        """Whether WARN_AT of the budget is spent; False without a budget."""
+        return self.budget_usd is not None and self.cost_usd >= WARN_AT * self.budget_usd
 
     @property
     def _remaining_usd(self) -> float:

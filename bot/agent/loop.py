@@ -17,9 +17,10 @@ from typing import Final
 from bot.agent import dispatch
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_on_canary, end_with_answer, keep_answer
+from bot.agent.finishing import end_if_finished
 from bot.agent.forwarding import follow
 from bot.agent.history import compaction
-from bot.agent.history.reminders import due_memory, due_reminders
+from bot.agent.history.reminders import due_budget, due_memory, due_reminders
 from bot.agent.limits import Resource
 from bot.agent.model_call import end_in_time, request_answer
 from bot.agent.session import Session
@@ -71,6 +72,8 @@ async def _step(session: Session, in_vain: Counter[str], tell: Sink) -> Ended | 
     """Make one request and act on its answer. Returns Ended if the session rests then, or at a limit or an alarm."""
     if session.resources.alarm.is_triggered:
         return Ended(session.agent, End.FAILED, str(CanaryShown()))
+    if finished := end_if_finished(session):
+        return finished
     needs_room = compaction.is_due(session)
     if (limit := end_at_limit(session)) and not (needs_room and limit.limit is Resource.CONTEXT):
         return limit
@@ -144,6 +147,7 @@ async def _additions(session: Session, prepared: Sequence[dispatch.Prepared]) ->
     ready = [each for each in prepared if isinstance(each, dispatch.ReadyCall)]
     reminders = await due_reminders(session, [each.tool.kind(each.tool_input) for each in ready])
     reminders += await due_memory(session, [each.tool_input for each in ready])
+    reminders += due_budget(session)
     texts = [*reminders, *session.queued]
     session.queued.clear()
     return [{"type": "text", "text": text} for text in texts]

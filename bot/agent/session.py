@@ -62,6 +62,8 @@ class Session:
     """Bytes of each message of the history, made when it arrived. What was sent is never rendered again (M3)."""
     queued: list[str] = field(default_factory=list)
     """Text that people added while the session ran (L4a)."""
+    is_finishing: bool = False
+    """Whether people asked that it ends with what is there."""
     peak: int = 0
     """Largest context since the last compaction."""
     full: bool = False

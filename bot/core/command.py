@@ -13,6 +13,8 @@ from bot.core.names import SHORT_DIGEST
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _AT_ONCE = {"it", "now", "please", "this", "work"}
 """Words that may follow `stop`, because people in a hurry do not look up the syntax."""
+_SOON = {"now", "please"}
+"""Words that may follow `finish`; others name work that somebody wants to have finished."""
 _NUMBER = re.compile(r"\$?(\d{1,6}(?:\.\d{1,2})?)")
 
 
@@ -23,6 +25,7 @@ class Verb(StrEnum):
     REJECT = "reject"
     REVISE = "revise"
     STOP = "stop"
+    FINISH = "finish"
     RETRY = "retry"
     BUDGET = "budget"
     MODE = "mode"
@@ -66,7 +69,7 @@ def parse(line: str, mention: str = "@plangate") -> Command | UnknownCommand | N
 def _name(word: str) -> str:
     """Return the name of a command in lower case, without punctuation after one that stands alone (`stop!`)."""
     bare = word.lower().rstrip(".!?")
-    return bare if bare in {Verb.STOP, Verb.RETRY, Verb.STATUS, Verb.HELP} else word.lower()
+    return bare if bare in {Verb.STOP, Verb.FINISH, Verb.RETRY, Verb.STATUS, Verb.HELP} else word.lower()
 
 
 def _suits(verb: str, argument: str) -> bool:
@@ -97,7 +100,9 @@ def _validate_argument(verb: Verb, argument: str, line: str) -> Command | Unknow
             return UnknownCommand(line.strip(), "revise HOW" if verb is Verb.REVISE else "mode NAME")
         case Verb.STOP if argument.lower().rstrip(".!") in _AT_ONCE:
             return Command(verb)
-        case Verb.STOP | Verb.RETRY | Verb.STATUS | Verb.HELP if argument:
+        case Verb.FINISH if argument.lower().rstrip(".!") in _SOON:
+            return Command(verb)
+        case Verb.STOP | Verb.FINISH | Verb.RETRY | Verb.STATUS | Verb.HELP if argument:
             return None
         case _:
             return Command(verb, argument)

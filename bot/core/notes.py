@@ -27,6 +27,8 @@ class Heard(EntryFacts):
     """What it raises the budget to."""
     mode: str = ""
     """The mode that it chooses for approved work."""
+    finish: int = 0
+    """The ask whose work it ends with what is there; 0 for none."""
     forgotten: int = 0
     apart: int = 0
     owes: str = ""

@@ -18,9 +18,10 @@ EDITED: Final = (
 )
 NOTHING_TO_RETRY: Final = "There is nothing to retry: nothing was interrupted."
 NOTHING_TO_STOP: Final = "There is nothing to stop: nothing is running here."
+NOTHING_TO_FINISH: Final = "There is nothing to finish: no approved work is running here."
 DECIDE_IN_A_COMMENT: Final = "`approve` and `reject` don't count in a review. Post a comment in the conversation."
 APPROVERS_ONLY: Final = "Only people who may approve can change the budget or the mode."
-NOT_YOURS: Final = "Only people who asked for the work, and people with write access, can stop or retry it."
+NOT_YOURS: Final = "Only people who asked for the work, and people with write access, can stop, finish, or retry it."
 
 
 def help_text(mention: str) -> str:
@@ -34,6 +35,7 @@ Put a command on the first line of a comment: `{mention} COMMAND`, or `/{mention
 - `approve [DIGEST]`, `reject [WHY]`: decide on the plan (people who may approve). 👍 and 👎 on its comment do the same.
 - `revise HOW`: get a new version of the plan (people who may ask)
 - `stop`, `retry`: stop the work, or continue it (people who asked for it, and people with write access)
+- `finish`: end approved work early, and publish what is there (the same people)
 - `budget N`: set the budget of this thread to N dollars (people who may approve)
 - `mode NAME`, `mode next`: choose the mode that approved work runs in (people who may approve)
 - `status`, `help`: show where this thread stands, or this text (people who may ask)"""
@@ -57,6 +59,11 @@ def quota_reached(login: str, per_day: int, mention: str) -> str:
 def work_stopped(login: str, mention: str) -> str:
     """Render that work was stopped, and by whom."""
     return f"Stopped by {login}. {_kept_work(mention)}"
+
+
+def work_finishing(login: str) -> str:
+    """Render that work ends early, and who asked for that."""
+    return f"Finishing early, as {login} asked: I end the work at its next step, check what is there, and publish it."
 
 
 def thread_closed(mention: str) -> str:
@@ -115,6 +122,16 @@ def dealt_with(commit: str) -> str:
 def how_to_stop(mention: str) -> str:
     """Render how to stop the work in progress."""
     return f"`{mention} stop` stops it."
+
+
+def how_to_finish(mention: str) -> str:
+    """Render how to end approved work early without losing it."""
+    return f"`{mention} finish` ends it with what is there."
+
+
+def budget_nearly_used(share: float, *, finish: str = "") -> str:
+    """Render that this share of the budget is used; `finish` is the sentence about how to end the work, if any."""
+    return f"**{share:.0%} of the budget is used.** {finish}".rstrip()
 
 
 WAIT_OVER: Final = "The wait for a free session is over."

@@ -180,6 +180,7 @@ def _add_heard(state: ThreadState, event: Heard) -> ThreadState:
         over_quota=_add_one(state.over_quota, (event.quota, who.id)) if event.quota else state.over_quota,
         budget_usd=state.budget_usd if event.budget_usd is None else event.budget_usd,
         chosen_mode=event.mode or state.chosen_mode,
+        finish=event.finish or state.finish,
         mode_by=(who.login,) if event.mode else state.mode_by,
         forgotten=event.forgotten or state.forgotten,
         apart=event.apart or state.apart,

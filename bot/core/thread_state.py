@@ -90,6 +90,8 @@ class ThreadState:
     """The budget that the newest `budget` command set; 0 for none."""
     chosen_mode: str = ""
     """The mode that the newest `mode` command set for approved work; "" for none."""
+    finish: int = 0
+    """The ask whose work the newest `finish` command ends with what is there; 0 for none."""
     forgotten: int = 0
     """If the journal was set back: the number of the bot's newest comment that it no longer records; else 0 (A4b)."""
     apart: int = 0
@@ -274,6 +276,11 @@ class ThreadState:
     def steers(self) -> bool:
         """Whether approved work is under way or waits for people, so that what people say now would steer it."""
         return self.thread.approved is not None and self.thread.approved == self.thread.digest
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether the approved work that is under way is to end with what is there."""
+        return self.stage is Stage.EXECUTING and self.finish == self.thread.ask
 
     @property
     def waits_for_session(self) -> bool:

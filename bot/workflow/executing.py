@@ -5,6 +5,7 @@ The tree that was verified last is journaled, and publishing refuses another one
 
 from dataclasses import asdict, dataclass, replace
 
+from bot.agent.finishing import request_finish
 from bot.agent.light_calls import pull_request_title
 from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
 from bot.agent.scope import ScopeWatch
@@ -105,6 +106,8 @@ async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attemp
     """Let the session work until it ends its turn, check what it did, and note what is handed back to it."""
     async with open_session(context, state, attempts.start) as session:
         attempts.bind(session)
+        if state.is_finishing:
+            request_finish(session)
         if attempts.handed_back is not None:
             session.add(attempts.handed_back)
         elif await run_until_moved(context, state, measure_baseline(context, state, session)) is None:
@@ -126,7 +129,8 @@ async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attemp
         return None
     repeats = attempts.verified is not None and attempts.verified.tree == done.tree
     again = await hand_back(context, state, session.id, done) if may_go_on and not repeats else None
-    attempts.verified, attempts.handed_back = done, again
+    finishing = again is not None and (await current(context)).is_finishing
+    attempts.verified, attempts.handed_back = done, None if finishing else again
     return Executed(
         title=attempts.title,
         summary=ended.text,

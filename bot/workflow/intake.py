@@ -34,8 +34,8 @@ from bot.workflow.requests import beginning, renewed_request
 from bot.workflow.rights import may_act, may_ask, may_command, over_quota
 from bot.workflow.thread_context import ThreadContext, working_mode
 
-_UNDER_WAY: Final = frozenset(ON_ENTER)
-"""Stages in which there is something to stop."""
+_ENDS: Final = {Verb.STOP: frozenset(ON_ENTER), Verb.FINISH: frozenset({Stage.EXECUTING})}
+"""Stages in which there is something to stop, or to finish."""
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 
 
@@ -187,9 +187,8 @@ async def _command(context: ThreadContext, state: ThreadState, turn: Turn, said:
         case Verb.REVISE:
             _, *below = turn.text.split("\n")
             return await _request(context, state, turn, "\n".join((said.argument, *below)).strip())
-        case Verb.STOP if allowed and state.stage in _UNDER_WAY:
-            owes = reply_text.work_stopped(turn.actor.login, context.settings.mention)
-            return await append(context, state, Stopped(said=JournaledTurn.of(turn), owes=owes))
+        case Verb.STOP | Verb.FINISH if allowed and state.stage in _ENDS[said.verb]:
+            return await _end_work(context, state, turn, said.verb)
         case Verb.RETRY if allowed and state.stage is Stage.STALE:
             return await _begin(context, state, renewed_request(state, turn))
         case Verb.RETRY if allowed and state.stage in _INTERRUPTED:
@@ -205,6 +204,15 @@ async def _command(context: ThreadContext, state: ThreadState, turn: Turn, said:
             counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(state, turn)
             owes = "" if counted else _command_reply(verb, state, mention=context.settings.mention, allowed=allowed)
             return await _note(context, state, _heard(turn, owes))
+
+
+async def _end_work(context: ThreadContext, state: ThreadState, turn: Turn, verb: Verb) -> ThreadState:
+    """Stop what is under way, or have approved work end with what is there."""
+    if verb is Verb.FINISH:
+        owes = reply_text.work_finishing(turn.actor.login)
+        return await _note(context, state, replace(_heard(turn, owes), finish=state.thread.ask))
+    owes = reply_text.work_stopped(turn.actor.login, context.settings.mention)
+    return await append(context, state, Stopped(said=JournaledTurn.of(turn), owes=owes))
 
 
 async def _mode(context: ThreadContext, state: ThreadState, turn: Turn, name: str) -> ThreadState:
@@ -235,10 +243,12 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, allowed: boo
             return "" if state.stage in PLAN_MAY_BE_SHOWN else reply_text.NO_PLAN_WAITS
         case Verb.BUDGET | Verb.MODE:
             return reply_text.APPROVERS_ONLY
-        case Verb.STOP | Verb.RETRY if not allowed:
+        case Verb.STOP | Verb.FINISH | Verb.RETRY if not allowed:
             return reply_text.NOT_YOURS
         case Verb.STOP:
             return reply_text.NOTHING_TO_STOP
+        case Verb.FINISH:
+            return reply_text.NOTHING_TO_FINISH
         case Verb.RETRY:
             return reply_text.NOTHING_TO_RETRY
         case Verb.STATUS:

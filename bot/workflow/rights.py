@@ -33,7 +33,7 @@ def may_command(context: ThreadContext, state: ThreadState, turn: Turn, verb: Ve
     match verb:
         case Verb.APPROVE | Verb.REJECT | Verb.BUDGET | Verb.MODE:
             return may_approve(context, turn)
-        case Verb.STOP | Verb.RETRY:
+        case Verb.STOP | Verb.FINISH | Verb.RETRY:
             return (turn.role or Role.NONE) >= Role.WRITE or turn.actor.id in _requesters(state)
         case Verb.REVISE | Verb.STATUS | Verb.HELP:
             return may_ask(context, turn)

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.history.reminders import EMPTY, OLD, QUIET
+from bot.agent.history.reminders import EMPTY, NEARLY_USED_UP, OLD, QUIET
 from bot.agent.permissions.modes import Mode
+from bot.agent.prompts import reminder_text
 from bot.agent.prompts.memory import ProjectMemory
 from bot.agent.session_events import End
 from bot.core.transcript import Json
-from bot.ports import ToolOutput
+from bot.ports import ToolOutput, Usage
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
@@ -56,6 +57,25 @@ async def test_a_list_that_is_done_or_not_yet_needed_is_not_recalled(room: Open,
     session = r.session(mode=mode)
     await drive(session)
     assert said(session.history) == []
+
+
+@pytest.mark.req("T7", "L5")
+async def test_most_of_the_budget_is_told_once(room: Open) -> None:
+    """At 80 % of it, after the results of calls; a session that is resumed is not told again."""
+    script = looking(4)
+    r = room(lambda request: script[request.step], budget_usd=1_000.0)
+    session = r.session()
+    ledger = session.resources.ledger
+    ledger.add(session.agent, "other", Usage(), 790.0)
+    await drive(session)
+    assert said(session.history) == []
+    ledger.add(session.agent, "other", Usage(), 10.0)
+    session.add({"role": "user", "content": [{"type": "text", "text": "And more."}]})
+    script += looking(3)
+    await drive(session)
+    warned = [text for text in said(session.history) if text != "And more."]
+    assert warned == [reminder_text(NEARLY_USED_UP.format(0.8, 1_000))]
+    assert "80% of the budget of $1000.00 is used" in warned[0]
 
 
 @pytest.mark.req("T7")

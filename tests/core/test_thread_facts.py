@@ -25,6 +25,7 @@ from bot.core.moves import (
     Published,
     Rejected,
     Requested,
+    Resumed,
     Retried,
 )
 from bot.core.names import CommitId
@@ -278,3 +279,12 @@ def test_a_plan_of_another_format_moves_the_thread() -> None:
     assert after(REQUESTED, theirs, PROPOSED, REQUESTED, PLANNED).plan == PLAN
     with pytest.raises(Broken, match="no entry that is planned"):
         _ = after(REQUESTED).plan
+
+
+def test_finishing_is_of_one_run_of_the_work() -> None:
+    """Whoever says `finish` ends the work that is under way; work that is resumed later goes on."""
+    working = (REQUESTED, PLANNED, PROPOSED, APPROVED)
+    ask = after(*working).thread.ask
+    assert not after(*working).is_finishing
+    assert after(*working, heard(finish=ask)).is_finishing
+    assert not after(*working, heard(finish=ask), FAILED, Resumed(digest=PLAN.digest)).is_finishing

@@ -7,6 +7,7 @@ is reported twice.
 from collections.abc import Sequence
 from typing import Final
 
+from bot.agent.limits import WARN_AT
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.prompts import reminder_text
@@ -22,6 +23,10 @@ SHOWN: Final = 10
 EMPTY: Final = reminder_text("The todo list is empty. If the work has several steps, write them down with TodoWrite.")
 OLD: Final = reminder_text(
     "The todo list has not changed for a while. Tick what is done, and correct what is not so any more."
+)
+NEARLY_USED_UP: Final = (
+    "{:.0%} of the budget of ${:.2f} is used. Bring the most important part of the work to an end now: once the budget "
+    "is used up, the session ends where it is."
 )
 _CHANGES: Final = frozenset({CallKind.COMMAND, CallKind.BACKGROUND, CallKind.DELEGATE})
 
@@ -46,6 +51,15 @@ async def due_memory(session: Session, calls: Sequence[ToolInput]) -> list[str]:
     opened = [path for path in paths if path in context.stamps]
     text = await context.memory.below(opened, _reminders(session.history)) if opened else ""
     return [reminder_text(text)] if text else []
+
+
+def due_budget(session: Session) -> list[str]:
+    """Return the reminder that most of the budget is used, once for each budget. Sub-agents get none."""
+    ledger = session.resources.ledger
+    if session.monitor.parent is not None or ledger.budget_usd is None or not ledger.is_nearly_used_up:
+        return []
+    text = reminder_text(NEARLY_USED_UP.format(WARN_AT, ledger.budget_usd))
+    return [] if text in _reminders(session.history) else [text]
 
 
 def _edited_path(call: ToolInput) -> str:

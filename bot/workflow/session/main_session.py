@@ -17,6 +17,7 @@ from bot.agent.assembly import (
     begin_session,
     restore_session,
 )
+from bot.agent.finishing import request_finish
 from bot.agent.history.escaping import escape_reminders
 from bot.agent.history.pending import run_permitted_call
 from bot.agent.limits import Limits
@@ -169,7 +170,10 @@ async def _consume(
 
 
 async def wait_until_moved(context: ThreadContext, state: ThreadState, session: Session | None = None) -> None:
-    """Return once the thread was moved or taken over. Queue what people add while planning in the session (L4a)."""
+    """Return once the thread was moved or taken over.
+
+    Queue what people add while planning in the session (L4a), and have it finish if they say so.
+    """
     while context.settings.watch_seconds:
         await context.resources.clock.sleep(context.settings.watch_seconds)
         try:
@@ -180,6 +184,8 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
             return
         if session is not None and later.stage is Stage.PLANNING:
             session.queued += unheard(session, later)
+        if session is not None and later.is_finishing:
+            request_finish(session)
     await asyncio.Event().wait()
 
 

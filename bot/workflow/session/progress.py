@@ -6,11 +6,12 @@ it is over: quick plans post nothing beside the plan.
 
 import asyncio
 
+from bot.agent.limits import WARN_AT
 from bot.agent.permissions.modes import Mode
 from bot.agent.session_events import AgentChanged, AgentEvent, Answered, Ended, TodosChanged, ToolStarted
 from bot.core.comment import AgentRow, planning_over, progress
 from bot.core.gate import Move, Stage
-from bot.core.reply_text import how_to_stop
+from bot.core.reply_text import budget_nearly_used, how_to_finish, how_to_stop
 from bot.core.thread_state import ThreadState
 from bot.workflow.thread_context import ThreadContext, working_mode
 
@@ -97,4 +98,12 @@ class ProgressReporter:
         spent = (self._calls, cost, ledger.budget_usd)
         text = progress(self._end or self._stage, self._mode, self._todos, rows, spent=spent)
         hint = "" if self._end else f" {how_to_stop(self._context.settings.mention)}"
-        await self._context.dialogue.progress(text + hint, self._ask)
+        await self._context.dialogue.progress(text + hint + self._budget_warning(), self._ask)
+
+    def _budget_warning(self) -> str:
+        """Return the line that most of the budget is used, or "". Approved work can be ended with what is there."""
+        mention = self._context.settings.mention
+        if not self._context.resources.ledger.is_nearly_used_up:
+            return ""
+        finish = how_to_finish(mention) if mention and not (self._is_planning or self._end) else ""
+        return f"\n\n{budget_nearly_used(WARN_AT, finish=finish)}"

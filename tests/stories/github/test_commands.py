@@ -28,12 +28,16 @@ class Answer:
 
 LOW: Final = "their role in this repository is too low to approve"
 APPROVERS: Final = "Only people who may approve can change the budget or the mode."
-COMMANDS: Final = ("status", "help", "retry", "budget 7", "mode acceptEdits", "approve", "reject No.", "revise", "stop")
+COMMANDS: Final = (
+    *("status", "help", "retry", "finish", "budget 7", "mode acceptEdits"),
+    *("approve", "reject No.", "revise", "stop"),
+)
 SAID: Final = {"revise": "revise Shorter, please."}
 ADMIN: Final = {
     "status": Answer("eyes", "This thread is at: awaiting approval. ⏸ plan mode on."),
     "help": Answer("eyes", "`@plangate COMMAND`, or `/plangate COMMAND`"),
     "retry": Answer("eyes", "There is nothing to retry"),
+    "finish": Answer("eyes", "There is nothing to finish"),
     "budget 7": Answer("eyes", "The budget of this thread is now $7."),
     "mode acceptEdits": Answer("eyes", "Approved work will run in mode acceptEdits."),
     "approve": Answer("eyes", "is ready for review", Stage.IN_REVIEW),
