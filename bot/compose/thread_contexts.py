@@ -56,7 +56,7 @@ from bot.github.task_checks import TaskChecks
 from bot.github.task_gateway import TaskGateway
 from bot.github.turns import Listener
 from bot.ports import Clock
-from bot.receipts.envelope import sign_statement
+from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import with_current_key_file
 from bot.service.connections import Connections, RepositoryAccess, speaks_as_job
 from bot.store.git_journal import GitJournal
@@ -250,7 +250,11 @@ class _Parts:
         """Return where receipts are kept: in the repository, and in a file here."""
         settings = self.shared.settings
         key = receipt_key(settings)
-        issuer = Issuer(partial(sign_statement, key=key), partial(with_current_key_file, current=key.public))
+        issuer = Issuer(
+            partial(sign_statement, key=key),
+            partial(is_receipt_of, key=key.public),
+            partial(with_current_key_file, current=key.public),
+        )
         return ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
 
     async def _have_rules_changed(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 from bot.core.errors import Unreadable
 from bot.core.receipt_format import canonical_statement
 from bot.core.transcript import Json
-from bot.receipts.signing_keys import ReceiptKey
+from bot.receipts.signing_keys import PublicKey, ReceiptKey
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 SIZE_LIMIT: Final = 4 << 20
@@ -73,9 +73,27 @@ def parse_envelope(content: bytes) -> Envelope:
         raise Unreadable(f"the payload is not of type {PAYLOAD_TYPE}", where="payloadType", fix=_FIX)
     payload = _decode(value["payload"], "payload")
     statement = _object(payload, "the payload")
-    if canonical_statement(statement) != payload:
+    if not _is_canonical(statement, payload):
         raise Unreadable("the payload is not canonical JSON", where="payload", fix=_FIX)
     return Envelope(payload, statement, tuple(_signatures(value["signatures"])))
+
+
+def is_receipt_of(content: bytes, statement: Json, key: PublicKey) -> bool:
+    """Return whether a file is a receipt that a key signed for the same commit as a statement."""
+    try:
+        envelope = parse_envelope(content)
+    except Unreadable:
+        return False
+    is_signed = any(key.verify(each.value, envelope.signed_bytes) for each in envelope.signatures)
+    return is_signed and envelope.statement.get("subject") == statement["subject"]
+
+
+def _is_canonical(statement: Json, payload: bytes) -> bool:
+    """Return whether some bytes are the one spelling of a statement. 1e999, which reads as infinite, has none."""
+    try:
+        return canonical_statement(statement) == payload
+    except (ValueError, RecursionError):
+        return False
 
 
 def _signatures(value: object) -> Sequence[Signature]:

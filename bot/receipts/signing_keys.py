@@ -117,7 +117,7 @@ def decode_keys(content: bytes) -> tuple[PublicKey, ...]:
         if value["v"] != 1 or not isinstance(value["keys"], list):
             raise ValueError("it is not a list of keys of version 1")
         return tuple(map(_from_json, value["keys"]))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Unreadable(f"this is not a list of keys: {error}", where=KEYS_FILE, fix=_FIX) from error
 
 
@@ -152,6 +152,7 @@ def _from_json(row: Any) -> PublicKey:
     times = {name: datetime.fromisoformat(row[name]) for name in ("since", "until", "revoked") if name in row}
     if any(at.tzinfo is None for at in times.values()):
         raise ValueError("a time has no time zone")
+    times = {name: at.astimezone(UTC) for name, at in times.items()}  # raises for a time that UTC does not have
     key = PublicKey(base64.b64decode(row["public"], validate=True), **times)
     if len(key.raw) != _RAW_BYTES or key.id != row["id"]:
         raise ValueError(f"the id {row['id']} is not that of its key")

@@ -1,6 +1,7 @@
 """Receipts and their public keys on a git remote: one ref per commit, and one for the list of keys (RC4, RC5).
 
-A receipt's ref is made once and never moved: the receipt that is there first stays. Each ref points to a commit without
+A receipt's ref is made once: the receipt of ours that is there first stays. Anybody who may push can put something else
+there, even before the commit that it is named for, so anything else is replaced. Each ref points to a commit without
 parents that holds one file.
 """
 
@@ -9,10 +10,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bot.core.errors import PlangateError, Refused
+from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.names import CommitId
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.core.transcript import Json
@@ -28,6 +30,8 @@ class Issuer:
 
     sign: Callable[[Json], bytes]
     """Returns the signed envelope of a statement; the same bytes for the same statement."""
+    is_ours: Callable[[bytes, Json], bool]
+    """Takes a file and a statement, and returns whether the file is a receipt that `sign` made for the same commit."""
     update_keys: Callable[[bytes | None, datetime], bytes | None]
     """Takes the published list of keys (None for none) and returns the one to publish, or None to leave it."""
 
@@ -42,7 +46,7 @@ class ReceiptRefs:
     folder: Path
 
     async def issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Keep the signed receipt of a commit, unless it has one, and return the receipt that is kept.
+        """Keep the signed receipt of a commit, unless it has one of ours, and return the receipt that is kept.
 
         Raises Refused if the remote declines the ref for good, Transient if it does not answer.
         """
@@ -50,17 +54,29 @@ class ReceiptRefs:
 
     def _issue(self, statement: Json, commit: CommitId) -> bytes:
         ref, envelope = receipt_ref(commit), self.issuer.sign(statement)
-        refused = self.refs.write_ref(ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
+        write = partial(self.refs.write_ref, ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
+        refused = write()
+        if refused and (there := self.refs.ref_tip(ref)):
+            kept = self._kept(ref)
+            if kept is not None and self.issuer.is_ours(kept, statement):
+                refused, envelope = "", kept
+            else:
+                _log.warning("%s held something else than a receipt of ours, and is replaced", ref)
+                refused = write(before=there)
         if refused:
-            kept, _ = self.refs.read_ref(ref, RECEIPT_FILE)
-            if kept is None:
-                fix = "allow pushes to refs/plangate/*"
-                raise Refused(f"the server refused the receipt: {refused}", where=ref, fix=fix)
-            envelope = kept
+            fix = "allow pushes to refs/plangate/*"
+            raise Refused(f"the server refused the receipt: {refused}", where=ref, fix=fix)
         self._publish_keys()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / f"{commit}.json").write_bytes(envelope)
         return envelope
+
+    def _kept(self, ref: str) -> bytes | None:
+        """Return the file in a receipt's ref; None if there is none, or if git cannot read what is there."""
+        try:
+            return self.refs.read_ref(ref, RECEIPT_FILE)[0]
+        except Transient:
+            return None
 
     def _publish_keys(self) -> None:
         """Have the list of keys name the key that signs. Best effort: nobody trusts a key because of this list."""

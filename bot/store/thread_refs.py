@@ -202,9 +202,13 @@ class ThreadRefs:
         built = self._build(ref, Tip(), files, note=note)
         return self.pushes.push(ref, before or "", built.commit or "")
 
+    def ref_tip(self, ref: str) -> CommitId | None:
+        """Return what another ref of the remote points to now, if anything."""
+        return self._list(ref).get(ref)
+
     def read_ref(self, ref: str, path: str) -> tuple[bytes | None, CommitId | None]:
         """Return a file that another ref of the remote holds now, and the ref's commit; None for what is not there."""
-        commit = self._list(ref).get(ref)
+        commit = self.ref_tip(ref)
         if commit is None:
             return None, None
         if self.git.run("cat-file", "-e", commit).code:

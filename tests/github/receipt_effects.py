@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.core.names import CommitId
 from bot.core.receipt_format import KEYS_REF, receipt_ref
-from bot.receipts.envelope import sign_statement
+from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import ReceiptKey, with_current_key_file
 from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.thread_refs import Remote, ThreadRefs
@@ -24,7 +24,11 @@ async def _receipts(ground: Ground) -> ReceiptRefs:
     source = RemoteRepository(ground.github.clone_url(HOME), lambda: token)
     remote = Remote(source.location, environment=source.environment)
     refs = ThreadRefs(remote, ground.github.world.folder / "mine", ground.clock)
-    issuer = Issuer(partial(sign_statement, key=_KEY), partial(with_current_key_file, current=_KEY.public))
+    issuer = Issuer(
+        partial(sign_statement, key=_KEY),
+        partial(is_receipt_of, key=_KEY.public),
+        partial(with_current_key_file, current=_KEY.public),
+    )
     return ReceiptRefs(refs, issuer, ground.clock, ground.github.world.folder / "receipts")
 
 
@@ -33,7 +37,7 @@ async def a_receipt(ground: Ground, _: int) -> Case:
     receipts = await _receipts(ground)
 
     async def act() -> None:
-        await receipts.issue({"made": 1}, _COMMIT)
+        await receipts.issue({"subject": 1}, _COMMIT)
 
     return Case(act, lambda: _commits(ground, receipt_ref(_COMMIT)))
 
@@ -43,7 +47,7 @@ async def a_list_of_keys(ground: Ground, _: int) -> Case:
     receipts, made = await _receipts(ground), iter(range(10))
 
     async def act() -> None:
-        await receipts.issue({"made": 1}, CommitId(f"{next(made):040x}"))
+        await receipts.issue({"subject": 1}, CommitId(f"{next(made):040x}"))
 
     return Case(act, lambda: _commits(ground, KEYS_REF))
 
