@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
+from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
 from bot.receipts.verdicts import exit_code
@@ -76,7 +77,7 @@ def _lines(checked: Sequence[CheckedCommit]) -> Iterable[str]:
         yield f"{each.commit[:12]}  {'receipt is NOT valid: ' + ', '.join(fails) if fails else 'receipt is valid'}"
         for verdict in each.verdicts:
             told = "; ".join(verdict.objections) if verdict.objections else "ok"
-            yield f"  {verdict.check:<13} {shorten_line(told, _WIDTH)}"
+            yield f"  {verdict.check:<13} {with_visible_codepoints(shorten_line(told, _WIDTH))}"
     yield f"{len(checked)} checked" if len(checked) != 1 else ""
 
 

@@ -1,14 +1,20 @@
-"""Checks receipts against the commits of a local clone, offline, with a few git processes for any number of them."""
+"""Checks receipts against the commits of a local clone, offline, with a few git processes for any number of them.
 
+The clone may be somebody else's work. Git reads objects in it, and does nothing that its configuration could steer.
+"""
+
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from bot.core.errors import Misconfigured, Transient
+from bot.core.errors import Misconfigured, Transient, Unreadable
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE
+from bot.receipts.envelope import SIZE_LIMIT
 from bot.receipts.signing_keys import PublicKey, decode_keys
 from bot.receipts.verdicts import CommitFacts, ReceiptVerdict, Trust, verify_receipt
 from bot.store.plumbing import Plumbing
@@ -18,6 +24,17 @@ _TRAILER: Final = "Plangate-Plan: "
 # https://git-scm.com/docs/git-fetch#_git_urls; the user and the port are no part of a repository's name
 _URL: Final = re.compile(r"(?:[a-z+]+://)?(?:[^@/]+@)?([^:/]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
 _FETCH: Final = f"git fetch origin '{_RECEIPTS}*:{_RECEIPTS}*' {KEYS_REF}:{KEYS_REF}"
+# The clone's configuration may name programs that fetch what is missing, and its refs what git shows in place of a
+# commit. Git before 2.45 does not know GIT_NO_LAZY_FETCH, so no protocol is allowed either.
+# https://git-scm.com/docs/git#_environment_variables
+_OFFLINE: Final = MappingProxyType(
+    {
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": os.devnull,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +68,9 @@ class ReceiptRepository:
         top = next((each for each in (folder.absolute(), *folder.absolute().parents) if (each / ".git").exists()), None)
         if top is None:
             raise Misconfigured("this is no git clone", where=str(folder), fix="run it inside one, or give --dir")
-        git = Plumbing(top / ".git", dict)
+        git = Plumbing(top / ".git", lambda: _OFFLINE)
         common = git.ask("rev-parse", "--path-format=absolute", "--git-common-dir").decode().strip()
-        git = Plumbing(Path(common), dict)
+        git = Plumbing(Path(common), lambda: _OFFLINE)
         return cls(git, _repository_name(git, repository), pinned)
 
     def check_commit(self, revision: str, content: bytes | None, now: datetime) -> CheckedCommit:
@@ -86,15 +103,19 @@ class ReceiptRepository:
                 yield CheckedCommit(facts.commit, by_agent, note=_why_none(facts) if by_agent else "")
 
     def _receipts(self, commits: Sequence[str]) -> dict[str, bytes]:
-        listed = self.git.ask("for-each-ref", "--format=%(refname)", _RECEIPTS).decode().split()
+        listed = self.git.ask("for-each-ref", "--format=%(refname)", _RECEIPTS).decode("utf-8", "replace").split()
         wanted = set(commits)
         kept = [each.removeprefix(_RECEIPTS) for each in listed if each.removeprefix(_RECEIPTS) in wanted]
-        files = self._blobs([f"{_RECEIPTS}{commit}:{RECEIPT_FILE}" for commit in kept])
+        files = self._small_blobs([f"{_RECEIPTS}{commit}:{RECEIPT_FILE}" for commit in kept])
         return {commit: content for commit, content in zip(kept, files, strict=True) if content is not None}
 
     def _found_keys(self) -> tuple[PublicKey, ...]:
-        content = self._blobs([f"{KEYS_REF}:{KEYS_FILE}"])[0]
-        return decode_keys(content) if content is not None else ()
+        """Return the keys in the repository; none if they cannot be read, since whoever can push can write them."""
+        content = self._small_blobs([f"{KEYS_REF}:{KEYS_FILE}"])[0]
+        try:
+            return decode_keys(content) if content is not None else ()
+        except Unreadable:
+            return ()
 
     def _facts(self, commits: Sequence[str]) -> Iterator[CommitFacts]:
         objects = self._blobs(list(commits))
@@ -106,16 +127,24 @@ class ReceiptRepository:
     def _changed_paths(self, parents: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Return the paths in which each commit differs from its first parent."""
         pairs = "".join(f"{commit} {of[0]}\n" for commit, of in parents.items() if of)
-        out = self.git.ask("diff-tree", "--stdin", "-r", "-z", "--name-only", "--no-renames", stdin=pairs.encode())
+        out = self.git.ask("diff-tree", "--stdin", "-r", "-z", "--name-status", "--no-renames", stdin=pairs.encode())
         found: dict[str, list[str]] = {}
         at: list[str] = []
-        for field in out.decode("utf-8", "surrogateescape").split("\0"):
-            name = field.strip("\n") if field.strip("\n") in parents else ""
-            if name and name not in found:
-                at = found.setdefault(name, [])
+        fields = iter(out.decode("utf-8", "surrogateescape").split("\0"))
+        for field in fields:  # a commit, or one letter with a path after it, which may look like a commit
+            if field.strip("\n") in parents:
+                at = found.setdefault(field.strip("\n"), [])
             elif field:
-                at.append(field)
+                at.append(next(fields))
         return {commit: tuple(paths) for commit, paths in found.items()}
+
+    def _small_blobs(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return files by name, in order; None for one that the clone does not have, or that is too large to read."""
+        asked = "".join(f"{name}\n" for name in names).encode()
+        sizes = self.git.ask("cat-file", "--batch-check=%(objectsize)", stdin=asked).decode("utf-8", "replace")
+        fits = [size.isdecimal() and int(size) <= SIZE_LIMIT for size in sizes.split("\n")[: len(names)]]
+        read = iter(self._blobs([name for name, is_small in zip(names, fits, strict=True) if is_small]))
+        return [next(read) if is_small else None for is_small in fits]
 
     def _blobs(self, names: Sequence[str]) -> list[bytes | None]:
         """Return objects by name, in order; None for one that the clone does not have."""

@@ -1,0 +1,119 @@
+"""`plangate verify` in a clone that somebody else prepared: it runs nothing, and no file in it stops or bends it."""
+
+import io
+import json
+from base64 import b64encode
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.cli.verify import VerifyOptions, print_verdicts
+from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.receipts.envelope import PAYLOAD_TYPE, SIZE_LIMIT, sign_statement
+from bot.receipts.verdicts import EXIT_CODES, Check, Trust, exit_code, verify_receipt
+from tests.receipts.conftest import KEY, Clone
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def is_valid(clone: Clone, commit: str) -> bool:
+    """Return whether the receipt of a commit is found and valid."""
+    checked = clone.opened().check_commit(commit, None, NOW)
+    return bool(checked.verdicts) and not exit_code(checked.verdicts)
+
+
+@pytest.mark.req("RC3")
+def test_a_missing_object_starts_no_program(clone: Clone, tmp_path: Path) -> None:
+    """A partial clone may name the program that fetches what is missing. It is not asked."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    tree = clone.git("rev-parse", f"{commit}^{{tree}}")
+    ran = tmp_path / "ran"
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "far",
+        "remote.far.promisor": "true",
+        "remote.far.url": str(clone.path),
+        "remote.far.uploadpack": f"touch {ran}; false",
+    }.items():
+        clone.git("config", name, value)
+    (clone.path / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    with pytest.raises(Exception, match="git"):
+        is_valid(clone, commit)
+    assert not ran.exists()
+
+
+@pytest.mark.req("RC3")
+def test_replaced_objects_are_seen_through(clone: Clone) -> None:
+    """What a commit is said to replace does not count: the commit's own bytes do."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    other = clone.commit("evil\n", "Other")
+    clone.git("replace", commit, other)
+    assert is_valid(clone, commit)
+
+
+@pytest.mark.req("RC3")
+def test_a_file_that_is_named_like_a_commit(clone: Clone) -> None:
+    """The files of one commit are not taken for those of another one."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    clone.commit("x\n", "Add a file", path=commit)
+    newest, older = clone.opened().check_range("HEAD~2..HEAD", NOW)
+    assert (newest.verdicts, exit_code(older.verdicts)) == ((), 0)
+
+
+@pytest.mark.req("RC3", "RC4")
+@pytest.mark.parametrize("keys", (b"not JSON", b"[" * 100_000, b'{"v": 1, "keys": [{"id": "%s"}]}' % (b"9" * 5000)))
+def test_keys_in_the_repository_that_cannot_be_read(clone: Clone, keys: bytes) -> None:
+    """Whoever can push can write that list. The keys that the verifier brought still count."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    clone.keep(KEYS_REF, KEYS_FILE, keys)
+    assert is_valid(clone, commit)
+
+
+@pytest.mark.req("RC3")
+def test_refs_with_odd_names_and_huge_files(clone: Clone) -> None:
+    """Other people's receipts say nothing about this one, whatever they are named and however large they are."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    clone.git("update-ref", "refs/plangate/receipts/caf\udce9", commit)  # é in Latin-1
+    other = clone.commit("three\n", "Other")
+    clone.keep(receipt_ref(other), RECEIPT_FILE, b"x" * (SIZE_LIMIT + 1))
+    assert is_valid(clone, commit)
+    assert clone.opened().check_commit(other, None, NOW).verdicts == ()
+
+
+@pytest.mark.req("RC3")
+def test_an_unsigned_receipt_that_draws_on_the_terminal(clone: Clone) -> None:
+    """What a receipt claims is printed without control characters, which could hide the verdict."""
+    commit, statement = clone.work()
+    envelope = json.loads(sign_statement(statement, KEY))
+    envelope["signatures"][0]["keyid"] = "\x1b[2K\x1b[1A\ud800ok"
+    clone.keep(receipt_ref(commit), RECEIPT_FILE, json.dumps(envelope).encode())
+    out = io.StringIO()
+    options = VerifyOptions(commit, "", clone.path, clone.keys, "", "", as_json=False)
+    assert print_verdicts(options, out) == EXIT_CODES[Check.SIGNATURE]
+    out.getvalue().encode()
+    assert "\x1b" not in out.getvalue()
+
+
+@pytest.mark.req("RC3")
+def test_a_number_without_end() -> None:
+    """1e999 reads as infinite, which no statement can hold."""
+    payload = b64encode(b'{"n":1e999}').decode()
+    content = json.dumps({"payload": payload, "payloadType": PAYLOAD_TYPE, "signatures": []})
+    assert [each.check for each in verify_receipt(content.encode(), None, Trust(), NOW)] == [Check.SYNTAX]
+
+
+@pytest.mark.req("RC3")
+def test_the_last_time_there_is(clone: Clone) -> None:
+    """A time after which there is none gets a verdict as well."""
+    commit, statement = clone.work()
+    last = "9999-12-31T23:59:59+00:00"
+    statement["predicate"]["journal"]["at"] = last
+    statement["predicate"]["approvals"][0]["observed_at"] = last
+    clone.issue(commit, statement)
+    assert not is_valid(clone, commit)
