@@ -8,8 +8,9 @@
 # taken over, which is why there is no cache; the folder is handed on as the step's output `home`.
 set -euo pipefail
 
-# What earlier steps may have put into GITHUB_ENV to steer Python, pip, uv, git or tar.
-unset "${!PYTHON@}" "${!GIT_@}" "${!UV_CONFIG@}" TAR_OPTIONS PIP_TARGET PIP_PREFIX PIP_USER PIP_PYTHON VIRTUAL_ENV
+# What earlier steps may have put into GITHUB_ENV to steer Python, pip, uv, git or tar, or to have OpenSSL or libc load
+# a library of theirs.
+unset "${!PYTHON@}" "${!GIT_@}" "${!OPENSSL_@}" GCONV_PATH "${!UV_CONFIG@}" TAR_OPTIONS PIP_TARGET PIP_PREFIX PIP_USER PIP_PYTHON VIRTUAL_ENV
 
 home=$(mktemp -d "$RUNNER_TEMP/plangate.XXXXXXXX")
 cd "$home"

@@ -57,7 +57,7 @@ class ReceiptRefs:
         write = partial(self.refs.write_ref, ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
         refused = write()
         if refused and (there := self.refs.ref_tip(ref)):
-            kept = self._kept(ref)
+            kept = self._read_receipt(ref)
             if kept is not None and self.issuer.is_ours(kept, statement):
                 refused, envelope = "", kept
             else:
@@ -71,7 +71,7 @@ class ReceiptRefs:
         (self.folder / f"{commit}.json").write_bytes(envelope)
         return envelope
 
-    def _kept(self, ref: str) -> bytes | None:
+    def _read_receipt(self, ref: str) -> bytes | None:
         """Return the file in a receipt's ref; None if there is none, or if git cannot read what is there."""
         try:
             return self.refs.read_ref(ref, RECEIPT_FILE)[0]

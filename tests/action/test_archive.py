@@ -19,7 +19,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 SOABI: Final = str(sysconfig.get_config_var("SOABI"))
 RUNS: Final = "#!/bin/sh\nexit 0\n"
-REGISTRY: Final = '#!/bin/sh\n[ "$1" = --version ] || { echo "registry: $*" >&2; exit 1; }\n'
+REGISTRY: Final = '#!/bin/sh\n[ "$1" = --version ] || { echo "registry: $* $OPENSSL_CONF" >&2; exit 1; }\n'
 """An installer whose registry has nothing."""
 ASKED: Final = "--no-deps --only-binary :all: --require-hashes --requirement"
 LACKS_A_LIBRARY: Final = "#!/bin/sh\nexit 127\n"
@@ -57,6 +57,7 @@ class Release:
             "GITHUB_OUTPUT": str(self.folder / "output"),
             "ACTION": str(self.folder / "action"),
             "TAR_OPTIONS": f"--to-command=tee {self.folder}/theirs",  # an earlier step wrote it to GITHUB_ENV
+            "OPENSSL_CONF": f"{self.folder}/theirs.cnf",
         }
         done = subprocess.run(
             ["bash", str(ROOT / ".github/action.sh")], env=variables, capture_output=True, text=True, check=False

@@ -133,7 +133,7 @@ def test_no_script_holds_an_expression() -> None:
 def test_the_program_starts_isolated() -> None:
     """The console script with -I, from the program's own folder, with an emptied Python environment (security.md)."""
     script = loaded(ACTION)["runs"]["steps"][-1]["run"].strip().splitlines()
-    assert script[0] == 'unset "${!PYTHON@}" "${!GIT_@}"'
+    assert script[0] == 'unset "${!PYTHON@}" "${!GIT_@}" "${!OPENSSL_@}" GCONV_PATH'
     assert script[-2] == 'cd "$PLANGATE_HOME"'
     assert script[-1].startswith('exec "$PLANGATE_HOME/venv/bin/python" -I "$PLANGATE_HOME/venv/bin/plangate"')
 
@@ -141,13 +141,17 @@ def test_the_program_starts_isolated() -> None:
 @pytest.mark.req("PR4")
 @pytest.mark.parametrize("step", (0, 1, 2), ids=("acknowledge", "set up", "work"))
 def test_no_earlier_step_chooses_libraries(step: int, tmp_path: Path) -> None:
-    """What a step wrote to GITHUB_ENV makes neither the shell nor what it starts load anything of theirs."""
+    """What a step wrote to GITHUB_ENV makes neither the shell nor what it starts load or run anything of theirs."""
     for name in ("libc.so.6", "evil.so", "evil.sh"):
         (tmp_path / name).write_text("exit 9")
+    script = tmp_path / "script.sh"
+    script.write_text("env true")
     theirs = {"LD_PRELOAD": "evil.so", "LD_AUDIT": "evil.so", "BASH_ENV": "evil.sh", "LD_LIBRARY_PATH": ""}
     hostile = {name: f"{tmp_path}/{value}" for name, value in theirs.items()}
-    environment = {"PATH": os.environ["PATH"], **hostile, **loaded(ACTION)["runs"]["steps"][step]["env"]}
-    command = ["bash", "-c", "env true"]
+    hostile |= {"BASH_FUNC_env%%": "() { exit 9; }", "SHELLOPTS": "xtrace", "PS4": "$(exit 9)"}
+    ours = loaded(ACTION)["runs"]["steps"][step]
+    environment = {"PATH": os.environ["PATH"], **hostile, **ours["env"]}
+    command = ours["shell"].format(script).split()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
