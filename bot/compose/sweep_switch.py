@@ -35,5 +35,6 @@ def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
     github = settings.github
     credentials, clock = StaticToken(token.reveal), SystemClock()
     pace = Pace(clock, github.write_pause)
-    client = GitHubClient(github.api_url, github.graphql_url, credentials, clock, pace)
+    urls, trusted = (github.api_url, github.graphql_url), settings.network.authorities
+    client = GitHubClient(*urls, credentials, clock, pace, authorities=trusted)
     return SweepSwitch(client, at)

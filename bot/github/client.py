@@ -90,6 +90,8 @@ class GitHubClient:
     timeout: int = TIMEOUT
     """Seconds of silence after which a response counts as lost."""
     redactor: Redactor = field(default_factory=Redactor)
+    authorities: str = ""
+    """Path of the certificates to trust (SSL_CERT_FILE); "" for those of the library."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _connections: dict[str, TokenConnection] = field(default_factory=dict)
 
@@ -237,7 +239,9 @@ class GitHubClient:
             return known
         if known is not None:
             known.close()
-        made = self._connections[url] = TokenConnection.open(url, token, timeout=self.timeout)
+        made = self._connections[url] = TokenConnection.open(
+            url, token, timeout=self.timeout, authorities=self.authorities
+        )
         return made
 
     def close(self) -> None:

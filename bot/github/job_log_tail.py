@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from bot.core.errors import Refused, Transient
 from bot.github.client import GitHubClient
 from bot.github.repository import Address
-from bot.github.token_connection import USER_AGENT, trusted_certificates
+from bot.github.token_connection import USER_AGENT
 from bot.ports import Clock
 
 if TYPE_CHECKING:
@@ -35,21 +35,21 @@ async def log_tail(client: GitHubClient, at: Address, job: int) -> str:
     Raises Refused if GitHub does not give the log, Transient if it does not arrive.
     """
     address = await client.redirect(f"{at.path}/actions/jobs/{job}/logs")
-    content, complete = await asyncio.to_thread(_download, address, client.clock)
+    content, complete = await asyncio.to_thread(_download, address, client.clock, client.authorities)
     text = _STAMP.sub("", _ANSI.sub("", content.decode(errors="replace").replace("\r\n", "\n")))
     _, newline, rest = text.partition("\n")  # a tail begins within a line
     whole = rest if newline and len(content) == TAIL else text
     return whole if complete else f"{whole}\n[only the first {MOST >> 20} MiB of this log were read]"
 
 
-def _download(address: str, clock: Clock) -> tuple[bytes, bool]:
+def _download(address: str, clock: Clock, authorities: str) -> tuple[bytes, bool]:
     """Return the end of what an address holds, and whether it was read to its end. No token is sent, none is stored."""
     import requests
 
     began = clock.monotonic()
     try:
         with requests.Session() as session:
-            session.verify = trusted_certificates()
+            session.verify = authorities or True
             session.auth = _anonymous  # otherwise requests looks for a password in ~/.netrc
             headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
             with session.get(address, headers=headers, stream=True, allow_redirects=False, timeout=SECONDS) as answer:

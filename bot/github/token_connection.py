@@ -4,7 +4,6 @@
 session here reads proxies and certificates once, when the connection is made, and keeps them.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -27,8 +26,11 @@ class TokenConnection:
     _http: "HTTPRequestsConnectionClass | HTTPSRequestsConnectionClass"
 
     @classmethod
-    def open(cls, url: str, token: str, *, timeout: int) -> Self:
-        """Return a connection to the API at `url`. PyGithub is imported on first use, because that takes 0.2 s."""
+    def open(cls, url: str, token: str, *, timeout: int, authorities: str = "") -> Self:
+        """Return a connection to the API at `url`. PyGithub is imported on first use, because that takes 0.2 s.
+
+        `authorities` is the path of the certificates to trust; "" for those of the library.
+        """
         from github.Auth import AppAuthToken
         from github.Requester import Requester
 
@@ -45,7 +47,7 @@ class TokenConnection:
             pool_size=None,
             api_version=API_VERSION,
         )
-        return cls(token, requester, _http_connection(url, timeout))
+        return cls(token, requester, _http_connection(url, timeout, authorities))
 
     def send(
         self, verb: str, path: str, *, parameters: Mapping[str, str | int], accept: str, body: Any
@@ -60,7 +62,9 @@ class TokenConnection:
         self._requester.close()
 
 
-def _http_connection(url: str, timeout: int) -> "HTTPRequestsConnectionClass | HTTPSRequestsConnectionClass":
+def _http_connection(
+    url: str, timeout: int, authorities: str
+) -> "HTTPRequestsConnectionClass | HTTPSRequestsConnectionClass":
     """Return a new connection to the host of a URL, over the proxy and with the certificates that the environment
     names now.
 
@@ -75,13 +79,5 @@ def _http_connection(url: str, timeout: int) -> "HTTPRequestsConnectionClass | H
     read = http.session.merge_environment_settings(place, {}, stream=None, verify=True, cert=None)
     http.session.trust_env = False
     http.session.proxies.update(read["proxies"])
-    http.verify = trusted_certificates() if read["verify"] is True else read["verify"]
+    http.verify = authorities if authorities and read["verify"] is True else read["verify"]
     return http
-
-
-def trusted_certificates() -> str | bool:
-    """Return the certificate file of SSL_CERT_FILE, which git and the model's client obey and `requests` does not.
-
-    True, for the library's own certificates, if it is not set.
-    """
-    return os.environ.get("SSL_CERT_FILE") or True

@@ -121,7 +121,7 @@ class AppTokens:
             if each.expires > self.client.clock.now():
                 own = StaticToken(partial(getattr, each, "token"))
                 urls, clock = (self.client.api_url, self.client.graphql_url), self.client.clock
-                client = GitHubClient(*urls, own, clock, Pace(clock, 0.0))
+                client = GitHubClient(*urls, own, clock, Pace(clock, 0.0), authorities=self.client.authorities)
                 await client.delete("/installation/token")
                 client.close()
 

@@ -264,5 +264,6 @@ class Connections:
         return Pace(self.clock, self.settings.github.write_pause)
 
     def _client(self, credentials: Credentials, pace: Pace) -> GitHubClient:
-        github = self.settings.github
-        return GitHubClient(github.api_url, github.graphql_url, credentials, self.clock, pace, redactor=self.redactor)
+        github, trusted = self.settings.github, self.settings.network.authorities
+        beside = (credentials, self.clock, pace)
+        return GitHubClient(github.api_url, github.graphql_url, *beside, redactor=self.redactor, authorities=trusted)

@@ -67,7 +67,7 @@ async def test_a_host_is_reached_directly_at_a_port_that_is_named(monkeypatch: p
     assert asked == ["/x"]
 
 
-BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 @pytest.mark.parametrize("name", BUNDLES)
@@ -80,3 +80,18 @@ def test_the_certificates_of_the_environment_are_used(monkeypatch: pytest.Monkey
     with pytest.raises(OSError, match=r"/nowhere/ca\.pem"):
         connection.send("GET", "/x", parameters={}, accept="application/json", body=None)
     connection.close()
+
+
+def test_the_certificates_of_the_settings_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SSL_CERT_FILE is read with the other settings; the variables of the library itself take precedence."""
+    for each in BUNDLES:
+        monkeypatch.delenv(each, raising=False)
+    connection = TokenConnection.open("https://127.0.0.1:9", "t", timeout=1, authorities="/nowhere/own.pem")
+    with pytest.raises(OSError, match=r"/nowhere/own\.pem"):
+        connection.send("GET", "/x", parameters={}, accept="application/json", body=None)
+    connection.close()
+    monkeypatch.setenv("CURL_CA_BUNDLE", "/nowhere/curl.pem")
+    other = TokenConnection.open("https://127.0.0.1:9", "t", timeout=1, authorities="/nowhere/own.pem")
+    with pytest.raises(OSError, match=r"/nowhere/curl\.pem"):
+        other.send("GET", "/x", parameters={}, accept="application/json", body=None)
+    other.close()

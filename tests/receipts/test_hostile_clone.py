@@ -11,7 +11,7 @@ import pytest
 from bot.cli.verify import VerifyOptions, print_verdicts
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import PAYLOAD_TYPE, SIZE_LIMIT, sign_statement
-from bot.receipts.verdicts import EXIT_CODES, Check, Trust, exit_code, verify_receipt
+from bot.receipts.verdicts import EXIT_CODES, ReceiptCheck, Trust, exit_code, verify_receipt
 from tests.receipts.conftest import KEY, Clone
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -95,7 +95,7 @@ def test_an_unsigned_receipt_that_draws_on_the_terminal(clone: Clone) -> None:
     clone.keep(receipt_ref(commit), RECEIPT_FILE, json.dumps(envelope).encode())
     out = io.StringIO()
     options = VerifyOptions(commit, "", clone.path, clone.keys, "", "", as_json=False)
-    assert print_verdicts(options, out) == EXIT_CODES[Check.SIGNATURE]
+    assert print_verdicts(options, out) == EXIT_CODES[ReceiptCheck.SIGNATURE]
     out.getvalue().encode()
     assert "\x1b" not in out.getvalue()
 
@@ -105,7 +105,7 @@ def test_a_number_without_end() -> None:
     """1e999 reads as infinite, which no statement can hold."""
     payload = b64encode(b'{"n":1e999}').decode()
     content = json.dumps({"payload": payload, "payloadType": PAYLOAD_TYPE, "signatures": []})
-    assert [each.check for each in verify_receipt(content.encode(), None, Trust(), NOW)] == [Check.SYNTAX]
+    assert [each.check for each in verify_receipt(content.encode(), None, Trust(), NOW)] == [ReceiptCheck.SYNTAX]
 
 
 @pytest.mark.req("RC3")
