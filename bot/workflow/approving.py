@@ -1,4 +1,5 @@
-"""Approving: one live look, one verdict. Asked again before work starts or goes on, and before the first push (A4)."""
+"""Approving: takes one live snapshot of a plan and evaluates it. Repeated before work starts or continues, and before
+the first push (A4)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -53,7 +54,7 @@ def _evidence(context: ThreadContext, state: ThreadState, snapshot: Snapshot, ve
 async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Return the move that stops running work if an approver rejected its plan or the thread was closed, else None.
 
-    Each counts whatever else became of the plan meanwhile: a branch that drifted must not keep the work going.
+    Both count even if the plan became stale meanwhile: a branch that drifted must not keep the work going.
     """
     snapshot = await _live(context, state)
     if not snapshot.open:
@@ -63,9 +64,9 @@ async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | Non
 
 
 def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict) -> Withdrawn:
-    """Return the move of approved work whose approval no longer stands. If its plan waits again, people are told.
+    """Return the move that withdraws an approval that no longer stands. It owes a text if the plan waits again.
 
-    A verdict that ends the plan is told by the move that follows. A failed look-up is not told.
+    If the verdict ends the plan, the move after this one owes the text. A failed look-up owes none.
     """
     failed = any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings)
     if verdict.outcome is not Outcome.PENDING or failed:
@@ -83,12 +84,12 @@ async def _explain(context: ThreadContext, state: ThreadState, verdict: Verdict)
 
 
 async def evaluate_live(context: ThreadContext, state: ThreadState) -> tuple[Verdict, ApprovedPlan | None]:
-    """Take one live look and evaluate it; the proof comes only with an approval."""
+    """Take one live snapshot and evaluate it. The proof is None unless the verdict is an approval."""
     return prove(state.plan, await _live(context, state), context.policy, context.resources.clock.now())
 
 
 async def _live(context: ThreadContext, state: ThreadState) -> Snapshot:
-    """Return one live reading, with what the journal knows: whose words are planned for, and the number of plans."""
+    """Return a live snapshot, with what only the journal knows: the requesters, and the number of plans."""
     pushed = state.pushing.commit if state.pushing else ""
     live = await context.dialogue.snapshot(
         state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.work_begun_lines

@@ -1,7 +1,9 @@
-"""Asking: shows what a session waits for, and takes the first answer that counts; the thread rests until there is one.
+"""Asking: shows a session's question and takes the first answer that counts. The thread rests until there is one.
 
-Rules: a planner is answered by those who may ask; a question or permission request of approved work by those who may
-approve, and by no comment that anybody edited: words of others must not steer approved work (product.md, Turns).
+Rules (product.md, Turns)
+- People who may ask answer the questions of a planner.
+- Only people who may approve answer the questions and permission requests of approved work, and only in a comment that
+  was never edited, because nobody else's words may steer approved work.
 """
 
 from datetime import datetime, timedelta
@@ -21,7 +23,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
-    """Show the question, exactly once, and look for its answer; None while there is none."""
+    """Show the question exactly once, and look for its answer. Returns None while there is none."""
     if not context.resources.availability.answers:
         return _resume_move(state, NOBODY)
     if state.steers and (stop := await stop_move(context, state)) is not None:
@@ -53,7 +55,7 @@ def waits_for(state: ThreadState, turn: Turn) -> bool:
 
 
 async def _post_question(context: ThreadContext, state: ThreadState) -> Shown:
-    """Show the question and journal where; raises Conflict where another job is quicker."""
+    """Show the question and journal where. Raises Conflict if another job takes the thread over first."""
     await take_over(context, state)
     proposed = await context.dialogue.ask(state.asking, state.thread.ask, who=_who_may_answer(state))
     at = proposed.at or context.resources.clock.now()
@@ -69,7 +71,7 @@ async def _accept_reply(context: ThreadContext, state: ThreadState, reply: Reply
 
 
 def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> Replied | Instructed:
-    """Return the move that an answer amounts to: back to planning, or on with approved work; None for nobody's."""
+    """Return the move for an answer: back to planning, or on with approved work. No `reply`: nobody can."""
     asking, grant = state.asking, reply.grant if reply else None
     answer = Instructed if state.steers else Replied
     return answer(
@@ -89,7 +91,7 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
 
 
 def _expires(context: ThreadContext, state: ThreadState) -> datetime:
-    """Return when the question expires: as a plan does, and for approved work no later than its plan."""
+    """Return when the question expires: after as many days as a plan; in approved work, with its plan at the latest."""
     end = state.asked_on + timedelta(days=context.settings.expires_days)
     return min(end, state.plan.expires) if state.steers else end
 

@@ -1,6 +1,6 @@
-"""Executing: does what was approved, in the sandbox, until its checks pass or the session has nothing more to repair.
+"""Executing: carries the approved plan out in the sandbox until its checks pass or no repair is left.
 
-The tree that was verified last is journaled, and publishing refuses another one (G3a).
+The move at the end names the tree that was verified last, and publishing refuses any other tree (G3a).
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -40,11 +40,11 @@ from bot.workflow.thread_context import ThreadContext, working_mode
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
-    """Carry the approved plan out; an interrupted session goes on where it was.
+    """Carry the approved plan out. An interrupted session continues where it was.
 
-    The approval is looked at again first: one that no longer stands is withdrawn, and nothing runs. Then the plan's
-    comment says that the work has begun: whoever sets the journal back to before that cannot use the approval again,
-    because only a journal that holds the approval accounts for that edit (A4b).
+    First evaluate the approval again: if it no longer stands, withdraw it and run nothing. Then write above the plan
+    that its work has begun. If somebody sets the journal back to before the approval, that line counts as an edit, so
+    the approval cannot be used again (A4b).
     """
     verdict, proof = await evaluate_live(context, state)
     if proof is None:
@@ -72,7 +72,7 @@ class _Attempts:
 
     start: SessionStart
     handed_back: Json | None = None
-    """The message with which the next attempt begins."""
+    """The message with which the next attempt begins; None if the work stands as it is."""
     verified: Verification | None = None
     """What the checks showed after the last attempt."""
     title: str = ""
@@ -91,7 +91,7 @@ class _Attempts:
 
 
 async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMove | None:
-    """Work until there is an answer to the ask; what fails, or lies outside of the plan, goes back to the session."""
+    """Work until there is a move. Failing checks and changes outside the plan go back to the session."""
     attempts = _Attempts(_opening(context, await current(context)))
     session = attempts.start.ident
     while True:
@@ -103,7 +103,7 @@ async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMov
 
 
 async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attempts) -> WorkMove | None:
-    """Let the session work until it ends its turn, check what it did, and note what is handed back to it."""
+    """Let the session work until it ends its turn, verify the work, and record what goes back to the session."""
     async with open_session(context, state, attempts.start) as session:
         attempts.bind(session)
         if state.is_finishing:
@@ -153,9 +153,9 @@ async def _is_overtaken(context: ThreadContext, state: ThreadState) -> bool:
 
 
 async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> int | None:
-    """Return the pull request of a branch that only this work would make, and that was not done yet (A4b).
+    """Return the number of a pull request from this work's branch although no work was finished; None for none (A4b).
 
-    None for none. Only a journal that was set back does not know of it.
+    There is one only if the journal was set back and lost the entry about it.
     """
     if pull_number(context, state) or state.executed:
         return None
@@ -163,7 +163,7 @@ async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> 
 
 
 def _opening(context: ThreadContext, state: ThreadState) -> SessionStart:
-    """Return how the session of approved work begins: it knows only what was approved, unless it planned the work."""
+    """Return how the session of approved work begins. A new session knows only what was approved."""
     return SessionStart(
         context.work_session(state),
         Access.WRITE,
@@ -175,8 +175,7 @@ def _opening(context: ThreadContext, state: ThreadState) -> SessionStart:
 
 
 async def _run_session(context: ThreadContext, state: ThreadState, session: Session) -> Ended | Asked | None:
-    """Let the model work until it says that it is done, or has to ask; work that had ended before a crash is not done
-    again."""
+    """Let the model work until it ends its turn or has to ask people. Work that had ended before a crash stays."""
     _apply_mode(context, state, session)
     before = await baseline_reminders(context, session)
     if (handed_in := pending_plan_call(session.history)) is not None:
@@ -194,7 +193,7 @@ async def _run_session(context: ThreadContext, state: ThreadState, session: Sess
 
 
 async def _run(context: ThreadContext, state: ThreadState, session: Session, permit: str = "") -> Ended | Asked | None:
-    """Run the session, after the call that people permitted; where it comes to ask them, give the move to do so."""
+    """Run the session, after the call that people permitted. Returns the move Asked if the session has to ask them."""
     ended = await run_session(context, state, session, permit)
     if ended is None:
         return None

@@ -1,7 +1,7 @@
 """Fixing: takes in red required checks of the bot's own pull request, on the thread of that pull request (MT9).
 
-Such a turn is the bot's own request: a plan is made and waits for people, like any other. What the checks printed is
-data for the planner. Nobody has seen it, so the request stays behind when its plan is approved (`foreign`).
+Such a turn is the bot's own request: it leads to a plan that waits for people, like any other. The checks' output is
+data for the planner. Nobody has read it, so the execution session does not get this request (`foreign`).
 """
 
 import logging
@@ -29,7 +29,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Red:
-    """What is red on a head."""
+    """The red checks of a head commit."""
 
     head: CommitId
     runs: Sequence[CheckRun]
@@ -37,7 +37,7 @@ class _Red:
 
 
 async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Begin with the red checks of the pull request's head as a request, unless that was done before.
+    """Begin a request about the red checks of the pull request's head, unless there was one for this head.
 
     Does nothing on other threads, and while something else is under way or waits for people. Checks that cannot be
     read do not stop the look; the next one reads them again.
@@ -59,7 +59,7 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
 
 
 def _may_take(context: ThreadContext, state: ThreadState) -> bool:
-    """Return whether red checks may become a turn of the thread now, as far as that is known without asking GitHub."""
+    """Return whether red checks may become a turn of the thread now, without asking GitHub."""
     at_rest = state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[state.stage]
     place, settings = context.location, context.settings
     may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, state.seen)
@@ -67,7 +67,7 @@ def _may_take(context: ThreadContext, state: ThreadState) -> bool:
 
 
 async def _read(context: ThreadContext, checks: CheckAccess, state: ThreadState) -> _Red | None:
-    """Return what is red on the head that the thread would be planned on; None for nothing, or if it moved since."""
+    """Return the red checks of the head that a plan would be based on; None if there are none or the head moved."""
     try:
         found = await checks.read(context.location.thread)
         if found is None or found.head != context.location.base or not (red := checks_to_fix(found)):

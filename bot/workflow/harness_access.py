@@ -1,4 +1,4 @@
-"""What the harness itself, never a model, may read and change at the place where a repository lives."""
+"""What the harness itself, and never a model, may read and change on GitHub. A terminal run has none of it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -23,9 +23,9 @@ class TaskAccess(Protocol):
         """Return an issue or a pull request as it is now, or None if the repository has none of that number."""
 
     async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
-        """Carry out an operation if its target is still as it was `seen` (`Target.digest`), and return what came of it.
+        """Carry out an operation and return its result, if its target still has the digest `seen` (`Target.digest`).
 
-        `name` names the operation and no other. Repeating it changes nothing more. Raises Transient and Conflict.
+        `name` is unique to the operation. Repeating it changes nothing more. Raises Transient and Conflict.
         """
 
 

@@ -31,7 +31,7 @@ from bot.workflow.asking import waits_for
 from bot.workflow.journal import rewind
 from bot.workflow.journal.ledger import append, defer, settle
 from bot.workflow.requests import beginning, renewed_request
-from bot.workflow.rights import may_act, may_ask, may_command, over_quota
+from bot.workflow.rights import is_over_quota, may_act, may_ask, may_command
 from bot.workflow.thread_context import ThreadContext, working_mode
 
 _ENDS: Final = {Verb.STOP: frozenset(ON_ENTER), Verb.FINISH: frozenset({Stage.EXECUTING})}
@@ -40,15 +40,15 @@ _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage
 
 
 SIGNS_A_DAY: Final = 20
-"""So many signs are put under what one person may not say, on one thread and day (UTC): each is a write."""
+"""Most signs for one person's refused turns on one thread and day (UTC), because each sign is a write to GitHub."""
 WITH_IT: Final = timedelta(minutes=1)
-"""A label that is set so soon after an issue was opened is part of opening it."""
+"""A label that is set within this time after an issue was opened is part of opening it."""
 
 
 async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Journal every new turn. Continue an interrupted thread where looking again asks for that, as at a terminal.
+    """Journal every new turn. Continue an interrupted thread if the look itself is a retry, as at a terminal.
 
-    Raises Unreadable where the journal was set back.
+    Raises Unreadable if the journal was set back.
     """
     turns = await context.dialogue.turns(state.seen, state.heard_to, may_act=partial(may_act, context, state))
     state = await rewind.require_newest(context, state, turns)
@@ -60,7 +60,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
         if turn.aside or (turn.mark and _asked_already(state, turn)):
             passed.append(turn)
         elif turn.role is not None and not _may_speak(context, state, turn):
-            refused.append(turn)  # nobody who may speak waits until the signs are put
+            refused.append(turn)  # refused last, so that nobody who may speak waits for the signs
         elif turn.role is not None:
             state = await _take(context, state, replace(turn, waits=_since(state, waiting)))
             waiting += [turn] if turn.key not in state.seen else []
@@ -74,7 +74,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
 
 
 def require_all_heard(context: ThreadContext) -> None:
-    """Raise Transient if somebody's words still wait, so that the caller looks again."""
+    """Raise Transient if a turn still waits for its author's role, so that the caller looks again."""
     if context.look.unheard:
         names = ", ".join(f"@{login}" for login in context.look.unheard)
         fix = "Plangate tries again; if this persists, check the permissions of its token"
@@ -82,13 +82,13 @@ def require_all_heard(context: ThreadContext) -> None:
 
 
 async def begin_kept_turn(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Begin with the oldest turn that was kept while approved work ran."""
+    """Begin a request with the oldest turn that was kept while approved work ran."""
     kept = state.kept[0]
     return await _begin(context, state, replace(kept.said, waits=None), kept.beside)
 
 
 def _since(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
-    """Return when the oldest waiting turn was said, "" if none waits any more, or None if none ever did."""
+    """Return the time of the oldest waiting turn, "" if none waits any more, or None if none waited before either."""
     oldest = min((turn.at for turn in waiting), default=None)
     return oldest.isoformat() if oldest else "" if state.waits else None
 
@@ -100,7 +100,7 @@ def _may_speak(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
 
 
 async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
-    """Note a turn whose author may not say it. The first few a day get a sign."""
+    """Note a turn that its author may not say. The first few of a day get a sign."""
     day = f"{turn.at:%Y-%m-%d}"
     if state.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
         await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
@@ -108,13 +108,13 @@ async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> Thr
 
 
 async def _take(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
-    """Take one turn in, by what it says and by who says it."""
+    """Take in one turn: run its command, begin its request, or reply."""
     said = _parse_command(context, turn)
     await context.dialogue.acknowledge(turn, Acknowledgment.SEEN)
     if context.settings.refusal:
         return await _note(context, state, _heard(turn, configuration_error(context.settings.refusal)))
     if state.stage is Stage.ASKED and waits_for(state, turn) and not _is_command(said):
-        return state  # it may be the answer: what is not is taken in when the question is settled
+        return state  # it may be the answer; if not, it is taken in once the question is answered
     match said:
         case None:
             return await _request(context, state, turn, turn.text)
@@ -148,9 +148,9 @@ def _is_command(said: Command | UnknownCommand | None) -> bool:
 
 
 async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text: str) -> ThreadState:
-    """Begin to plan, or note a turn that comes while the bot works; leave what is beyond its author's quota."""
-    if await over_quota(context, state, turn):
-        return await _leave_over_quota(context, state, turn)
+    """Begin a request, or note a turn that comes while the bot works. Refuse one beyond its author's quota."""
+    if await is_over_quota(context, state, turn):
+        return await _refuse_over_quota(context, state, turn)
     said, fragments = JournaledTurn.of(replace(turn, text=text)), await context.dialogue.hidden_fragments(turn)
     beside = Hidden.of(fragments) if fragments else None
     if Move.REQUESTED in TRANSITIONS[state.stage] and not (state.stage is Stage.ASKED and state.steers):
@@ -158,8 +158,8 @@ async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text:
     return await append(context, state, Noted(said=said, beside=beside, kept=state.stage is not Stage.PLANNING))
 
 
-async def _leave_over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
-    """Leave a request beyond its author's quota. A comment says so once a day on each thread, then only signs."""
+async def _refuse_over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+    """Refuse a request beyond its author's quota: with a comment once a day on each thread, then with signs."""
     day = f"{turn.at:%Y-%m-%d}"
     before = state.over_quota.get((day, turn.actor.id), 0)
     if before:
@@ -173,7 +173,7 @@ async def _leave_over_quota(context: ThreadContext, state: ThreadState, turn: Tu
 async def _begin(
     context: ThreadContext, state: ThreadState, said: JournaledTurn, beside: Hidden | None = None
 ) -> ThreadState:
-    """Begin with a request; where the round's pull request is closed, that begins a new round (PR2)."""
+    """Begin a request. If the round's pull request is closed, a new round begins with it (PR2)."""
     start = await beginning(context, state)
     if start.closes_round and Move.CLOSED in TRANSITIONS[state.stage]:
         state = await append(context, state, Closed())
@@ -181,7 +181,7 @@ async def _begin(
 
 
 async def _command(context: ThreadContext, state: ThreadState, turn: Turn, said: Command) -> ThreadState:
-    """Carry out a command, or say why not."""
+    """Carry out a command, or reply why not."""
     allowed = may_command(context, state, turn, said.verb)
     match said.verb:
         case Verb.REVISE:
@@ -231,13 +231,13 @@ async def _mode(context: ThreadContext, state: ThreadState, turn: Turn, name: st
 
 
 def _is_already_counted(state: ThreadState, turn: Turn) -> bool:
-    """Return whether an earlier decision counted this word: a live look can see a comment before intake."""
+    """Return whether a decision already counted this command: a live snapshot can include a comment before intake."""
     decision = state.decision
     return decision is not None and turn.actor.login in decision.by and turn.at <= decision.at
 
 
 def _command_reply(verb: Verb, state: ThreadState, *, mention: str, allowed: bool) -> str:
-    """Return the answer to a command that changes nothing here, or "" if the gate answers it."""
+    """Return the reply to a command that changes nothing here, or "" if the verdict on the plan answers it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
             return "" if state.stage in PLAN_MAY_BE_SHOWN else reply_text.NO_PLAN_WAITS
@@ -258,9 +258,9 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, allowed: boo
 
 
 async def _note(context: ThreadContext, state: ThreadState, heard: Heard) -> ThreadState:
-    """Journal a turn that moves nothing, with the reply that it is owed, before that reply is posted.
+    """Note a turn that makes no move. If it is owed a reply, journal it now, before the reply is posted.
 
-    A turn that is owed nothing is journaled with the next entry, such as the decision that it is.
+    Otherwise it is journaled with the next entry, such as the decision that it led to.
     """
     state = defer(context, state, heard)
     return await settle(context, state) if heard.owes else state
@@ -271,5 +271,5 @@ def _heard(turn: Turn, owes: str = "") -> Heard:
 
 
 def _resume_move(state: ThreadState, said: JournaledTurn | None = None) -> Resumed | Retried:
-    """Go on with approved work, or plan again where there is none."""
+    """Return the move that continues approved work, or that plans again if there is none."""
     return Resumed(said=said) if state.steers and Move.RESUMED in TRANSITIONS[state.stage] else Retried(said=said)

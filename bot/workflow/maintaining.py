@@ -1,12 +1,14 @@
 """Maintaining: takes in the due times of a scheduled task, on the thread of its tracking issue (MT1-MT4).
 
 Rules
-- An occurrence is journaled before anything is done about it. A process that dies before it decided leaves it open, and
-  the next one decides; one that is decided is never taken in again, whoever finds it due.
-- Nothing is asked of the model where a plan of the task waits, its pull requests reach the limit, its issue is closed,
-  or its check prints nothing.
-- What its check printed is data for the planner, never an instruction. Nobody has seen it, so a request that holds it
-  stays behind when its plan is approved (`foreign`).
+- An occurrence is journaled before anything else happens, and only right after the entries that were read. If two
+  processes find it due, the second one gets Conflict (`_journal_due`).
+- An occurrence is open until it begins as a request or is journaled as ended. If a process dies in between, the next one
+  continues. An occurrence with an outcome is never taken in again.
+- No session begins while a plan of the task waits, its pull requests reach the limit, its issue is closed, or its
+  check prints nothing.
+- The check's output is data for the planner, never an instruction. Nobody has read it, so the execution session does not
+  get a request that contains it (`foreign`).
 """
 
 import shlex
@@ -32,7 +34,7 @@ from bot.core.turn import Turn
 from bot.ports import Access
 from bot.workflow.execution.command_runs import run_command_with_output
 from bot.workflow.journal.ledger import append, current, note, note_next, take_over
-from bot.workflow.rights import over_quota
+from bot.workflow.rights import is_over_quota
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import toolhost
 from bot.workflow.thread_context import ThreadContext
@@ -46,20 +48,20 @@ _PROBLEM_SHOWN: Final = 300
 PRINTED_SHOWN: Final = 10_000
 """Characters of a check's output that the planner sees."""
 DECIDED_SHOWN: Final = 50
-"""Decided findings that the planner is told of, the newest ones."""
+"""Most decided findings in a request; the newest ones."""
 _SILENT: Final = "(no output)"
 _NOBODY: Final = Actor(0, "")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a task's check came to."""
+    """The result of a task's check."""
 
     found: bool = False
     """Whether there may be something to do."""
     printed: str = ""
     problem: str = ""
-    """Why it could not run; "" where it ran."""
+    """Why it could not run; "" if it ran."""
 
 
 async def track_task(context: ThreadContext, state: ThreadState, task: Task) -> ThreadState:
@@ -79,8 +81,8 @@ async def take_occurrence(
 ) -> ThreadState:
     """Take in an occurrence of the thread's task: begin with it as a request, or journal why not.
 
-    `elsewhere` is what the person who ticked asked for today by other ticks, each as ``thread/key``. Does nothing for
-    an occurrence that was decided before. Raises Conflict where another process moved the thread meanwhile.
+    `elsewhere` lists today's requests by other ticks of the same person, each as ``thread/key``. Does nothing for an
+    occurrence that has an outcome. Raises Conflict if another process took in an occurrence or moved the thread.
     """
     state = await _journal_due(context, state, occurrence)
     if state.task is not None and state.task.outcome_of(occurrence.key):
@@ -106,9 +108,10 @@ async def refuse_occurrence(
 
 
 async def _journal_due(context: ThreadContext, state: ThreadState, occurrence: Occurrence) -> ThreadState:
-    """Journal an occurrence, unless it is left from before.
+    """Journal an occurrence as due, unless an earlier process did.
 
-    Raises Conflict if another one was journaled since it was found: what it says that it missed may then be wrong.
+    Raises Conflict if another one was journaled since this one was found, because its count of missed times may be
+    wrong then.
     """
     history = state.task
     if history is not None and history.occurrence(occurrence.key) is not None:
@@ -123,9 +126,9 @@ async def _journal_due(context: ThreadContext, state: ThreadState, occurrence: O
 async def _quota_reason(
     context: ThreadContext, state: ThreadState, occurrence: Occurrence, elsewhere: Collection[str]
 ) -> str:
-    """Return why whoever ticked may not ask for more today, or "" if they may, or nobody ticked."""
+    """Return why the person who ticked may not ask for more today; "" if they may, or if nobody ticked."""
     by = _person_who_ticked(state, occurrence)
-    if by is None or not await over_quota(
+    if by is None or not await is_over_quota(
         context, state, Turn(occurrence.key, by, "", occurrence.due), elsewhere=elsewhere
     ):
         return ""
@@ -135,7 +138,7 @@ async def _quota_reason(
 
 
 def _person_who_ticked(state: ThreadState, occurrence: Occurrence) -> Actor | None:
-    """Return who asked for an occurrence by a tick, as its entry says, or None."""
+    """Return the person who asked for an occurrence by a tick, from its entry, or None."""
     row = state.task.occurrence(occurrence.key) if state.task is not None else None
     return Actor(row.by_id, row.by) if row is not None and row.by_id else None
 
@@ -152,9 +155,9 @@ async def preview_occurrence(context: ThreadContext, state: ThreadState, task: T
 
 
 async def run_check(context: ThreadContext, task: Task) -> CheckResult:
-    """Run a task's check in the sandbox, on a checkout that is thrown away. It reaches the hosts of `sandbox.hosts`.
+    """Run a task's check in the sandbox, on a checkout that is discarded. It can reach the hosts of `sandbox.hosts`.
 
-    A task without a check always finds something to do.
+    A task without a check always has something to do.
     """
     if not task.check:
         return CheckResult(found=True)
@@ -175,8 +178,8 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
 
 
 def _check_result(context: ThreadContext, exit_code: int | None, printed: str) -> CheckResult:
-    """Return what a check's exit code and its output say. None stands for a check that did not end."""
-    last = f"exit code {exit_code}"  # which stands below the output, and alone says too little
+    """Return the result of a check with this output. An exit code of None means that it did not end."""
+    last = f"exit code {exit_code}"  # the last line of the output, which says too little by itself
     ending = " ".join(printed.removesuffix(last).split())[-_PROBLEM_SHOWN:] or last
     if exit_code is None:
         minutes = context.settings.command_minutes
@@ -189,7 +192,7 @@ def _check_result(context: ThreadContext, exit_code: int | None, printed: str) -
 
 
 def _first_lines(printed: str) -> str:
-    """Return the first lines of a check's output, and whether there are more."""
+    """Return the first lines of a check's output, and a line that says so if there are more."""
     if len(printed) <= PRINTED_SHOWN:
         return printed
     shown = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
@@ -231,7 +234,7 @@ async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task
 
 
 async def _end_reviews(context: ThreadContext, state: ThreadState) -> ThreadState:
-    """Journal which pull requests are no longer open: only those whose findings are not settled are looked up."""
+    """Journal which of the task's pull requests in review are no longer open, and whether they were merged."""
     if state.task is None:
         return state
     for each in state.task.in_review:
@@ -242,7 +245,7 @@ async def _end_reviews(context: ThreadContext, state: ThreadState) -> ThreadStat
 
 
 async def offer_again(context: ThreadContext, state: ThreadState, finding: TaskFinding, by: str) -> ThreadState:
-    """Journal that somebody allowed a rejected finding to be planned again. It is forgotten until it is rejected."""
+    """Journal that somebody allowed a rejected finding to be planned again."""
     return await note(context, state, FindingOffered(finding=finding.id, by=by))
 
 
@@ -263,7 +266,7 @@ async def _request(
 
 
 def _text(task: Task, occurrence: Occurrence, printed: str, decided: Sequence[TaskFinding]) -> str:
-    """Return what the planner is asked."""
+    """Return the text of the request for the planner."""
     parts = [f"Scheduled task `{task.name}`, due at {occurrence.due:%Y-%m-%d %H:%M} UTC.", task.prompt]
     if task.paths:
         parts.append(f"Stay inside these paths: {', '.join(map(code, task.paths))}.")

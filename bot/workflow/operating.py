@@ -14,7 +14,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def record_targets(context: ThreadContext, plan: PlanDocument) -> PlanDocument:
-    """Return a plan whose operations hold what their targets look like now."""
+    """Return the plan with the current digest of each operation's target."""
     seen: dict[int, str] = {}
     for number in dict.fromkeys(each.number for each in plan.operations):
         target = await context.tasks.target(number)
@@ -54,7 +54,7 @@ def report(state: ThreadState) -> str:
 
 
 def _seen(state: ThreadState, operation: Operation) -> str:
-    """Return what the target must look like: as the plan saw it, or as the last operation on it left it."""
+    """Return the digest that the target must have: from the plan, or after the last operation on it."""
     earlier = [each for each in state.operated if state.plan.operations[each.operation].number == operation.number]
     newest = max(earlier, key=lambda each: each.operation, default=None)
     return newest.seen if newest is not None else operation.seen

@@ -33,7 +33,7 @@ _RESTED = frozenset({End.ANSWERED, End.SUSPENDED})
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
-    """Make a plan for the newest turn and all that was added to it; an interrupted session goes on where it was."""
+    """Make a plan for the newest request and its additions. An interrupted session continues where it was."""
     if (stop := await stop_move(context, state)) is not None:
         return stop
     opening = SessionStart(state.planning_session, Access.READ, _task(state), quotes=not may_stand(context, state))
@@ -69,7 +69,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     Raises Refused for a contract that cannot be approved or carried out.
     """
     contract = replace(handed_in.contract, classes=context.settings.classes)
-    if context.settings.setup:  # they run for this plan: whoever approves it sees what they may reach
+    if context.settings.setup:  # approvers see in the plan which hosts the set-up commands may reach
         contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *context.settings.hosts))))
     _refuse_secrets(context, contract, handed_in)
     _refuse_workflows(context, contract)
@@ -93,7 +93,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
 
 
 def _refuse_secrets(context: ThreadContext, contract: Contract, handed_in: SubmittedPlan) -> None:
-    """Raise Refused for a secret outside of the text. It is not redacted, because what is left means something else."""
+    """Raise Refused for a secret outside the plan's text. Redacting it there would change what the plan allows."""
     names = (*contract.scope, *contract.commands, *contract.hosts)
     if hidden := context.redactor.find_secrets("\n".join((*names, *_task_texts(handed_in)))):
         raise Refused(
@@ -119,7 +119,7 @@ def _task_texts(handed_in: SubmittedPlan) -> Iterator[str]:
 
 
 def _task(state: ThreadState) -> str:
-    """Return what is asked: the turn itself, and the plan that it revises."""
+    """Return the task for the planner: the request, and the plan that it revises."""
     parts = [cut_middle(state.turn.text, REQUEST_LIMIT)]
     if (last := state.newest_plan) is not None:
         notes = f"\n\nIts notes:\n\n{last.notes}" if last.notes else ""
@@ -132,7 +132,7 @@ def _task(state: ThreadState) -> str:
 
 
 def _add(session: Session, said: list[str]) -> None:
-    """Add to a session what people said since it was last told. A plan that it waits with goes back to it."""
+    """Add to a session what people said since its last message. A plan that it submitted goes back to it."""
     if not said:
         return
     if (call := pending_plan_call(session.history)) is not None:
@@ -144,14 +144,14 @@ def _add(session: Session, said: list[str]) -> None:
 
 
 def _unsent(session: Session) -> list[str]:
-    """Take what waits for a next message of the session that never came, because it came to rest."""
+    """Take the texts that were queued for the session's next message, which it ended without."""
     said = list(session.queued)
     session.queued.clear()
     return said
 
 
 def _submitted_plan(session: Session) -> SubmittedPlan | None:
-    """Return the plan that a suspended session waits with."""
+    """Return the plan that a suspended session has submitted, or None."""
     call = pending_plan_call(session.history)
     return read_plan(call["input"]) if call is not None else None
 

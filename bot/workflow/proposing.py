@@ -1,4 +1,4 @@
-"""Proposing: shows the plan, exactly once, records where, and marks what it replaces as outdated."""
+"""Proposing: posts the plan exactly once, records where, and marks earlier plan comments as outdated."""
 
 from bot.core import comment
 from bot.core.gate import Move
@@ -8,7 +8,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def perform(context: ThreadContext, state: ThreadState) -> Proposed:
-    """Show the newest plan and record where it is shown; whatever plan was shown before is no longer the one."""
+    """Post the newest plan, and return where it is shown. Mark the comments of earlier plans as outdated."""
     plan = state.plan
     proposed = await context.dialogue.propose(plan, state.thread.ask)
     older = [state.plan_comment, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
@@ -16,6 +16,6 @@ async def perform(context: ThreadContext, state: ThreadState) -> Proposed:
     for shown in older:
         if shown not in {"", proposed.id}:
             await context.dialogue.supersede(shown, why)
-    # Here again, for a process that died between the end of its session and this.
+    # Repeated here in case the process died between the end of the session and this point.
     await context.dialogue.end_progress(comment.planning_over(Move.PLANNED), state.planning_ask)
     return Proposed(shown=proposed.id, shown_url=proposed.url, digest=plan.digest)

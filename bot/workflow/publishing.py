@@ -1,4 +1,10 @@
-"""Publishing: hands the tree to the publisher, once the approval still stands; outgrown scope becomes an amendment."""
+"""Publishing: pushes the work if its approval still stands, and ensures its pull request, receipt, and operations.
+
+Work that changed more than its plan names becomes an amendment. If the process died after the push, the same journal
+gives the same commit again: the publisher finds it on the branch, and `Pulls.ensure` finds or creates the pull request.
+On a pull request's own branch, the push also moves the head that the plan was made for, so the commit is journaled
+before it (`_announce`).
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -31,8 +37,8 @@ from bot.workflow.thread_context import ThreadContext
 async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | None:
     """Publish what the approved plan covers. The same journal always gives the same branch and commit.
 
-    None if the thread was moved meanwhile, such as by a stop: nothing more is done. What is already on a pull request's
-    branch was pushed while its approval stood: it is reported, and never pushed again.
+    Returns None if the thread was moved meanwhile, such as by a stop. A commit that an earlier process pushed to a pull
+    request's branch was approved at that time: it is reported, and never pushed again.
     """
     if (pushed := await _earlier_push(context, state)) is not None:
         return await _ensure_pull_request(context, state, pushed, _verdict(state))
@@ -52,16 +58,16 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
 
 async def _hear_the_rest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
-    """Take in what was said until now, and return the state; None where that moved the thread.
+    """Take in what people said until now, and return the state; None if that moved the thread.
 
-    A stop that no delivery told of, or whose entry somebody took back with the ref, still stands on the thread (A4b).
+    It finds a stop of which no delivery came, and one that the journal lost because its ref was set back (A4b).
     """
     heard = await tell_replies(context, await take_in(context, state), state.position)
     return heard if (heard.stage, heard.thread.ask) == (state.stage, state.thread.ask) else None
 
 
 async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPlan) -> MoveEvent | None:
-    """Push the work, and have a pull request for it."""
+    """Push the work, and ensure its pull request."""
     order = _order(context, state)
     try:
         made = await context.workspace.publish(
@@ -89,9 +95,9 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
 async def _ensure_pull_request(
     context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict
 ) -> Published | Delivered | None:
-    """Have a pull request for what was pushed; None when the thread was moved meanwhile.
+    """Find or create the pull request of the pushed work, and return the move; None if the thread was moved meanwhile.
 
-    Where there are no pull requests, the branch is handed in.
+    Without pull requests, as at a terminal, the branch is the result.
     """
     digest = state.plan.digest
     if await context.fence.has_moved(state):
@@ -118,7 +124,7 @@ async def _ensure_pull_request(
 
 
 async def _issue_receipt(context: ThreadContext, made: PushedWork) -> str:
-    """Have a receipt of what was pushed (RC1, RC5). Return what the pull request says about it; "" for nothing.
+    """Issue the receipt of the pushed work (RC1, RC5). Return the pull request's text about it; "" for none.
 
     The statement is made from the journal up to the end of the work, so that a crash here changes nothing in it.
     """
@@ -136,9 +142,9 @@ async def _issue_receipt(context: ThreadContext, made: PushedWork) -> str:
 
 
 async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork, *, shared: bool) -> None:
-    """Journal the commit that is about to be pushed to a shared branch, so that it is recognized there (E3).
+    """Journal the commit before it is pushed to a shared branch, so that a later process recognizes it there (E3).
 
-    Raises Conflict where somebody moved the thread meanwhile: copying and screening the work takes its time.
+    Raises Conflict if the thread was moved meanwhile, because copying and screening the work takes time.
     """
     if shared and state.pushing != made:
         await note(context, state, Pushing(digest=state.plan.digest, made=made))
@@ -146,7 +152,7 @@ async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork
 
 
 async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:
-    """Return the work that an earlier process pushed before it died, if the pull request's head is that commit."""
+    """Return the work that an earlier process pushed to a pull request's branch before it died; None for none."""
     made, number = state.pushing, pull_number(context, state)
     if made is None or not number:
         return None
@@ -159,9 +165,9 @@ def _verdict(state: ThreadState) -> Verdict:
 
 
 def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
-    """Return the amendment for work that changed more than its plan names: the next version, to be approved as well.
+    """Return the amendment for work that changed more than its plan names: the next plan version, which needs approval.
 
-    It is about the work as it stands, its tree and nothing else (product.md, Risk tiers).
+    It allows exactly the tree of the finished work and nothing else (product.md, Risk tiers).
     """
     # A plan without a scope covers everything but tier high, as `**` does (core/paths.py).
     scope = tuple(dict.fromkeys((*(plan.contract.scope or ("**",)), *paths)))
@@ -179,7 +185,7 @@ def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocum
 
 
 def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
-    """Return what to commit, made from the journal alone."""
+    """Return what to commit, computed only from the journal."""
     work, clean = state.finished_work, context.redactor.redact
     summary = clean(inert_message(clean(work.summary)))
     expected = state.base if context.location.branch or state.onto else None
@@ -211,7 +217,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         verdict,
         state.current_approval.approved_at,
         work.model or "",
-        state.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, whichever processes it took
+        state.cost_usd if context.resources.ledger.is_priced else None,  # the whole thread's cost, over all processes
         [comment.AgentRow(**agent) for agent in work.agents or ()],
         work.commands or (),
         state.task.task if state.task is not None else "",

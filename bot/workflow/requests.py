@@ -1,4 +1,5 @@
-"""A request: what it begins on, what it asks for if it repeats another, and how its branch and pull request are called.
+"""A request: the commit that it begins on, its text if it repeats an earlier one, and the names of its branch and pull
+request.
 
 The same journal always gives the same names.
 """
@@ -17,7 +18,7 @@ from bot.workflow.thread_context import ThreadContext
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a request begins on."""
+    """The commit, title, and branch that a request begins on."""
 
     base: CommitId
     title: str
@@ -44,9 +45,9 @@ async def beginning(context: ThreadContext, state: ThreadState) -> Beginning:
 
 
 def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
-    """Return the words of a request that repeats everything asked so far, made by a turn that adds none.
+    """Return a request that repeats everything asked so far, for a turn that adds no words of its own.
 
-    Whose hands were in them is journaled with the words themselves (`ThreadState.wishes`).
+    The entries of the repeated words record who may have edited them (`ThreadState.wishes`).
     """
     request, *additions = state.asked_for
     return replace(
@@ -61,7 +62,7 @@ def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
 
 
 def addition_text(wish: Wish) -> str:
-    """Return what somebody added to a request, as the planner reads it."""
+    """Return an addition to a request, as the planner reads it."""
     return f"@{wish.said.actor.login} adds: {wish.said.text}"
 
 
@@ -77,12 +78,14 @@ def pull_title(context: ThreadContext, state: ThreadState) -> str:
 
 
 def branch_name(context: ThreadContext, state: ThreadState) -> str:
-    """Return the branch of this round: the name that it has, else one made from the thread."""
+    """Return this round's branch: the existing one, else a name made from the thread."""
     place = context.location
     if named := place.branch or state.onto:
         return named
     name = place.new_branch(thread_title(context, state), state.thread.round)
-    return f"{name}-{state.apart}" if state.apart else name  # what a journal that was set back forgot keeps its branch
+    return (
+        f"{name}-{state.apart}" if state.apart else name
+    )  # a journal that was set back may have lost a branch of the plain name
 
 
 def pull_number(context: ThreadContext, state: ThreadState) -> int:

@@ -1,7 +1,7 @@
-"""Who may say what on a thread (interfaces.md, Commands), by the role that was looked up with it, and how often.
+"""Who may say what on a thread, by their role, and how often (interfaces.md, Commands).
 
-A command has its own people, whether they may ask or not: whoever may approve approves, and what somebody asked for
-they may stop.
+Some commands do not need the right to ask: people who may approve can approve, and people can stop what they asked
+for.
 """
 
 from collections.abc import Collection
@@ -19,12 +19,12 @@ def may_ask(context: ThreadContext, turn: Turn) -> bool:
 
 
 def may_approve(context: ThreadContext, turn: Turn) -> bool:
-    """Return whether the turn's author may decide about plans. Whether a word counts is up to the verdict."""
+    """Return whether the turn's author may decide about plans. The verdict says whether an opinion counts."""
     return context.policy.may_decide(turn.actor, turn.role, listed=turn.listed)
 
 
 def may_act(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
-    """Return whether an account may say anything at all here. Asked before its text is read."""
+    """Return whether the turn's author may say anything here. Called before the text is read."""
     return any(may_command(context, state, turn, verb) for verb in (Verb.REVISE, Verb.APPROVE, Verb.STOP))
 
 
@@ -40,11 +40,11 @@ def may_command(context: ThreadContext, state: ThreadState, turn: Turn, verb: Ve
 
 
 def _requesters(state: ThreadState) -> frozenset[int]:
-    """Return the ids of those who asked for what is, or was last, under way."""
+    """Return the ids of the people who made the newest request or added to it."""
     return frozenset(each.said.actor.id for each in state.wishes)
 
 
-async def over_quota(
+async def is_over_quota(
     context: ThreadContext, state: ThreadState, turn: Turn, *, elsewhere: Collection[str] = ()
 ) -> bool:
     """Return whether the turn's author has already used up the requests of one person and day.
@@ -59,6 +59,6 @@ async def over_quota(
 
 
 def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
-    """Return the keys of that person's other requests on that day, even of those whose comment is gone."""
+    """Return the keys of the author's other requests on that day, also of deleted comments."""
     today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
     return {key for *day, key in state.requests if tuple(day) == today and key != turn.key}

@@ -1,10 +1,10 @@
-"""Standing approval on a thread: what the configuration approves of its scheduled task by itself (MT6).
+"""Standing approval: whether the configuration alone approves a plan of the thread's scheduled task (MT6).
 
 Rules
-- It holds for an occurrence of the task alone: what people ask for on the tracking issue, or add to an occurrence, and
-  what was planned after reading the words of people who may not ask, is approved by people.
-- The task that is planned, the one whose plan people approved before, and the one on the default branch at the time of
-  the verdict are the same. So whoever takes the approval out of the file, or changes the task, stops the next push.
+- It covers only an occurrence of the task. Only people approve a plan for what people ask on the tracking issue or add
+  to an occurrence, and a plan whose planner read the words of people who may not ask.
+- The planned task must equal the task whose plan people approved before, and the task on the default branch at the time
+  of the verdict. So removing the approval from the file, or changing the task, stops the next push.
 """
 
 from bot.core.standing import Standing
@@ -13,9 +13,9 @@ from bot.workflow.thread_context import ThreadContext
 
 
 def may_stand(context: ThreadContext, state: ThreadState) -> bool:
-    """Return whether the thread's newest request may be approved by the configuration, as it was at the look's start.
+    """Return whether the configuration at the start of the look may approve the thread's newest request.
 
-    Then its planner is shown nothing that was said on the thread.
+    Then the planner gets nothing that people said on the thread.
     """
     history = state.task
     task = context.settings.tasks.get(history.task) if history is not None else None
@@ -25,7 +25,7 @@ def may_stand(context: ThreadContext, state: ThreadState) -> bool:
 
 
 async def standing_approval(context: ThreadContext, state: ThreadState) -> Standing | None:
-    """Return what the default branch approves now of the thread's task by itself; None for nothing."""
+    """Return the standing approval of the thread's task on the default branch now; None if there is none."""
     history = state.task
     if history is None or not may_stand(context, state):
         return None

@@ -1,4 +1,4 @@
-"""What every verb works with: the thread's place, the ports, the settings; joined in bot/compose."""
+"""What every verb gets: the thread's location, the ports, and the settings. `bot/compose` makes it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from bot.workflow.journal.state_cache import StateCache
 
 
 async def never_changed() -> bool:
-    """Return False: no file says who may approve."""
+    """Return False: without a configuration file, the rules never change."""
     return False
 
 
@@ -45,12 +45,12 @@ async def no_task(name: str) -> Task | None:  # noqa: ARG001 - as for every read
 
 
 def separate_session(state: ThreadState) -> SessionId:
-    """Return a session of its own for approved work, so that nothing but the approved document crosses the gate."""
+    """Return a separate session for approved work, so that only the approved document passes from planning to it."""
     return state.work_session
 
 
 def planning_session(state: ThreadState) -> SessionId:
-    """Return the session that planned, for work that the person who watched it approved."""
+    """Return the planning session, for work that was approved by the person who watched the planning."""
     return state.planning_session
 
 
@@ -61,14 +61,14 @@ class WorkSettings:
     model: str = "claude-opus-5-5"
     subagent_model: str = "claude-sonnet-5-5"
     light_model: str = ""
-    """Asked small questions; "" for none."""
+    """The model for light calls; "" for none."""
     limits: Limits = Limits()
     budget_usd: float = 5.0
-    """Of one session."""
+    """Budget of one session in US dollars."""
     thread_usd: float = 10.0
-    """Of a thread, over all its sessions."""
+    """Budget of a thread, over all its sessions."""
     day_usd: float | None = None
-    """Of a repository on one day (UTC), over all its threads; None for no such budget."""
+    """Budget of a repository on one day (UTC), over all its threads; None for no such budget."""
     expires_days: float = 7.0
     mode: Mode = Mode.ACCEPT_EDITS
     at_once: int = 3
@@ -95,7 +95,7 @@ class WorkSettings:
     ask_bots: frozenset[int] = frozenset()
     """Numeric ids of the other bots that may ask."""
     ask_per_day: int = 0
-    """So many requests one person may make in a repository on one day (UTC); 0 for no quota."""
+    """Most requests of one person in a repository on one day (UTC); 0 for no quota."""
     mention: str = "@plangate"
     """How people address the bot; "" at a terminal, where a thread takes no commands."""
     draft: bool = False
@@ -105,17 +105,17 @@ class WorkSettings:
     fix_checks: bool = False
     """Whether red required checks of the bot's own pull requests become turns (MT9)."""
     refusal: str = ""
-    """Why nothing may be carried on here (a mistake in the configuration); "" for nothing."""
+    """Why no work may run here, such as a mistake in the configuration; "" if it may."""
     watch_seconds: float = 5.0
-    """How often running work looks whether the thread has moved (a stop, a further turn)."""
+    """Seconds between two checks of running work whether the thread has moved (a stop, a further turn)."""
     progress_seconds: float = 20.0
     """Seconds of planning before its progress is shown, and between two updates."""
     workflows: bool = True
     """Whether changed workflows of GitHub Actions could be published from here."""
     workflows_wait: bool = False
-    """Whether GitHub starts workflows on the bot's pull requests only once a person has said so."""
+    """Whether GitHub starts workflows on the bot's pull requests only after a person approves that."""
     run: str = ""
-    """The run of GitHub Actions that does the work; "" for a face that is no job."""
+    """The run of GitHub Actions that does the work; "" outside of Actions."""
     configuration: str = ""
     """Git blob id of the configuration file in force; "" for the defaults."""
     version: str = ""
@@ -140,10 +140,10 @@ class WorkSettings:
 
 @dataclass(slots=True)
 class Look:
-    """What one look at a thread carries along; it changes while the look goes on."""
+    """Mutable facts of one look at a thread."""
 
     unheard: tuple[str, ...] = ()
-    """Logins of those whose role could not be looked up at the last reading: what they said waits."""
+    """Logins of the people whose role could not be looked up at the last reading, so that their turns wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class ThreadContext:
     workspace: Workspace
     resources: SessionResources
     fence: Fence
-    """Checked before anything is posted or pushed (E4)."""
+    """Called before anything is posted or pushed (E4)."""
     pulls: Pulls
     receipts: Receipts
     tasks: TaskAccess
@@ -174,11 +174,11 @@ class ThreadContext:
     read_task: Callable[[str], Awaitable[Task | None]] = no_task
     """Reads a scheduled task, with what its recipe adds, as the default branch has it now; None if it has none."""
     have_rules_changed: Callable[[], Awaitable[bool]] = never_changed
-    """Returns whether the default branch says by now that other people may approve, or has a mistake in its file."""
+    """Returns whether the default branch's configuration now lets other people approve, or has a mistake."""
     begin_session: Callable[[], bool] = lambda: True
-    """Asked before each session with the model; where it returns False the look ends, and a later one begins it."""
+    """Called before each session. Returns False if no slot is free: then the look ends, and a later one begins it."""
     before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
-    """Called before each step of work that needs a sandbox: it may make the machine fit for one. Never raises."""
+    """Called before each step that needs a sandbox, to prepare the machine for one. Never raises."""
     states: StateCache = field(default_factory=StateCache)
     """The states of journals that this process has read, in this look or an earlier one."""
     look: Look = field(default_factory=Look)

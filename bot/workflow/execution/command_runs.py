@@ -17,7 +17,7 @@ from bot.workflow.thread_context import ThreadContext
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
 MOST: Final = 50
-"""So many commands that agents ran are kept."""
+"""Most commands of agents that are kept."""
 _ENDING: Final = 30.0
 """Seconds in which a command that ran out of time is ended."""
 
@@ -43,7 +43,7 @@ async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]
 
 
 async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
-    """Return the lines of a session; none where they cannot be read, because the work is done all the same."""
+    """Return the lines of a session; none if they cannot be read, because that must not fail finished work."""
     with suppress(PlangateError):
         return await asyncio.to_thread(context.resources.transcripts.load, session)
     return ()

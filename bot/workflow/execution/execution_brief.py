@@ -15,7 +15,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrief:
-    """Return what a new session of approved work is told."""
+    """Return the brief of a new session of approved work."""
     request, *added = _wishes(state)
     others = [*added, *_answers(state)]
     additions = [words for words in others if words is not None]
@@ -53,7 +53,7 @@ def _answers(state: ThreadState) -> Iterator[Words | None]:
 
 
 def _result(context: ThreadContext, state: ThreadState) -> str:
-    """Return how the work is used, and where it is shown."""
+    """Return what happens to the result of the work, and where people see it."""
     thread, number = context.location.thread, pull_number(context, state)
     new = f"a commit on a new branch, and a pull request to `{context.location.default_branch}` that closes #{thread}"
     where = f"a commit on the branch of pull request #{number}" if number else new

@@ -1,10 +1,10 @@
 """Runs the set-up commands of the default branch's configuration, which make a checkout ready for approved work.
 
 Rules
-- They run in a sandbox when a plan was approved, and reach the hosts that it and the configuration both name (N1a); the
-  plan names those of the configuration by itself, so that whoever approves it sees them.
-- They run once in each checkout; what they leave is there for the session, its sub-agents and the checks.
-- What they leave that git does not ignore is no part of the work: where nothing else touched it, it is not published.
+- They run in a sandbox after a plan was approved, and can reach the hosts that both it and the configuration name (N1a).
+  The plan always includes the configuration's hosts, so that its approvers see them.
+- They run once in each checkout. The session, its sub-agents, and the checks find the files that they leave.
+- Files that they leave and that git does not ignore are not published, unless the work changed them too.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ MOST: Final = 50
 SHOWN: Final = 500
 
 _MARK: Final = ".git/plangate-prepared"
-"""Tells which commands a checkout had; whatever writes to it harms that checkout alone."""
+"""The file in a checkout that records which commands ran. A session that writes to it harms only that checkout."""
 _LEFT: Final = """git ls-files -z --modified --others --exclude-standard | sort -zu | xargs -0r sh -c '
 for f; do
   if [ -L "$f" ]; then id=$(readlink -n -- "$f" | git hash-object --stdin)
@@ -45,14 +45,14 @@ _LINE: Final = re.compile(r"([0-9a-f]{40}|gone) (.+)")
 
 
 def hosts(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
-    """List the hosts that are open to approved work: of its plan and the configuration both (N1a)."""
+    """List the hosts that approved work may reach: those in both its plan and the configuration (N1a)."""
     return reachable_hosts(state.plan.contract.hosts, context.settings.hosts, state.plan.tier)
 
 
 async def prepare(context: ThreadContext, state: ThreadState) -> bool:
-    """Have the checkout ready; False when the thread was moved meanwhile.
+    """Prepare the checkout, and return True; False if the thread was moved meanwhile.
 
-    Raises Misconfigured where a command fails, or leaves too much that git does not ignore.
+    Raises Misconfigured if a command fails, or leaves too many files that git does not ignore.
     """
     if not context.settings.setup:
         return True

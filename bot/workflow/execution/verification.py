@@ -47,32 +47,32 @@ from bot.workflow.session.saved_work import checkout, toolhost
 from bot.workflow.thread_context import ThreadContext
 
 SHARE: Final = 4
-"""The checks before the work may take one part in so many of a session's time."""
+"""The checks before the work may take this fraction (1/N) of a session's time."""
 NO_TIME: Final = "they would have taken too much of the session's time"
 NOT_KNOWN: Final = "the work had begun before"
 
 BASELINE: Final = "baseline"
-"""Kind of the note that keeps what the checks showed before the work."""
+"""Kind of the transcript note that holds the results of the checks before the work."""
 _KEPT: Final = 500
-"""Characters of a command's output before the work that the journal keeps."""
+"""Characters that the journal keeps of a command's output before the work."""
 _REMINDER: Final = reminder_text("").partition("\n")[0] + "\n"
 """How a reminder begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the checks showed on the finished work."""
+    """The results of the checks on the finished work."""
 
     checks: tuple[Json, ...] = ()
-    """As the journal keeps them: core/checks.py."""
+    """In the form that the journal holds (core/checks.py)."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """The output of each command, cut in the middle."""
     tree: str = ""
-    """The git tree that they ran on; "" where there are no checks."""
+    """The git tree that they ran on; "" if there are no checks."""
     outside: tuple[str, ...] = ()
     """The changed paths that the plan does not name."""
     no_baseline: str = ""
-    """Why a check did not run before the work; "" where all did."""
+    """Why a check did not run before the work; "" if all did."""
 
 
 def check_commands(context: ThreadContext, state: ThreadState) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ async def measure_baseline(context: ThreadContext, state: ThreadState, session: 
 
 
 async def baseline_reminders(context: ThreadContext, session: Session) -> list[str]:
-    """Return the reminder of what the checks showed before the work, for a session that was not told yet."""
+    """Return a reminder of the checks' results before the work; none if the session already has it."""
     begun = any(message["role"] == "assistant" for message in session.history)
     if not _is_untouched(session) or (not begun and len(session.history) > 1):
         return []
@@ -135,7 +135,7 @@ async def verify(context: ThreadContext, state: ThreadState, session: SessionId)
 
 
 async def hand_back(context: ThreadContext, state: ThreadState, session: SessionId, done: Verification) -> Json | None:
-    """Return the message that the session gets about what it did, or None if its work stands as it is.
+    """Return the message that hands failing work back to the session, or None if the work stands as it is.
 
     An amendment was approved as it is: nothing of it is handed back.
     """
@@ -155,14 +155,14 @@ async def hand_back(context: ThreadContext, state: ThreadState, session: Session
 
 
 def _to_repair(state: ThreadState, done: Verification) -> list[Json]:
-    """List the checks that the work made fail, and the plan's own that it was to make pass and did not."""
+    """List the checks that the work broke, and the plan's own checks that fail after it."""
     proofs = {CheckState.FAILED, CheckState.FAILED_BEFORE}
     mine = dict.fromkeys(state.plan.contract.commands, proofs)
     return [check for check in done.checks if state_of(check) in mine.get(check["command"], {CheckState.FAILED})]
 
 
 def _handed_back(message: Json) -> list[str]:
-    """Return which reminders of this module a message holds, by how they begin."""
+    """List the kinds of this module's reminders in a message, each by the words with which it begins."""
     if message["role"] != "user" or isinstance(message["content"], str):
         return []
     texts = [str(block.get("text", "")) for block in message["content"]]
@@ -176,12 +176,12 @@ def _is_untouched(session: Session) -> bool:
 
 
 def _baseline(lines: Iterable[Line]) -> list[Json] | None:
-    """Return what the checks showed before the work; None where they did not run then."""
+    """Return the results of the checks before the work; None if they did not run then."""
     return next((list(note["checks"]) for note in notes_of(lines, BASELINE)), None)
 
 
 def _result(check: Json) -> Json:
-    """Return what the journal keeps of a check before the work, beside the one after it."""
+    """Return the part of a check's result before the work that the journal keeps."""
     return {key: check[key] for key in ("exit_code", "seconds")} | {"output": check["output"][-_KEPT:]}
 
 

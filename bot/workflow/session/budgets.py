@@ -21,7 +21,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
-    """Hold the session that begins, or goes on, to its own budget and to what is left of its thread's."""
+    """Limit the session to its own budget and to what is left of its thread's budget."""
     ledger = context.resources.ledger
     elsewhere = max(0.0, (state.cost_usd or 0.0) - ledger.cost_usd)
     left = max(0.0, _of_thread(context, state) - elsewhere)
@@ -29,7 +29,7 @@ def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
 
 
 async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | None:
-    """Return the move that ends the work if the thread, or a budget that it shares, has nothing left, else None."""
+    """Return the move that ends the work if the thread's or the shared budget has nothing left, else None."""
     spent, budget = state.cost_usd or 0.0, _of_thread(context, state)
     if spent >= budget:
         reason = f"this thread has spent ${spent:.2f} of its budget of ${budget:.2f} (budget.thread_usd)"
@@ -58,14 +58,14 @@ async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd
 
 
 def _executions(entries: Sequence[Entry]) -> list[float]:
-    """List what each execution cost that a thread's journal has from begin to end."""
+    """List the cost of each finished execution in a thread's journal."""
     costs = _costs(entries)
     done = {event.session for _, event in decode_entries(entries) if isinstance(event, Executed) and event.session}
     return [costs[session] for session in done]
 
 
 def _costs(entries: Sequence[Entry]) -> defaultdict[str, float]:
-    """Sum what a journal tells of each session's cost."""
+    """Return the journaled cost of each session."""
     costs = defaultdict[str, float](float)
     for _, event in decode_entries(entries):
         costs[event.session] += event.cost_usd or 0.0

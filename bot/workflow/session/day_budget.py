@@ -1,8 +1,8 @@
 """What a repository may cost on one day (UTC), over all sessions of all its threads (budget.repository_day_usd).
 
-Threads of one repository work side by side, in processes that know of each other by their journals alone. So a session
-journals its cost as soon as that is a tenth of what is left of the day, and reads the costs of the others at least
-every few seconds. The less is left, the more often they look, and each exceeds the limit by one call at most.
+Threads of one repository run at the same time, in processes that share nothing but the journals. So a session journals
+its cost as soon as it is a tenth of what is left of the day, and reads the costs of the others at least every few
+seconds. The less is left, the more often each session reads, and each exceeds the limit by at most one call.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from bot.workflow.journal.ledger import fold, note
 from bot.workflow.thread_context import ThreadContext
 
 SHARE: Final = 0.1
-"""A session's cost is journaled when it is this part of what is left of the day."""
+"""A session journals its cost when it is this share of what is left of the day."""
 
 
 async def share_day_budget(context: ThreadContext, state: ThreadState, session: SessionId) -> ThreadContext:
-    """Return the context in which a session is held to what is left of the repository's day.
+    """Return the context with a budget that limits the session to what is left of the repository's day.
 
-    It is the given context where a day has no budget. Raises Transient if the journals cannot be read.
+    Returns the same context if there is no budget for a day. Raises Transient if the journals cannot be read.
     """
     if context.settings.day_usd is None:
         return context
@@ -44,9 +44,9 @@ class DayBudget:
     budget_usd: float
     _journaled: float = 0.0
     _spent_before: float = field(init=False)
-    """What this process had spent on the thread before, all of it journaled."""
+    """What this process had spent on the thread before this session, all of it journaled."""
     _journaled_of_session: float = field(init=False)
-    """What the thread's journal tells of this session's cost."""
+    """The cost of this session in the thread's journal."""
     _read_at: float = 0.0
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -55,7 +55,7 @@ class DayBudget:
         self._journaled_of_session = self.state.session_costs.get(self.session, 0.0)
 
     async def refusal_reason(self) -> str:
-        """Return why no further call may go out, or "". What cannot be read now is taken as it was."""
+        """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
         async with self._alone:
             settings, clock = self.context.settings, self.context.resources.clock
             if self._matters() or clock.monotonic() - self._read_at >= settings.watch_seconds:
@@ -65,7 +65,7 @@ class DayBudget:
             return self.reason
 
     async def read(self) -> None:
-        """Read what all threads have journaled today."""
+        """Read the costs that all threads journaled today."""
         clock = self.context.resources.clock
         self._read_at, midnight = clock.monotonic(), clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
         threads = await self.context.journal.since(midnight)
@@ -76,7 +76,7 @@ class DayBudget:
 
     @property
     def reason(self) -> str:
-        """Why nothing more may be spent today; "" where something is left."""
+        """Why nothing more may be spent today; "" if something is left."""
         spent, budget = self._journaled + self._own, self.budget_usd
         if spent < budget:
             return ""
@@ -85,7 +85,7 @@ class DayBudget:
 
     @property
     def _own(self) -> float:
-        """What this session has cost and no journal tells."""
+        """The part of this session's cost that is not journaled."""
         return self._unjournaled_usd() - self._spent_before
 
     def _unjournaled_usd(self) -> float:
@@ -104,7 +104,7 @@ class DayBudget:
             self._carry(self.state)
 
     def _carry(self, state: ThreadState) -> None:
-        """Take in what the thread's own journal tells of this session: also an entry whose answer was lost."""
+        """Update the journaled cost of this session, also for an entry whose append seemed to fail."""
         journaled = max(self._journaled_of_session, state.session_costs.get(self.session, 0.0))
         self.context.resources.ledger.carried += journaled - self._journaled_of_session
         self._journaled_of_session = journaled

@@ -60,18 +60,18 @@ class SessionStart:
     task: str
     mode: Mode = Mode.PLAN
     hosts: tuple[str, ...] = ()
-    """What the sandbox may reach; planning never reaches anything."""
+    """The hosts that the sandbox may reach; none while planning."""
     scope: ScopeWatch | None = None
-    """Tells the session of paths that its approved plan does not name (K5); None while planning."""
+    """Watches for touched paths that the approved plan does not name (K5); None while planning."""
     quotes: bool = False
-    """Whether the thread is quoted below the task; it is read only where the session is new."""
+    """Whether a new session gets the thread, quoted below the task."""
 
 
 @asynccontextmanager
 async def open_session(context: ThreadContext, state: ThreadState, opening: SessionStart) -> AsyncIterator[Session]:
     """Yield the session of that id on a toolhost with that access. Every new request begins in plan mode (P2)."""
     lines = await asyncio.to_thread(context.resources.transcripts.load, opening.ident)
-    # Before its first line a session that only reads has left nothing: what lies there is another thread's work.
+    # A reading session without a line has left nothing in the checkout: what is there belongs to a deleted thread.
     tree = await checkout(context, state, anew=not lines and opening.access is Access.READ)
     settings, seconds = context.settings, context.settings.command_minutes * 60
     async with (
@@ -100,7 +100,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
 
 
 async def _session_settings(context: ThreadContext, state: ThreadState, opening: SessionStart) -> SessionSettings:
-    """Return what makes the session different from others of its thread."""
+    """Return the settings of this session, in which it differs from others of its thread."""
     settings, place = context.settings, context.location
     return SessionSettings(
         opening.ident,
@@ -145,7 +145,7 @@ async def run_session(context: ThreadContext, state: ThreadState, session: Sessi
 
 
 def _broken_off(session: Session, error: BaseException) -> Ended:
-    """Return how a session ended that could not say so itself: it was stopped, or something around it failed."""
+    """Return the end of a session that could not report it: it was stopped, or its surroundings failed."""
     if isinstance(error, Exception):
         return Ended(session.agent, End.FAILED, type(error).__name__)
     return Ended(session.agent, End.CANCELLED, "")
@@ -179,7 +179,7 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
         try:
             later = await current(context)
         except Transient:
-            continue  # no word is no news: the work goes on
+            continue  # the journal cannot be read now: the work continues
         if (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run):
             return
         if session is not None and later.stage is Stage.PLANNING:
@@ -190,7 +190,7 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
 
 
 async def run_until_moved(context: ThreadContext, state: ThreadState, work: Coroutine[Any, Any, _T]) -> _T | None:
-    """Run work that takes long, and return its result; None when the thread was moved or taken over meanwhile."""
+    """Run long work and return its result; None if the thread was moved or taken over meanwhile."""
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(wait_until_moved(context, state))
     try:
@@ -203,7 +203,7 @@ async def run_until_moved(context: ThreadContext, state: ThreadState, work: Coro
 
 
 def unheard(session: Session, state: ThreadState) -> list[str]:
-    """List what people added to the newest request and the session has neither sent nor queued."""
+    """List the additions to the newest request that the session has neither sent nor queued."""
     additions = (escape_reminders(addition_text(wish)) for wish in state.asked_for[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
@@ -220,12 +220,12 @@ def has_room(session: Session) -> bool:
 
 
 def session_of(context: ThreadContext, state: ThreadState) -> SessionId:
-    """Return the session that the thread's stage works in."""
+    """Return the session of the thread's stage: planning or execution."""
     return state.planning_session if state.stage is Stage.PLANNING else context.work_session(state)
 
 
 def _log_subagents(context: ThreadContext, assembled: AssembledSession) -> None:
-    """Log what the sub-agents of a session came to (S13)."""
+    """Log the metrics of a session's sub-agents (S13)."""
     if (metrics := assembled.subagents.metrics).started:
         ids = {"thread": f"{context.location.repository}#{context.location.thread}", "session": assembled.session.id}
         _log.info("sub-agents", extra={"fields": {**ids, **metrics.facts()}})

@@ -1,4 +1,4 @@
-"""Journals what a session reaches of the network, and what it is refused, while it goes on (PR6).
+"""Journals the network decisions of a session, allowed and refused, while it runs (PR6).
 
 Rules: the first decision of a kind is journaled as it happens, so that a killed process has told of it; what repeats is
 counted, and journaled with the next kind or at the end. The entries of a session add up.

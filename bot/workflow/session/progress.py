@@ -28,7 +28,7 @@ def row_of(agent: AgentChanged) -> AgentRow:
 
 
 def progress_ask(state: ThreadState) -> int:
-    """Return the ask whose progress comment shows what is under way: all planning of a request has one."""
+    """Return the ask whose progress comment shows the current session. All planning of a request shares one."""
     return state.thread.ask if state.thread.approved is not None else state.planning_ask
 
 

@@ -1,4 +1,4 @@
-"""How a session comes to wait for an answer from people, and how it gets their answer (L8)."""
+"""Returns the move with which a session asks people, and delivers their answer to the session (L8)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,9 +15,9 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def question_move(context: ThreadContext, state: ThreadState, session: Session) -> Asked | None:
-    """Return the move to ask people if the session waits for an answer that they have not given, else None.
+    """Return the move that asks people if the session waits for an answer that is not there yet, else None.
 
-    The transcript is where the journal is before anybody is asked: what people answer must find its call.
+    Saves the transcript first, so that the answer finds the call that waits for it.
     """
     asking = pending_question(session) if _reply(state, session) is None else None
     if asking is None:
@@ -29,7 +29,7 @@ async def question_move(context: ThreadContext, state: ThreadState, session: Ses
 
 
 async def deliver_reply(context: ThreadContext, state: ThreadState, session: Session, said: Sequence[str] = ()) -> str:
-    """Deliver to a session what people answered and what they said beside it.
+    """Deliver to a session the answer of people, and what else they said.
 
     Return the id of the call that they permitted and that must now run, or "".
     """
@@ -46,6 +46,6 @@ async def deliver_reply(context: ThreadContext, state: ThreadState, session: Ses
 
 
 def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
-    """Return what people answered to the call that the session waits with, whatever the rules say now."""
+    """Return the journaled answer to the session's pending call, even if the rules have changed since."""
     found = (state.reply(session.id, call["id"]) for call in pending_calls(session.history))
     return next((reply for reply in found if reply is not None), None)

@@ -1,4 +1,4 @@
-"""What a new session is shown of its thread, pull request and pictures: data, and no instruction (K6, K7, K9)."""
+"""What a new session gets to read of its thread, pull request, and pictures: data, never instructions (K6, K7, K9)."""
 
 from bot.agent.history.escaping import escape_harness_markup
 from bot.core.picture import Picture
@@ -24,7 +24,7 @@ async def quote_thread(context: ThreadContext, state: ThreadState, tree: Checkou
 
 
 def pull_section(context: ThreadContext, tree: Checkout) -> str:
-    """Return what the brief of approved work says of the pull request's commits; "" where git can name none."""
+    """Return the brief's section about the pull request's commits; "" if git can name none."""
     return f"# The pull request in git\n\n{pull_refs(context, tree)}" if tree.refs else ""
 
 
@@ -47,7 +47,7 @@ def pull_refs(context: ThreadContext, tree: Checkout) -> str:
 
 
 async def attached_pictures(context: ThreadContext, state: ThreadState, *, planning: bool) -> tuple[Picture, ...]:
-    """Return the pictures attached to what is planned for.
+    """Return the pictures attached to the requests that the plan covers.
 
     Planning also sees those of the opening post. Approved work sees only those of people who may ask, and only where
     the request's own words cross the gate (product.md, Approval).

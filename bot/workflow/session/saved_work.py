@@ -1,9 +1,9 @@
-"""Where a turn is worked on, and how work and transcripts outlive the disk of a job (L9).
+"""The checkout of a request, and how its work and transcripts outlive the disk of a job (L9).
 
 Rules
 - The transcript of approved work is saved together with the tree that it describes, or not at all.
 - Work in progress is saved between two steps of the main agent, while nothing touches the tree.
-- The ref only grows, so the number of savings is bounded.
+- The ref only grows, so work is saved at most so often.
 """
 
 import asyncio
@@ -26,18 +26,17 @@ from bot.workflow.thread_context import ThreadContext
 SECONDS: Final = 60.0
 """The least time between two savings of a session."""
 SHARE: Final = 10
-"""A session spends at most one part in so many of its time on saving."""
+"""A session spends at most this fraction (1/N) of its time on saving."""
 BYTES_A_SECOND: Final = 4_096
-"""Larger work is saved less often: in 45 minutes the ref grows by 11 MB, beside what is saved at the end."""
+"""Larger work is saved less often: in 45 minutes the ref grows by at most 11 MB, plus the save at the end."""
 
 
 async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = False) -> Checkout:
     """Return the checkout of the newest request as it was left, or make it from its base and the saved work.
 
-    Each request begins with a fresh one. So does a session that another disk continued, because the checkout left here
-    is neither what its transcript describes nor what was checked (E4). `anew` discards what was left. Approved work on
-    the pull request of a fork has a checkout of its own in which git names nothing of the fork: its author may not ask,
-    and nobody approved what stands there (K8).
+    Each request begins with a fresh checkout. So does a session that was continued on another disk, because its
+    transcript no longer describes the checkout here (E4). `anew` discards what was left. Approved work on a fork's pull
+    request has a separate checkout without refs to the fork, because nobody approved the fork's content (K8).
     """
     place = context.location
     name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
@@ -88,7 +87,7 @@ class WorkSaver:
         self._next_save = self._next_agents_save = self.context.resources.clock.monotonic() + SECONDS
 
     async def after(self, event: AgentEvent) -> None:
-        """Save what there is, where this event is a moment for it and the last time is long enough ago."""
+        """Save the session if this event is between two steps and the last save is long enough ago."""
         clock = self.context.resources.clock
         began = clock.monotonic()
         if isinstance(event, RequestStarted) and event.agent == self.agent and began >= self._next_save:
@@ -99,7 +98,7 @@ class WorkSaver:
             await self._save()
 
     async def _save_work(self) -> int:
-        """Keep approved work and return its size. If it cannot be kept as it stands, what was saved last stays."""
+        """Keep approved work and return its size in bytes. If it cannot be kept, the last save stays."""
         if self.state.stage is not Stage.EXECUTING:
             return 0
         work = await self.context.workspace.keep(await checkout(self.context, self.state))
