@@ -8,7 +8,10 @@ from bot.core import comment
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 
-OUTPUTS: Final = ("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url", "cost_usd", "receipt")
+OUTPUTS: Final = (
+    *("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url"),
+    *("cost_usd", "tokens_input", "tokens_output", "receipt"),
+)
 
 
 def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState | None) -> dict[str, str]:
@@ -22,6 +25,8 @@ def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState 
         "plan_digest": state.newest_plan.digest if state.newest_plan else "",
         "pull_request_url": state.pull_request_url,
         "cost_usd": _cost(state),
+        "tokens_input": str(state.tokens[0] or ""),
+        "tokens_output": str(state.tokens[1] or ""),
         "receipt": _receipt(given, state),
     }
     return {name: values[name] for name in OUTPUTS}

@@ -33,6 +33,7 @@ from bot.agent.tools.registry import ALL, by_name, repository_tools, schemas, we
 from bot.agent.tools.submit_review import REVIEW
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
+from bot.core.consumption import Consumption
 from bot.core.maintenance import PlanLimits
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
@@ -144,11 +145,11 @@ def begin_session(session: Session, environment: Environment, task: str, picture
         session.mark_untrusted()
 
 
-async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *, journaled_usd: float) -> None:
+async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *, journaled: Consumption) -> None:
     """Restore a saved session and its sub-agents.
 
-    What this process has booked is not booked again. `journaled_usd` is what the thread's journal has of the session's
-    cost; it counts once.
+    What this process has booked is not booked again. `journaled` is what the thread's journal says that the session
+    has used; it counts once.
     """
     session, pool = assembled.session, assembled.subagents
     ledger = session.resources.ledger
@@ -161,8 +162,7 @@ async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *,
     if session.unfinished_answer is None:
         session.queued += pool.interrupted_notice(lines)
     if not ran_here:
-        spent = sum(ledger.of(agent).cost_usd for agent in (session.agent, *pool.rows))
-        ledger.carried += min(spent, journaled_usd)
+        ledger.carried += ledger.used(session.agent, *pool.rows).lower(journaled)
 
 
 def _planning_reminder(commands: frozenset[str]) -> str:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 from bot.core.bounds import UNBOUND, Bounds
+from bot.core.consumption import Consumption
 from bot.core.exchange import MOST_TOKENS, Abilities
 from bot.core.names import AgentId
 from bot.ports import Usage
@@ -113,6 +114,11 @@ class Spent:
     """Requests to a model without prices. Their cost is unknown, not zero."""
 
     @property
+    def consumption(self) -> Consumption:
+        """Dollars and tokens."""
+        return Consumption(self.cost_usd, self.usage.prompt, self.usage.output)
+
+    @property
     def known_usd(self) -> float | None:
         """Cost in dollars as shown to people, or None if part of it is unknown."""
         return None if self.unpriced else round(self.cost_usd, 6)
@@ -139,8 +145,8 @@ class Ledger:
 
     budget_usd: float | None = None
     rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
-    carried: float = 0.0
-    """Dollars of this spend that the thread's journal already has. They count against the budget alone."""
+    carried: Consumption = Consumption()
+    """What of this spend the thread's journal already has. It counts against the budget alone."""
     reason: str = ""
     """Why the shared budget allowed no further call when it was last asked, or ""."""
     _open: dict["Ticket", float] = field(default_factory=dict)
@@ -217,6 +223,15 @@ class Ledger:
     def usage(self) -> Usage:
         """Sum of all tokens."""
         return sum((row.usage for row in self.rows.values()), Usage())
+
+    @property
+    def own(self) -> Consumption:
+        """What is spent and was not carried over from the thread's journal."""
+        return self.used(*{agent for agent, _ in self.rows}) - self.carried
+
+    def used(self, *agents: AgentId) -> Consumption:
+        """Return what these agents have used together, over all models."""
+        return sum((self.of(agent).consumption for agent in agents), Consumption())
 
     def of(self, agent: AgentId) -> Spent:
         """Return what one agent has used, over all models."""

@@ -61,7 +61,11 @@ class EntryFacts:
     cost_usd: float | None = None
     """What the work that led to the entry cost, in dollars, as far as no earlier entry says so."""
     session: str = ""
-    """The session that the cost, the question, or the reply belongs to."""
+    """The session that the cost, the tokens, the question, or the reply belongs to."""
+    tokens_input: int = 0
+    """The tokens of the prompts of that work, cached ones included, as far as no earlier entry says so."""
+    tokens_output: int = 0
+    """The tokens of the answers."""
     ask: int | None = None
     """The ask that the entry answers; None for one that answers none."""
     digest: Digest | None = None

@@ -31,6 +31,11 @@ class Usage:
     """Web searches by the service's own tool. Each has a price in addition to its tokens."""
 
     @property
+    def prompt(self) -> int:
+        """The tokens of the prompt, cached ones included."""
+        return self.input + self.cache_read + self.cache_write
+
+    @property
     def context(self) -> int:
         """The size of the context after this response, in tokens."""
         return self.input + self.output + self.cache_read + self.cache_write

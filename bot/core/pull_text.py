@@ -84,6 +84,8 @@ class Origin:
     """What is said about the receipt, in Markdown; "" for nothing."""
     workflows_wait: bool = False
     """Whether GitHub starts the pull request's workflows only once a person has said so."""
+    tokens: tuple[int, int] = (0, 0)
+    """The tokens of prompts and of answers; zeros if the journal does not have them."""
 
 
 def pull_body(
@@ -147,6 +149,8 @@ def _provenance(plan: PlanDocument, origin: Origin) -> str:
     approved = f"{_approvers(origin.verdict)} as plan {plan.plan} ({plan.short_digest})"
     model = f" Model: {code(shorten_line(origin.model, _MODEL_ROOM))}." if origin.model else ""
     money = "unknown" if origin.cost_usd is None else f"${origin.cost_usd:.2f}"
+    if any(origin.tokens):
+        money += " ({:,} tokens in, {:,} out)".format(*origin.tokens)
     at = f"{origin.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return f"Requested by {asked}{more}. Approved by {approved} on {at}.{model} Cost: {money}."
 

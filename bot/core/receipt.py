@@ -182,6 +182,8 @@ def _execution(state: ThreadState, work: Executed) -> Json:
         "agents": [_agent(agent) for agent in work.agents or ()],
         "commands": [{key: each.get(key) for key in ("agent", "command", "exit_code")} for each in work.commands or ()],
         "cost_usd": _dollars(state.cost_usd),
+        "tokens_input": state.tokens[0],
+        "tokens_output": state.tokens[1],
         "hosts": list(state.plan.contract.hosts),
     }
 

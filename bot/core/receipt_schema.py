@@ -84,6 +84,8 @@ _PREDICATE: Final = _object(
         agents=_list(_AGENT),
         commands=_list(_COMMAND),
         cost_usd=_COST,
+        tokens_input=_INTEGER,
+        tokens_output=_INTEGER,
         hosts=_list(_STRING),
     ),
     scope=_object(planned=_list(_STRING), changed=_list(_STRING), amendments=_INTEGER),

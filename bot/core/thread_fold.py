@@ -83,6 +83,10 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
     if event.cost_usd is not None:
         total = (total or 0.0) + event.cost_usd
         costs = {**costs, event.session: costs.get(event.session, 0.0) + event.cost_usd}
+    tokens = state.session_tokens
+    if event.tokens_input or event.tokens_output:
+        before = tokens.get(event.session, (0, 0))
+        tokens = {**tokens, event.session: (before[0] + event.tokens_input, before[1] + event.tokens_output)}
     state = replace(
         state,
         position=n,
@@ -91,6 +95,7 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
         mode=event.mode_change.after if event.mode_change else state.mode,
         cost_usd=total,
         session_costs=costs,
+        session_tokens=tokens,
     )
     match event:
         case Requested() | Noted() | Heard() | Stopped() | Retried() | Resumed() if event.said is not None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from bot.core.comment import work_begun_line
+from bot.core.consumption import Consumption
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Broken, Refused
 from bot.core.gate import ON_ENTER, TRANSITIONS, WAITS_FOR_PEOPLE, Move, Stage, Thread
@@ -178,6 +179,8 @@ class ThreadState:
     """The journaled cost of the thread in US dollars; None if no cost was journaled."""
     session_costs: Mapping[str, float] = field(default_factory=dict)
     """The journaled cost by session, in US dollars; under "" the cost that belongs to no session."""
+    session_tokens: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The journaled tokens by session: of prompts, and of answers."""
 
     @property
     def written(self) -> int:
@@ -325,6 +328,15 @@ class ThreadState:
     def is_finished(self) -> bool:
         """Whether the round has ended and everything was posted, so that repeating the request begins a new round."""
         return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.debts
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """What all that is journaled has used, in tokens of prompts and of answers."""
+        return (sum(each for each, _ in self.session_tokens.values()), sum(n for _, n in self.session_tokens.values()))
+
+    def consumption(self, session: str) -> Consumption:
+        """Return what is journaled that a session has used."""
+        return Consumption(self.session_costs.get(session, 0.0), *self.session_tokens.get(session, (0, 0)))
 
     def reply(self, session: str, call: str) -> Replied | Instructed | None:
         """Return the answer of people to a session's pending call; None before there is one."""

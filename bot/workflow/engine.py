@@ -135,20 +135,28 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
 async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Perform one effect, and return its move with what it cost; None for no move. A refusal fails the work (PR3)."""
     ledger = context.resources.ledger
-    before = ledger.cost_usd - ledger.carried
+    before = ledger.own
     try:
         done = await _answer(context, state, effect)
     except Refused as error:
         if not isinstance(error, CanaryShown):  # a canary is journaled as a failure, even at a terminal
             context.dialogue.interrupt(error)
         done = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
-    cost = round(ledger.cost_usd - ledger.carried - before, 6)
+    used = ledger.own - before
     if done is None:
-        await book_stopped(context, session_of(context, state), cost_usd=cost)
+        await book_stopped(context, session_of(context, state), used)
         return None
     if isinstance(done, Planned):
-        done = replace(done, estimate=await estimate_cost(context, state, cost))
-    return replace(done, cost_usd=cost, session=session_of(context, state)) if cost else done
+        done = replace(done, estimate=await estimate_cost(context, state, used.dollars))
+    if not (used.dollars or used.tokens_input or used.tokens_output):
+        return done
+    return replace(
+        done,
+        cost_usd=used.dollars or None,
+        session=session_of(context, state),
+        tokens_input=used.tokens_input,
+        tokens_output=used.tokens_output,
+    )
 
 
 async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:

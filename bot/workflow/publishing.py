@@ -223,6 +223,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         state.task.task if state.task is not None else "",
         receipt,
         context.settings.workflows_wait,
+        state.tokens,
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)

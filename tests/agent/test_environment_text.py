@@ -90,7 +90,6 @@ def test_names_and_subjects_are_data() -> None:
 def test_what_a_session_may_use() -> None:
     """What is left when it begins; what has no bound is not named."""
     ledger = Ledger(5.0)
-    ledger.carried = 0.0
     assert allowance(Limits(), ledger) == "45 minutes, 200 steps, $5.00"
     assert allowance(Limits(None, None), Ledger(None)) == ""
 

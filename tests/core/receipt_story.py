@@ -73,6 +73,8 @@ def executed(plan: PlanDocument = PLAN, checks: tuple[Json, ...] = CHECKS) -> Ex
         tree=TREE if checks else "",
         digest=plan.digest,
         cost_usd=0.05,
+        tokens_input=12_345,
+        tokens_output=2_345,
     )
 
 

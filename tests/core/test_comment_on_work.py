@@ -200,3 +200,5 @@ def test_a_crowd_of_approvers() -> None:
 def test_nothing_known_of_the_cost() -> None:
     """A cost that is not known is not shown as zero."""
     assert "Cost: unknown." in body(cost_usd=None)
+    spent = replace(Origin(("will",), BOTH, APPROVED_AT, cost_usd=1.234), tokens=(12_345, 2_345))
+    assert "Cost: $1.23 (12,345 tokens in, 2,345 out)." in pull_body(PLAN, spent, summary="Done.", checks=())

@@ -64,6 +64,7 @@ def test_what_a_receipt_says() -> None:
         "approver_is_not_requester": True,
     }
     assert (predicate["execution"]["model"], predicate["execution"]["cost_usd"]) == ("claude-opus-5-5", "0.070000")
+    assert (predicate["execution"]["tokens_input"], predicate["execution"]["tokens_output"]) == (12_345, 2_345)
     assert predicate["execution"]["agents"][0]["cost_usd"] == "0.010000"
     assert predicate["scope"] == {"planned": ["a.py"], "changed": ["a.py"], "amendments": 0}
     (check,) = predicate["verification"]["checks"]

@@ -91,7 +91,9 @@ def pull_request() -> str:
         {"agent": "code", "command": "x", "exit_code": None},
     ]
     receipt = pull_text.receipt_block("c" * 40, '{"payload": "e30="}\n')
-    origin = pull_text.Origin(("will",), verdict, AT, "claude-opus-5-5", 1.234, AGENTS, ran, receipt=receipt)
+    origin = pull_text.Origin(
+        ("will",), verdict, AT, "claude-opus-5-5", 1.234, AGENTS, ran, tokens=(12_345, 2_345), receipt=receipt
+    )
     summary = "An empty password is rejected now.\n\nThe docs did not change."
     return pull_text.pull_body(
         PLAN, origin, summary=summary, checks=(PASSED, FAILED), no_baseline="the work had begun before"

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.core.actor import Actor
+from bot.core.consumption import Consumption
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Broken, Refused
 from bot.core.gate import ANSWERS, Stage
@@ -163,6 +164,17 @@ def test_the_cost_is_the_sum_of_what_was_journaled() -> None:
     now = after(REQUESTED, planned, heard(cost_usd=0.5, session="plan-1"))
     assert (now.cost_usd, now.session_costs) == (0.75, {"plan-1": 0.75})
     assert after(REQUESTED, PLANNED).cost_usd is None
+
+
+@pytest.mark.req("L5")
+def test_the_tokens_are_the_sum_of_what_was_journaled() -> None:
+    """As for the cost; entries of a version that journaled none add nothing."""
+    planned = replace(PLANNED, cost_usd=0.25, session="plan-1", tokens_input=100, tokens_output=10)
+    now = after(REQUESTED, planned, heard(cost_usd=0.5, session="work-1"), heard(tokens_output=1, session="work-1"))
+    assert now.tokens == (100, 11)
+    assert now.consumption("plan-1") == Consumption(0.25, 100, 10)
+    assert now.consumption("work-1") == Consumption(0.5, 0, 1)
+    assert now.consumption("work-2") == Consumption()
 
 
 @pytest.mark.req("E4")

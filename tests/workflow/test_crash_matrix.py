@@ -15,6 +15,7 @@ import pytest
 
 from bot.core.approval import Opinion
 from bot.core.gate import Stage
+from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.thread_context import WorkSettings
@@ -31,7 +32,7 @@ from tests.workflow.ground import (
     submit,
     was_called,
 )
-from tests.workflow.memory_ports import Death, MortalTranscripts
+from tests.workflow.memory_ports import PRICE_USD, Death, MortalTranscripts
 
 LOOKS: Final = 20
 """Looks within which a story ends, however often its processes die."""
@@ -175,6 +176,12 @@ def _asked(ground: Ground) -> list[tuple[bool, int]]:
     return [asked for asked, _ in groupby((is_working(each), len(each.messages)) for each in ground.model.requests)]
 
 
+def _tokens_fit_cost(state: ThreadState) -> bool:
+    """Return whether the journal has the tokens of exactly the answers whose price it has: each once, none twice."""
+    answers = round((state.cost_usd or 0.0) / PRICE_USD)
+    return answers > 0 and state.tokens == (100 * answers, 10 * answers)
+
+
 @pytest.mark.req("E1", "E3", "PR2", "PR3")
 @pytest.mark.parametrize("name", STORIES)
 async def test_every_death(name: str) -> None:
@@ -188,6 +195,7 @@ async def test_every_death(name: str) -> None:
         assert (await ground.state()).stage is story.ends, died_before
         assert _outcome(ground) == _outcome(whole), died_before
         assert _asked(ground) == _asked(whole), died_before
+        assert _tokens_fit_cost(await ground.state()), died_before
         ground.life.begin()
         await ground.look()
         assert ground.life.writes == [], died_before

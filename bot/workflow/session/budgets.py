@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from bot.core import comment
+from bot.core.consumption import Consumption
 from bot.core.errors import Transient
 from bot.core.events import decode_entries
 from bot.core.gate import Stage
@@ -39,10 +40,16 @@ async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | No
     return Limited(detail=reason, owes=context.outcome_text(Stage.LIMIT, reason)) if reason else None
 
 
-async def book_stopped(context: ThreadContext, session: SessionId, *, cost_usd: float) -> None:
-    """Journal the cost of a stopped session, which returns no answer that could carry it."""
-    if cost_usd and (later := await current(context)).thread.stage is Stage.STOPPED:
-        await note(context, later, Spent(cost_usd=cost_usd, session=session))
+async def book_stopped(context: ThreadContext, session: SessionId, used: Consumption) -> None:
+    """Journal what a stopped session used, which returns no answer that could carry it."""
+    if used.dollars and (later := await current(context)).thread.stage is Stage.STOPPED:
+        await note(context, later, spent_note(session, used))
+
+
+def spent_note(session: SessionId, used: Consumption) -> Spent:
+    """Return the entry that says what a session used."""
+    tokens = (used.tokens_input, used.tokens_output)
+    return Spent(session=session, cost_usd=used.dollars, tokens_input=tokens[0], tokens_output=tokens[1])
 
 
 async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd: float) -> str:
@@ -60,7 +67,9 @@ async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd
 def _executions(entries: Sequence[Entry]) -> list[float]:
     """List the cost of each finished execution in a thread's journal."""
     costs = _costs(entries)
-    done = {event.session for _, event in decode_entries(entries) if isinstance(event, Executed) and event.session}
+    done = {
+        event.session for _, event in decode_entries(entries) if isinstance(event, Executed) and event.session in costs
+    }
     return [costs[session] for session in done]
 
 
@@ -68,7 +77,8 @@ def _costs(entries: Sequence[Entry]) -> defaultdict[str, float]:
     """Return the journaled cost of each session."""
     costs = defaultdict[str, float](float)
     for _, event in decode_entries(entries):
-        costs[event.session] += event.cost_usd or 0.0
+        if event.cost_usd is not None:
+            costs[event.session] += event.cost_usd
     return costs
 
 

@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from bot.core.consumption import Consumption
 from bot.core.errors import Transient
 from bot.core.events import decode_entries
 from bot.core.names import SessionId
-from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
 from bot.workflow.journal.ledger import fold, note
+from bot.workflow.session.budgets import spent_note
 from bot.workflow.thread_context import ThreadContext
 
 SHARE: Final = 0.1
@@ -43,16 +44,16 @@ class DayBudget:
     session: SessionId
     budget_usd: float
     _journaled: float = 0.0
-    _spent_before: float = field(init=False)
+    _spent_before: Consumption = field(init=False)
     """What this process had spent on the thread before this session, all of it journaled."""
-    _journaled_of_session: float = field(init=False)
-    """The cost of this session in the thread's journal."""
+    _journaled_of_session: Consumption = field(init=False)
+    """The consumption of this session in the thread's journal."""
     _read_at: float = 0.0
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._spent_before = self._unjournaled_usd()
-        self._journaled_of_session = self.state.session_costs.get(self.session, 0.0)
+        self._spent_before = self.context.resources.ledger.own
+        self._journaled_of_session = self.state.consumption(self.session)
 
     async def refusal_reason(self) -> str:
         """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
@@ -77,34 +78,31 @@ class DayBudget:
     @property
     def reason(self) -> str:
         """Why nothing more may be spent today; "" if something is left."""
-        spent, budget = self._journaled + self._own, self.budget_usd
+        spent, budget = self._journaled + self._own.usd, self.budget_usd
         if spent < budget:
             return ""
         used = f"this repository has spent ${spent:.2f} of its ${budget:.2f} for the day"
         return f"{used} (budget.repository_day_usd; the next day begins at midnight UTC)"
 
     @property
-    def _own(self) -> float:
-        """The part of this session's cost that is not journaled."""
-        return self._unjournaled_usd() - self._spent_before
-
-    def _unjournaled_usd(self) -> float:
-        ledger = self.context.resources.ledger
-        return ledger.cost_usd - ledger.carried
+    def _own(self) -> Consumption:
+        """The part of this session's consumption that is not journaled."""
+        return self.context.resources.ledger.own - self._spent_before
 
     def _matters(self) -> bool:
-        return self._own > 0 and self._own >= SHARE * (self.budget_usd - self._journaled)
+        own = self._own.usd
+        return own > 0 and own >= SHARE * (self.budget_usd - self._journaled)
 
     async def _journal(self) -> None:
         """Journal what this session has cost so far if that matters for the remaining budget."""
         if self._matters():
-            cost = round(self._own, 6)
-            self.state = await note(self.context, self.state, Spent(session=self.session, cost_usd=cost))
-            self._journaled += cost
+            used = self._own
+            self.state = await note(self.context, self.state, spent_note(self.session, used))
+            self._journaled += used.dollars
             self._carry(self.state)
 
     def _carry(self, state: ThreadState) -> None:
-        """Update the journaled cost of this session, also for an entry whose append seemed to fail."""
-        journaled = max(self._journaled_of_session, state.session_costs.get(self.session, 0.0))
+        """Update the journaled consumption of this session, also for an entry whose append seemed to fail."""
+        journaled = self._journaled_of_session.higher(state.consumption(self.session))
         self.context.resources.ledger.carried += journaled - self._journaled_of_session
         self._journaled_of_session = journaled

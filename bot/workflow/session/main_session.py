@@ -86,7 +86,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         made = await _session_settings(context, state, opening)
         assembled = assemble_session(made, resources, place=place, reached=reaching, lines=lines)
         if lines:
-            await restore_session(assembled, lines, journaled_usd=state.session_costs.get(opening.ident, 0.0))
+            await restore_session(assembled, lines, journaled=state.consumption(opening.ident))
         bind_budgets(context, state)
         if not lines:
             pictures = await attached_pictures(context, state, planning=opening.mode is Mode.PLAN)
