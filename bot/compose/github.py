@@ -218,7 +218,7 @@ class GitHubHost:
     async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
         """Return what the bot listens to in a repository now, by its configuration."""
         reached = await self.connections.reach(installation, number, at)
-        keys, _, _ = await self._contexts.configuration(reached.client, at, "HEAD")
+        keys, _, _ = await self._contexts.configuration(reached.client, at)
         return Listener(await self.connections.bot(reached.client), keys.mention, frozenset(keys.ask.bots))
 
     async def served_repositories(self) -> tuple[RepositoryFound, ...]:
@@ -229,13 +229,13 @@ class GitHubHost:
     async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at, "HEAD")
+        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at)
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
     async def configuration_mistake(self, found: RepositoryFound) -> str:
         """Return what is wrong with the configuration of a repository; "" for nothing."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        return (await self._contexts.configuration(reached.client, found.at, "HEAD")).mistake
+        return (await self._contexts.configuration(reached.client, found.at)).mistake
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
@@ -327,7 +327,7 @@ class GitHubHost:
     async def _check_reader(self, found: RepositoryFound) -> PullCheckReader | None:
         """Return the reader of the bot's pull requests; None where their red checks lead to nothing."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at, "HEAD")
+        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at)
         if mistake or keys.pull_request.fix_checks == "off":
             return None
         place = found.installation, found.id

@@ -144,25 +144,31 @@ class ThreadContexts:
         return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def _newest_configuration(self, client: GitHubClient, facts: repository.Repository) -> "CurrentConfiguration":
-        """Return the configuration in the default branch's head, read once for each commit."""
+        """Return the configuration in the default branch's head, read once for each commit.
+
+        That there is none is never kept: GitHub also says so of a commit that not all of its servers know yet.
+        """
         if facts.head is None:
-            found = await self.configuration(client, facts.address, "HEAD")
+            found = await self.configuration(client, facts.address)
             return found._replace(mistake="the repository has no commit yet (push one)")
         known = self._configurations.get(facts.id)
         if known is None or known[0] != facts.head:
             known = facts.head, await self.configuration(client, facts.address, facts.head)
+        if known[1].blob:
             self._configurations[facts.id] = known
         return known[1]
 
-    async def configuration(self, client: GitHubClient, at: repository.Address, ref: str) -> "CurrentConfiguration":
-        """Return the configuration in a commit of the default branch, and what is wrong with it.
+    async def configuration(
+        self, client: GitHubClient, at: repository.Address, ref: str = ""
+    ) -> "CurrentConfiguration":
+        """Return the configuration in a commit of the default branch, or in its head, and what is wrong with it.
 
         If it is wrong, no thread is carried on, and people who address the bot are told (PR3).
         """
         given = self.settings.overrides
         mistake = blob = ""
         try:
-            text = await _read(client, at, ref, given.path)
+            text = await _read(client, at, given.path, ref)
             blob = "" if text is None else blob_id(text)
             keys = configuration(text or "", given.path)
             gate_of(keys, sandboxed=True)  # also checks that its rules can be parsed
@@ -173,7 +179,7 @@ class ThreadContexts:
 
     async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> Task | None:
         """Return a scheduled task as the default branch has it now, with its recipe; None for none that is valid."""
-        keys, mistake, _ = await self.configuration(client, at, "HEAD")
+        keys, mistake, _ = await self.configuration(client, at)
         task = next((task for task in keys.maintenance if task.name == name), None)
         if mistake or task is None:
             return None
@@ -259,7 +265,7 @@ class _Parts:
 
     async def _have_rules_changed(self) -> bool:
         """Return whether the default branch has other rules of approval by now, or a file with a mistake."""
-        keys, mistake, _ = await self.shared.configuration(self.reached.client, self.reached.at, "HEAD")
+        keys, mistake, _ = await self.shared.configuration(self.reached.client, self.reached.at)
         return bool(mistake) or keys.approve != self.keys.approve
 
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
@@ -355,11 +361,11 @@ def blob_id(text: str) -> str:
 
 async def own_recipe(client: GitHubClient, at: repository.Address, name: str | None) -> dict[str, str]:
     """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
-    content = None if name is None else await repository.file(client, at, f"{RECIPES}{name}.md", "HEAD")
+    content = None if name is None else await repository.file(client, at, f"{RECIPES}{name}.md")
     return {} if name is None or content is None else {name: content.decode(errors="replace")}
 
 
-async def _read(client: GitHubClient, at: repository.Address, ref: str, path: str) -> str | None:
+async def _read(client: GitHubClient, at: repository.Address, path: str, ref: str) -> str | None:
     """Return a text file of the default branch, or None. A pull request's author controls its branch (M2)."""
     content = await repository.file(client, at, path, ref)
     return None if content is None else content.decode(errors="replace")

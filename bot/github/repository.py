@@ -79,14 +79,15 @@ async def kilobytes(client: GitHubClient, address: Address) -> int:
     return size if isinstance(size, int) else 0
 
 
-async def file(client: GitHubClient, address: Address, path: str, ref: str) -> bytes | None:
+async def file(client: GitHubClient, address: Address, path: str, ref: str = "") -> bytes | None:
     """Return a file of a commit or branch, or None if it does not exist or is not a regular file.
 
+    Without a ref, it is the file of the default branch. ``HEAD`` may be a branch that anybody who can push has made.
     Raises Refused for a file above 1 MiB.
     https://docs.github.com/en/rest/repos/contents#get-repository-content
     """
     try:
-        found = await client.get(f"{address.path}/contents/{quote(path)}", {"ref": ref})
+        found = await client.get(f"{address.path}/contents/{quote(path)}", {"ref": ref} if ref else None)
     except Missing:
         return None
     if not isinstance(found, dict) or found.get("type") != "file":
