@@ -3,12 +3,12 @@
 Rules
 - An occurrence is journaled before anything else happens, and only right after the entries that were read. If two
   processes find it due, the second one gets Conflict (`_journal_due`).
-- An occurrence is open until it begins as a request or is journaled as ended. If a process dies in between, the next one
-  continues. An occurrence with an outcome is never taken in again.
+- An occurrence is open until it begins as a request or is journaled as ended. If a process dies in between, the next
+  one continues. An occurrence with an outcome is never taken in again.
 - No session begins while a plan of the task waits, its pull requests reach the limit, its issue is closed, or its
   check prints nothing.
-- The check's output is data for the planner, never an instruction. Nobody has read it, so the execution session does not
-  get a request that contains it (`foreign`).
+- The check's output is data for the planner, never an instruction. Nobody has read it, so the execution session does
+  not get a request that contains it (`foreign`).
 """
 
 import shlex

@@ -1,8 +1,8 @@
 """Runs the set-up commands of the default branch's configuration, which make a checkout ready for approved work.
 
 Rules
-- They run in a sandbox after a plan was approved, and can reach the hosts that both it and the configuration name (N1a).
-  The plan always includes the configuration's hosts, so that its approvers see them.
+- They run in a sandbox after a plan was approved, and can reach the hosts that both it and the configuration name
+  (N1a). The plan always includes the configuration's hosts, so that its approvers see them.
 - They run once in each checkout. The session, its sub-agents, and the checks find the files that they leave.
 - Files that they leave and that git does not ignore are not published, unless the work changed them too.
 """
