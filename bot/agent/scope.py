@@ -1,7 +1,8 @@
 """Watches which paths a session of approved work touches that its plan does not name (K5).
 
-Rules: the session is told once per path, in the result of the call that touched it, and may go on; what is published is
-decided elsewhere, by the finished tree. A command's paths are those that git reports as changed after it.
+Rules: the result of the call that touched such a path says so, once per path, and the session may continue. The
+publisher decides by the finished tree what is published. A command's paths are those that git reports as changed after
+it.
 """
 
 import re
@@ -17,7 +18,7 @@ from bot.core.transcript import Json, Line, notes_of
 from bot.ports import Toolhost
 
 NOTE: Final = "outside"
-"""Kind of the note in a transcript that keeps the paths of which its session was told."""
+"""Kind of the transcript note with the paths that were reported to its session."""
 SHOWN: Final = 20
 _STATUS: Final = "git -c core.quotePath=false status --porcelain=v1 --no-renames --untracked-files=all"
 _STATUS_MS: Final = 10_000
@@ -27,13 +28,13 @@ _ENTRY: Final = re.compile(r"^[ MTADUC?]{2} (.+)$", re.MULTILINE)
 
 @dataclass(slots=True)
 class ScopeWatch:
-    """Which paths a plan reaches, and of which others a session was told."""
+    """The paths that a plan reaches, and the other paths that were reported to its session."""
 
     reaches: Callable[[str], bool]
     reported: set[str] = field(default_factory=set)
 
     async def new_paths(self, host: Toolhost, kind: CallKind, tool_input: Json) -> list[str]:
-        """Return the paths outside of the plan that a call touched, without those that were returned before.
+        """Return the paths outside the plan that a call touched and that were not returned before.
 
         `tool_input` names its paths relative to the checkout.
         """
@@ -47,11 +48,11 @@ class ScopeWatch:
         return self._add(touched)
 
     def for_subagent(self) -> "ScopeWatch":
-        """Return a watch that starts with what was told here."""
+        """Return a watch that starts with the paths reported here."""
         return ScopeWatch(self.reaches, set(self.reported))
 
     def recall(self, lines: Iterable[Line]) -> None:
-        """Take over from a transcript what its session was told."""
+        """Add the paths that a transcript says were reported to its session."""
         self.reported.update(path for note in notes_of(lines, NOTE) for path in note["paths"])
 
     def _add(self, touched: Iterable[str]) -> list[str]:
@@ -62,7 +63,7 @@ class ScopeWatch:
 
 
 def outside_notice(paths: list[str]) -> str:
-    """Return what a session is told of paths that its plan does not name."""
+    """Return the notice to a session about paths that its plan does not name."""
     if len(paths) == 1:
         which = f"{code(paths[0])} is outside the approved plan's files. Revert it"
     else:
@@ -72,7 +73,7 @@ def outside_notice(paths: list[str]) -> str:
 
 
 async def _changed_paths(host: Toolhost) -> list[str]:
-    """List what git reports as changed in the checkout, without what it ignores; nothing where it cannot tell."""
+    """List the paths that git reports as changed in the checkout, without ignored ones; none if git fails."""
     try:
         output = await host.call("Bash", {"command": _STATUS, "timeout": _STATUS_MS})
     except PlangateError:

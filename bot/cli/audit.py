@@ -15,7 +15,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def parse_moment(text: str) -> datetime:
-    """Return the moment that a date or a time names, in UTC where it names no zone. Raises Misconfigured."""
+    """Return the moment of a date or time; UTC if it names no zone. Raises Misconfigured."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
@@ -37,5 +37,5 @@ def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None
 
 
 def _cell(value: object) -> object:
-    """Return a cell that a spreadsheet shows as text, whatever people wrote in it."""
+    """Return a cell that a spreadsheet shows as text and never runs as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -135,7 +135,7 @@ def _finding(checked: Checked) -> Finding:
 
 
 async def repository_findings(given: Settings, name: str, *, fix: bool) -> list[Finding]:
-    """Return what there is to say about the repository OWNER/REPO: its settings, and the files of its default branch.
+    """Return the findings about the repository OWNER/REPO: its settings, and the files of its default branch.
 
     Raises Misconfigured, Refused, and Transient.
     """
@@ -150,7 +150,7 @@ async def repository_findings(given: Settings, name: str, *, fix: bool) -> list[
 
 
 def _expectation(main: str) -> Expectation:
-    """Return what a repository's workflow needs. Where there is none, what `init` writes by default."""
+    """Return what a repository's workflow needs, or without a workflow, what the default one needs."""
     if not main:
         return Expectation()
     variant = variant_in(main, "")

@@ -11,7 +11,7 @@ from bot.compose.live.run import Console, Outcome, run_live
 from bot.config.environment import settings_of_person
 
 DIFFERS: Final = 1
-"""Exit code where GitHub does something else than the bot expects."""
+"""Exit code if GitHub does not do what the bot expects."""
 _PLAN: Final = """\
 {count} experiments in {name}. They commit workflows to its default branch, open an issue and pull requests, make a
 ruleset, an environment with a worthless secret, and refs, start jobs, and remove all of it again. Waiting for a person
@@ -21,7 +21,7 @@ takes up to 10 minutes, and for a scheduled run up to 30; Enter skips the wait. 
 def try_live(out: TextIO, name: str, *, skipped: Collection[int], confirmed: bool) -> int:
     """Run the experiments in the repository OWNER/REPO, and print the table. Return the exit code.
 
-    Raises Misconfigured in a repository that somebody uses, and where nobody confirms it.
+    Raises Misconfigured for a repository that is in use, and if nobody confirms the run.
     """
 
     def tell(line: str) -> None:

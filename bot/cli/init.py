@@ -24,11 +24,11 @@ from bot.config.settings import PATH
 from bot.core.errors import Misconfigured
 
 COPY: Final = ".old"
-"""What is added to the name of a file that is replaced. Actions ignores files of such names."""
+"""Suffix for the copy of a replaced file. Actions ignores files with such names."""
 _THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment", "steps", "schedule", "description"})
-"""Keys that must exist but whose values a project may choose."""
+"""Keys that must exist, with values that a project may choose."""
 _SCHEDULED: Final = frozenset({"sweep"})
-"""Jobs whose condition a project may choose as well: it names the schedule."""
+"""Jobs with a condition that a project may choose too, because it names the schedule."""
 _SETTINGS: Final = """\
 # Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
 # prints them all. These are the ones that projects change most; take the # away.

@@ -85,7 +85,7 @@ def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]
 
 
 def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) for each line of the tree: a sub-agent's lines where it began, the totals last."""
+    """Yield (kind, text) for each line of the tree: a sub-agent's lines where it was started, the totals last."""
     began = None
     for line in lines:
         began = began or line.at

@@ -1,4 +1,4 @@
-"""What `plangate doctor` says about the scheduled tasks of a project: when they are due, and what is wrong with them.
+"""The findings of `plangate doctor` about scheduled tasks: when they are due, and mistakes in them.
 
 Checks are not run here: `plangate maintenance run NAME --dry-run` does that, in the sandbox.
 """
@@ -42,7 +42,7 @@ def check_tasks(text: str, now: datetime, *, read_recipe: Callable[[str], str | 
 
 
 def check_tasks_in(folder: Path) -> Iterator[Checked]:
-    """Yield what there is to say about the tasks of the project in a folder; nothing without a configuration."""
+    """Yield the findings about the tasks of the project in a folder; none without a configuration."""
     try:
         text = (folder / PATH).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -81,7 +81,7 @@ def due_time_rows(task: MaintenanceTask, now: datetime) -> Iterator[str]:
 
 
 def _check_command(task: MaintenanceTask, check: str) -> Iterator[Checked]:
-    """Yield what is plainly wrong with a check, judged without running it."""
+    """Yield the mistakes in a check that can be found without running it."""
     where = f"task {task.name}: its check ({task.place_of('check')})"
     if said := _bash("bash", "-n", "-c", check):
         yield Checked(f"{where} is no shell command: {said}", "correct it")
@@ -93,6 +93,6 @@ def _check_command(task: MaintenanceTask, check: str) -> Iterator[Checked]:
 
 
 def _bash(*arguments: str) -> str:
-    """Return what bash says is wrong, or "" if nothing is."""
+    """Run bash, and return the first line of its error, or "" if it succeeds."""
     done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[0]

@@ -1,7 +1,6 @@
-"""Chooses the variant of the workflows for a project: what a person says, else what is there, else what GitHub tells,
-else what a person answers, else the default.
+"""Chooses the variant of the workflows for a project, and says why in one line for each choice.
 
-What was chosen, and why, is told in one line each.
+The first of these sources decides: the command line, the existing workflow, GitHub, a person's answer, the default.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ _RISK: Final = "whoever can push a branch can run a workflow that reads it"
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """What a person says on the command line. None: nothing."""
+    """The options of the command line; None if an option was not given."""
 
     key_place: str | None = None
     pin: str | None = None
@@ -48,7 +47,7 @@ class InitOptions:
 
 @dataclass(slots=True)
 class Choice:
-    """A variant, where the project is on its server, and the reasons for the choice, a line each."""
+    """A variant, the project's place on its server, and the reasons for the choice, one line each."""
 
     variant: Variant
     origin: Origin | None
@@ -57,7 +56,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What there is to choose by: the variant that is there, what GitHub tells, and a person who answers."""
+    """The sources of a choice: the existing variant, the settings on GitHub, and a person who answers questions."""
 
     before: Variant | None
     needs: Needs | None
@@ -65,7 +64,7 @@ class _Sources:
 
 
 def choose_variant(project: Path, options: InitOptions, settings: Settings, ask: Ask | None = None) -> Choice:
-    """Return the variant for a project. `ask` is None where nobody can answer.
+    """Return the variant for a project. `ask` is None if nobody can answer.
 
     The token is shown only to the server that the settings name. Raises Misconfigured, and Transient if the release
     that is to be pinned cannot be looked up.
@@ -96,7 +95,7 @@ async def _choose(project: Path, options: InitOptions, settings: Settings, ask: 
 
 
 async def _needs(choice: Choice, settings: Settings) -> Needs | None:
-    """Return what GitHub tells about the repository, or None if nobody can be asked."""
+    """Return what the repository needs according to GitHub, or None if GitHub cannot be asked."""
     origin, github = choice.origin, settings.github
     if origin is None or origin.server != github.server_url or not (github.token or github.as_app):
         return None
@@ -108,7 +107,7 @@ async def _needs(choice: Choice, settings: Settings) -> Needs | None:
 
 
 def _choose_key_place(choice: Choice, options: InitOptions, sources: _Sources) -> None:
-    """Choose where the key is kept: environments protect it, where they exist."""
+    """Choose where the key is kept: in an environment, which protects it, if the repository can have one."""
     if options.key_place is not None:
         place, why = options.key_place, "as you say"
     elif sources.before is not None:

@@ -1,4 +1,4 @@
-"""`plangate verify`: prints the verdicts on receipts. SHELL."""
+"""`plangate verify`: prints the verdicts on receipts, and returns their exit code. SHELL."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -42,9 +42,7 @@ def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     now = datetime.now(UTC)
     checked = tuple(_check(clone, options, now))
     print(json.dumps(_to_json(checked), indent=2) if options.as_json else "\n".join(_lines(checked)), file=out)
-    codes = [
-        NO_RECEIPT if not each.verdicts else exit_code(each.verdicts) for each in checked if _counts(each, options)
-    ]
+    codes = [_exit_code(each) for each in checked if _counts(each, options)]
     return min((code for code in codes if code), default=0)
 
 

@@ -1,4 +1,4 @@
-"""The text of the workflows, in each variant that `plangate init` can write, and the stamp that tells them apart.
+"""The text of the workflows, in each variant that `plangate init` can write, and the stamp that identifies it.
 
 The shipped files are the variant for github.com with an environment. Each other variant is made from them by replacing
 a few lines. The last line of a written file is its stamp: the version, the variant, and a digest of the text above it.
@@ -43,7 +43,7 @@ _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What the workflows of one repository depend on."""
+    """The choices by which the workflows of repositories differ."""
 
     mention: str = "@plangate"
     account: str = ""
@@ -65,12 +65,12 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the last line of a workflow tells of it."""
+    """The content of a workflow's last line."""
 
     version: str
     variant: Variant
     edited: bool
-    """Whether the text above it is another one than `init` wrote."""
+    """Whether somebody changed the text above it after `init` wrote it."""
 
     @classmethod
     def of(cls, text: str) -> Self | None:
@@ -160,5 +160,5 @@ def _stamp(text: str, variant: Variant) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return a short digest of a text, whatever its line ends: git may have changed them."""
+    """Return a short digest of a text that ignores the style of line ends, because git may change it."""
     return hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Looks at the bot's pull requests whose required checks are red (MT9), for what no delivery reports.
+"""Wakes the bot's pull requests with red required checks (MT9), because deliveries do not report all of them.
 
-A check of the base names no pull request, and one that a job's own token started sends nothing. One pass asks at most
-twice for each of the newest pull requests, and nothing where the bot made none.
+A check of the base names no pull request, and a check that a job's own token started sends no webhook. A pass makes at
+most two requests for each of the newest pull requests, and none if the bot made none.
 """
 
 import logging

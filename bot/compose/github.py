@@ -233,7 +233,7 @@ class GitHubHost:
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
     async def configuration_mistake(self, found: RepositoryFound) -> str:
-        """Return what is wrong with the configuration of a repository; "" for nothing."""
+        """Return the mistake in a repository's configuration; "" for none."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         return (await self._contexts.configuration(reached.client, found.at)).mistake
 
@@ -299,7 +299,7 @@ class GitHubHost:
     async def _states_in(
         self, installation: int | None, number: int, at: repository.Address
     ) -> dict[ThreadAddress, ThreadState]:
-        """Return the state of each thread of one repository, but for those that another key protects."""
+        """Return the state of each thread of one repository, except those that another key protects."""
         reached = await self.connections.reach(installation, number, at)
         journal = GitJournal(reached.refs, RepositoryId(number), key=self._key, clock=self.clock)
         found = {}

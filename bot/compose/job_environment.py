@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
 
 COMMITS: Final = 5
-"""Newest commits that a session is told."""
+"""Number of newest commits that a session is told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class JobEnvironment:
 
 
 def job_of(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:
-    """Return what is known of a job before its commit is: where it runs, and what is configured."""
+    """Return the part of a job's environment that does not depend on its commit: the machine and the configuration."""
     return Environment(
         folder,
         _operating_system(),

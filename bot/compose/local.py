@@ -113,7 +113,7 @@ class Local:
 
 
 async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run:
-    """Carry one request on a local repository as far as it goes. Continues an interrupted run (interfaces.md).
+    """Work on one request in a local repository until it rests. Continues an interrupted run (interfaces.md).
 
     Secrets are redacted from everything written to `out` (PR4).
     """

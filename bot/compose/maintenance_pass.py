@@ -1,7 +1,8 @@
 """Runs the scheduled tasks of a repository that are due: finds their tracking issues, and keeps them up to date (MT10).
 
-Any process may run a pass at any time, any number of times: what is due, and what was decided, stands in the journal of
-the task's tracking issue. A pass that finds nothing due reads the configuration, the journals, and the issues' texts.
+Any process may run a pass at any time, any number of times, because the journal of the task's tracking issue records
+what was due and what was decided. A pass that finds nothing due reads the configuration, the journals, and the issues'
+texts.
 """
 
 import logging
@@ -36,7 +37,7 @@ from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occ
 from bot.workflow.thread_context import WorkSettings
 
 SHOWN: Final = 5
-"""Due times that are listed of a task."""
+"""Number of next due times that are listed for a task."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -46,15 +47,15 @@ class TaskStatus:
 
     task: MaintenanceTask
     tracked: Tracked | None
-    """None if the pass could not go on with it."""
+    """None if the pass could not continue with it."""
     began: bool = False
     """Whether this pass took in an occurrence."""
     problem: str = ""
-    """Why the pass could not go on with it; "" if it did."""
+    """Why the pass could not continue with it; "" if it did."""
 
     @property
     def next_due(self) -> datetime | None:
-        """When something is to be done about the task, if nobody asks for it before; None: at the next pass."""
+        """When the task is due next; None if the next pass has work to do."""
         if self.tracked is None or self.tracked.history.open_occurrence is not None:
             return None
         return next(self.task.due_times().times_after(self.tracked.history.since), None)
@@ -69,7 +70,7 @@ class MaintenancePass:
     run_now: str = ""
     """The name of a task that runs whether it is due or not; "" for none."""
     wake: Callable[[ThreadAddress], None] | None = None
-    """Has the service look at a thread. None: the pass itself looks at it, which may take a session's time."""
+    """Makes the service look at a thread. None: the pass itself looks at it, which may take as long as a session."""
 
     async def run(self) -> list[TaskStatus]:
         """Run what is due, and bring each tracking issue up to date. One task's failure does not stop the others.
@@ -97,7 +98,7 @@ class MaintenancePass:
         return done
 
     async def _tell_mistake(self, tracked: Collection[Tracked], issues: TaskIssues) -> None:
-        """Show on each tracking issue what is wrong with the configuration, or that nothing is wrong any more."""
+        """Show the configuration's mistake on each tracking issue, or remove it if there is none any more."""
         mistake = await self.host.configuration_mistake(self.repository) if tracked else ""
         for each in tracked:
             await issues.warn(each.issue, mistake)
@@ -152,7 +153,7 @@ class MaintenancePass:
     async def _take(
         self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, elsewhere: Collection[str]
     ) -> Tracked:
-        """Take in an occurrence, after what people said on its thread; one whose recipe is wrong ends with why."""
+        """Take in what people said on the thread, and then the occurrence. A mistake in its recipe ends it."""
         address = self._address(tracked.issue)
         await (self.host.look(address) if self.wake is None else self.host.listen(address))
         async with self.host.thread_context(address) as context:
@@ -171,12 +172,12 @@ class MaintenancePass:
         return _tracking_issue(tracked.issue, state)
 
     async def _allowed_ticks(self, ticks: Sequence[Tick], settings: WorkSettings) -> Sequence[Tick]:
-        """Return those of the ticks that are of people who may ask."""
+        """Return the ticks of people who may ask."""
         roles = await self.host.roles(self.repository)
         return [tick for tick in ticks if settings.may_ask(tick.by, await roles.of(tick.by))]
 
     async def _offer_again(self, tracked: Tracked, ticks: Sequence[Tick]) -> Tracked:
-        """Journal which rejected findings may come back. A tick from before a rejection does not count for it."""
+        """Journal the rejected findings that people allow again. A tick before the rejection does not count."""
         boxes = {offer_again_label(each.finding): each for each in tracked.history.rejected}
         for tick in ticks:
             found = boxes.get(tick.label)
@@ -187,7 +188,7 @@ class MaintenancePass:
         return tracked
 
     def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, asked: Tick | None) -> Occurrence | None:
-        """Return the occurrence to take in now: one that was left open, was asked for, or is due; None for none."""
+        """Return the occurrence to take in now: an open one, one that was asked for, or one that is due; else None."""
         if (left := history.open_occurrence) is not None:
             return Occurrence(task.name, left.due, left.missed, asked=left.key.startswith(ASKED))
         now, newest = self.host.clock.now(), history.newest_key
@@ -219,9 +220,9 @@ class MaintenancePass:
 async def run_due_tasks(
     host: GitHubHost, wake: Callable[[ThreadAddress], None] | None = None, *, only: str | None = None
 ) -> None:
-    """Run what is due in every repository that is served, or in that one (OWNER/REPO).
+    """Run what is due in every served repository, or only in the repository `only` (OWNER/REPO).
 
-    With `wake`, sessions are left to the looks that it begins. One repository's failure does not stop the others.
+    With `wake`, the looks that it starts run the sessions. One repository's failure does not stop the others.
     """
     for found in await host.served_repositories():
         if only is not None and f"{found.at.owner}/{found.at.name}".casefold() != only.casefold():
@@ -239,7 +240,7 @@ def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[dat
 
 
 def _ticked_today(tracked: Iterable[Tracked], occurrence: Occurrence) -> set[str]:
-    """Return what whoever ticked asked for on the same day (UTC) by ticks on all tracking issues, as ``issue/key``."""
+    """Return the other requests that the same person made by ticks on that day (UTC), each as ``issue/key``."""
     if occurrence.by is None:
         return set()
     made = [(each.issue, row) for each in tracked for row in each.history.occurrences]

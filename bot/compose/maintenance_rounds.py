@@ -2,8 +2,8 @@
 
 Rules
 - A repository rests after a pass until GitHub lists a newer push or a newer change of an issue, or its next due time.
-- What changed less than SETTLED ago may change once more within the same second, or be read late: that does not rest.
-- What is remembered only saves requests. It holds for LONGEST_REST at most, and a new process begins without it.
+- A repository with a change less than SETTLED ago does not rest: it may change again within the same second.
+- The memory of this only saves requests. It holds for at most LONGEST_REST, and a new process begins without it.
 """
 
 import logging
@@ -28,7 +28,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What a repository showed when a pass over it began, and how long that holds."""
+    """What GitHub showed of a repository when a pass over it began, and how long it may rest."""
 
     shown: RepositoryFound
     newest: datetime | None
@@ -44,13 +44,13 @@ class _Rest:
 
 @dataclass(slots=True)
 class MaintenanceRounds:
-    """The rounds of one service. What rests is not read: a thousand quiet repositories cost 30 requests a round."""
+    """The rounds of one service. Resting repositories are not read: a thousand of them cost 30 requests a round."""
 
     host: GitHubHost
     _resting: dict[int, _Rest] = field(default_factory=dict)
 
     async def run(self, wake: Callable[[ThreadAddress], None]) -> None:
-        """Take in what is due everywhere, and leave the sessions to the looks that `wake` begins.
+        """Take in what is due in all served repositories. The looks that `wake` starts run the sessions.
 
         One repository's failure does not stop the others.
         """

@@ -46,7 +46,7 @@ class CheckedCommit:
     """Whether its message says that Plangate made it."""
     verdicts: tuple[ReceiptVerdict, ...] = ()
     note: str = ""
-    """Why there is no receipt, as far as that can be told."""
+    """Why there is no receipt, if a reason is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Finds the commit of a release of the Action, and where a project's `origin` is, for `plangate init`."""
+"""Finds the commit of the Action's release, and the server and name of a project's `origin`, for `plangate init`."""
 
 import re
 import tempfile
@@ -23,14 +23,14 @@ _HTTP: Final = re.compile(r"(?P<server>https?://[^/]+)/(?P<path>[\w.-]+/[\w.-]+?
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a project is: the address of its server, and OWNER/REPO on it."""
+    """The place of a project: the address of its server, and OWNER/REPO on it."""
 
     server: str
     name: str
 
 
 async def origin_of(project: Path) -> Origin | None:
-    """Return where the project's remote `origin` is, or None without one, or if it is no server's."""
+    """Return the place of the project's remote `origin`, or None if there is none or it is not on a server."""
     answer = await run.git(project, "config", "--get", "remote.origin.url", check=False)
     return parse_origin(answer.out.decode(errors="replace").strip())
 

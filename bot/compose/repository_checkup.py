@@ -43,7 +43,7 @@ _OPEN_SAYS: Final = "Plangate works on this thread, and reads what is said here 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the repository's workflow needs: where it keeps the key, and whose token it speaks with."""
+    """What the repository's workflow needs: the place of its key, and the kind of token that it uses."""
 
     place: str = "environment"
     """`environment` or `repository`."""
@@ -147,7 +147,7 @@ class RepositoryCheckup:
         return Checked(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
 
     async def _key(self, expected: Expectation, plan: str | None) -> list[Checked]:
-        """Check where the key of the model is. GitHub shows names of secrets, never their values."""
+        """Check that the secret with the model's key exists. GitHub shows names of secrets, never their values."""
         if expected.place == "repository":
             page = "settings/secrets/actions"
             return await self._visible(f"secret {expected.key}", page, lambda: self._repository_secret(expected))
@@ -290,7 +290,7 @@ async def needs_of(settings: Settings, name: str) -> Needs:
 
 
 async def _reader(connections: Connections, at: Address) -> GitHubClient:
-    """Return a client for one repository, with those of the App's permissions that are needed here."""
+    """Return a client for one repository, with only the App permissions that are needed here."""
     installation = await repository.installation(connections.app(), at)
     granted = await reach.granted_permissions(connections.app(), at)
     finder = connections.reader(installation, None, {"metadata": "read"})

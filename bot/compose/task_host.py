@@ -48,7 +48,7 @@ class TaskHost(Protocol):
         """Return the scheduled tasks of a repository, and its settings."""
 
     async def configuration_mistake(self, found: RepositoryFound) -> str:
-        """Return what is wrong with the configuration of a repository; "" for nothing."""
+        """Return the mistake in a repository's configuration; "" for none."""
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks."""

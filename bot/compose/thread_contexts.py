@@ -83,7 +83,7 @@ class CurrentConfiguration(NamedTuple):
 
     keys: "Configuration"
     mistake: str
-    """What is wrong with it; "" for nothing. Then `keys` has the defaults."""
+    """The mistake in it; "" for none. With a mistake, `keys` has the defaults."""
     blob: str
     """The git blob id of the file; "" if there is none."""
 
@@ -106,7 +106,7 @@ class ThreadContexts:
     _configurations: dict[RepositoryId, tuple[CommitId, "CurrentConfiguration"]] = field(
         default_factory=dict, init=False
     )
-    """The configuration in the newest commit of each repository, and what is wrong with it."""
+    """The configuration in the newest commit of each repository, and its mistake."""
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
@@ -178,7 +178,7 @@ class ThreadContexts:
         return CurrentConfiguration(keys, mistake, blob)
 
     async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> Task | None:
-        """Return a scheduled task as the default branch has it now, with its recipe; None for none that is valid."""
+        """Return a scheduled task from the default branch now, with its recipe; None if there is no valid one."""
         keys, mistake, _ = await self.configuration(client, at)
         task = next((task for task in keys.maintenance if task.name == name), None)
         if mistake or task is None:
@@ -264,7 +264,7 @@ class _Parts:
         return ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
 
     async def _have_rules_changed(self) -> bool:
-        """Return whether the default branch has other rules of approval by now, or a file with a mistake."""
+        """Return whether the default branch now has other rules of approval, or a file with a mistake."""
         keys, mistake, _ = await self.shared.configuration(self.reached.client, self.reached.at)
         return bool(mistake) or keys.approve != self.keys.approve
 

@@ -11,7 +11,7 @@ from bot.core.transcript import Json
 
 
 class NoPulls:
-    """The Pulls port where a branch is the result."""
+    """The Pulls port of a local run: there are no pull requests, and the branch is the result."""
 
     async def ensure(self, order: PullOrder) -> None:
         """Return None: the branch is the result."""
@@ -34,7 +34,7 @@ class NoPulls:
 
 
 class NoReceipts:
-    """The Receipts port where no one else sees the work."""
+    """The Receipts port of a local run: no receipts, because nobody else sees the work."""
 
     async def issue(self, statement: Json, commit: CommitId) -> bytes:  # noqa: ARG002 - the port's
         """Return b"": no receipt is kept."""
@@ -42,7 +42,7 @@ class NoReceipts:
 
 
 class NoChecks:
-    """The CheckAccess port where there are no pull requests."""
+    """The CheckAccess port of a local run: there are no pull requests."""
 
     async def read(self, number: ThreadNumber) -> PullChecks | None:  # noqa: ARG002 - the port's
         """Return None: there is no pull request."""
@@ -54,7 +54,7 @@ class NoChecks:
 
 
 class NoTasks:
-    """The TaskAccess port where there are no issues."""
+    """The TaskAccess port of a local run: there are no issues."""
 
     async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:  # noqa: ARG002
         """Raise Refused: the check asks GitHub."""

@@ -176,7 +176,7 @@ _DONE_TO_IT: Final = frozenset(
         Reason.TOO_FEW,
     }
 )
-"""Reasons that people cause by acting on the plan or thread, even when no opinion was void."""
+"""Reasons that people cause by an action on the plan or the thread, not by an opinion that does not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class Task:
     paths: tuple[str, ...] = ()
     """Globs that a plan may name without being asked about, where `standing` is set; empty for all."""
     check: str = ""
-    """A command that prints nothing where there is nothing to do; "" for none."""
+    """A command that prints nothing if there is nothing to do; "" for none."""
     standing: bool = False
     """Whether the configuration itself approves plans that stay inside the paths (MT6)."""
     budget_usd: float | None = None
@@ -63,7 +63,7 @@ class Occurrence:
     by: Actor | None = None
     """Who ticked; None for nobody."""
     follows: str = ""
-    """The key of the occurrence before it, as far as its finder knew; "" for none."""
+    """The key of the newest occurrence in the journal when this one was found; "" for none."""
 
     @property
     def key(self) -> str:

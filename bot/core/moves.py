@@ -25,16 +25,16 @@ class Requested(EntryFacts):
     kind: ClassVar[Move] = Move.REQUESTED
     said: JournaledTurn
     beside: Hidden | None = None
-    """What nobody sees in the rest of the thread; None where that was not looked at."""
+    """The invisible text of the rest of the thread; None if the thread was not searched for it."""
     base: CommitId
     title: str | None = None
     """The thread's title at that moment; None in entries of a version that did not journal it."""
     onto: str = ""
     """The branch of the pull request that the work adds to; "" for a branch of its own."""
     forgotten: int = 0
-    """The bot's last comment that a journal which was set back does not know of; 0 for none (A4b)."""
+    """If the journal was set back: the number of the bot's newest comment that it no longer records; else 0 (A4b)."""
     apart: int = 0
-    """What tells the branches of such a journal from those that it does not know of; 0 for nothing (A4b)."""
+    """A suffix of new branch names, so that they differ from branches that such a journal forgot; 0 for none (A4b)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Noted(EntryFacts):
     said: JournaledTurn
     beside: Hidden | None = None
     kept: bool | None = None
-    """Whether it is kept for afterwards, because approved work was under way; else it adds to the request."""
+    """Whether it waits until approved work is over. Otherwise it adds to the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Asked(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering(EntryFacts):
-    """What people answered to the pending call of a session."""
+    """The answer of people to the pending call of a session."""
 
     call: str
     session: str
@@ -91,9 +91,9 @@ class Answering(EntryFacts):
     login: str = ""
     reply: str | None = None
     turn: str = ""
-    """The key of the comment that is the answer; "" where boxes were ticked."""
+    """The key of the comment that is the answer; "" if boxes were ticked."""
     edited: bool = False
-    """Whether that comment was edited: its words do not cross the gate."""
+    """Whether that comment was edited, so that the execution session does not get its words."""
     grant: Grant | None = None
     tool: str | None = None
     subject: str | None = None
@@ -133,7 +133,7 @@ class Approved(EntryFacts):
     by: tuple[str, ...]
     approved_at: datetime
     evidence: DecisionEvidence | None = None
-    """What it rested on; None in entries of a version that did not journal it."""
+    """The evidence for the decision; None in entries of a version that did not journal it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +144,10 @@ class PlanEnd(EntryFacts):
     by: tuple[str, ...] | None = None
     detail: str | None = None
     apart: int = 0
-    """The pull request that approved work would have made once more (A4b); 0 for none."""
+    """The number of the existing pull request from the branch of this work (A4b); 0 for none."""
     owes: str = ""
     evidence: DecisionEvidence | None = None
-    """What a rejection rested on."""
+    """The evidence for a rejection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ class Rejected(PlanEnd):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drifted(PlanEnd):
-    """Others changed what the plan is about."""
+    """The plan is stale: other people changed what it is about."""
 
     kind: ClassVar[Move] = Move.DRIFTED
 
@@ -177,19 +177,19 @@ class Executed(EntryFacts):
 
     kind: ClassVar[Move] = Move.EXECUTED
     title: str | None = None
-    """The title of its pull request; None or "" where it was given none."""
+    """The title of its pull request; None or "" for the thread's title."""
     summary: str
     model: str | None = None
     agents: tuple[Json, ...] | None = None
     """Its sub-agents, as rows of `core.comment.AgentRow`."""
     commands: tuple[Json, ...] | None = None
-    """What agents ran by themselves: agent, command, exit_code."""
+    """The commands that agents ran: agent, command, exit_code."""
     checks: tuple[Json, ...]
-    """What the checks showed: command, exit_code, seconds, output, and as `before` what they showed before the work."""
+    """The checks' results: command, exit_code, seconds, output, and under `before` the result before the work."""
     no_baseline: str = ""
-    """Why not all of them ran before the work; "" where they did, and where there were none."""
+    """Why not all of them ran before the work; "" if they did, or if there were none."""
     tree: str = ""
-    """The git tree that they ran on; "" where there were none."""
+    """The git tree that they ran on; "" if there were none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +280,7 @@ class Retried(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(EntryFacts):
-    """Approved work goes on."""
+    """Approved work continues."""
 
     kind: ClassVar[Move] = Move.RESUMED
     said: JournaledTurn | None = None

@@ -1,4 +1,7 @@
-"""Network access of a sandbox: what it may reach, each decision, and the pages fetched."""
+"""Network access of a sandbox: the hosts that it may reach, each decision about it, and fetched pages.
+
+`core.hosts.reachable_hosts` chooses the hosts of approved work, and `workspace.egress.proxy` enforces them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

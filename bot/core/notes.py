@@ -20,11 +20,11 @@ class Heard(EntryFacts):
     kind: ClassVar[str] = "heard"
     said: JournaledTurn
     refused: str = ""
-    """The day (UTC) on which its author was refused; "" where it was not."""
+    """The day (UTC) if the turn was refused because its author may not say it, else ""."""
     quota: str = ""
-    """The day (UTC) on which it was beyond its author's quota; "" where it was not."""
+    """The day (UTC) if the turn was beyond its author's quota, else ""."""
     budget_usd: float | None = None
-    """What it raises the budget to."""
+    """The budget that it sets, in US dollars."""
     mode: str = ""
     """The mode that it chooses for approved work."""
     finish: int = 0
@@ -36,7 +36,7 @@ class Heard(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told(EntryFacts):
-    """What an entry owed was posted."""
+    """The text that an entry owes was posted."""
 
     kind: ClassVar[str] = "told"
     answers: int
@@ -56,18 +56,18 @@ class Shown(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded(EntryFacts):
-    """The comments of a plan that lost its force were folded."""
+    """The comments of a plan that is no longer valid were folded."""
 
     kind: ClassVar[str] = "folded"
     folded: int
-    """How many."""
+    """Number of these comments."""
     shown: str = ""
-    """The last of them."""
+    """The id of the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noticed(EntryFacts):
-    """Somebody approved what cannot be approved, and is owed an answer."""
+    """Somebody approved a plan that cannot be approved, and is owed an answer."""
 
     kind: ClassVar[str] = "noticed"
     owes: str
@@ -75,7 +75,7 @@ class Noticed(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkReached(EntryFacts):
-    """What a session reached of the network, and what it was refused; such entries add up."""
+    """Network decisions of a session, allowed and refused. The entries of a session add up."""
 
     kind: ClassVar[str] = "network"
     session: str = ""
@@ -89,14 +89,14 @@ class Prepared(EntryFacts):
 
     kind: ClassVar[str] = "prepared"
     commands: tuple[Json, ...] | None = None
-    """What they showed: command, exit_code, seconds, output."""
+    """Their results: command, exit_code, seconds, output."""
     left: dict[str, str]
     """The files that they left and git does not ignore: path -> blob id, or ``gone``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken(EntryFacts):
-    """A job took over what another had begun."""
+    """A job took the thread over from another job."""
 
     kind: ClassVar[str] = "taken"
     run: str
@@ -104,7 +104,7 @@ class Taken(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent(EntryFacts):
-    """What a session that goes on, or was stopped, has cost since that was journaled last."""
+    """The cost of a running or stopped session since its cost was last journaled."""
 
     kind: ClassVar[str] = "spent"
     session: str = ""
@@ -113,7 +113,7 @@ class Spent(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained(EntryFacts):
-    """The thread says why its plan waits."""
+    """The thread shows why its plan waits."""
 
     kind: ClassVar[str] = "explained"
     reasons: str
@@ -121,7 +121,7 @@ class Explained(EntryFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queued(EntryFacts):
-    """The thread says that the session of an ask waits for a free slot; of ask 0, that the wait is over."""
+    """The thread shows that the session of this ask waits for a free slot; ask 0: that the wait is over."""
 
     kind: ClassVar[str] = "queued"
     queued: int
@@ -157,7 +157,7 @@ class TaskChanged(EntryFacts):
     kind: ClassVar[str] = "task"
     task: str
     task_digest: str
-    """Of all that the task says (`core.maintenance.Task.digest`)."""
+    """Digest of the whole task (`core.maintenance.Task.digest`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class OccurrenceDue(EntryFacts):
     missed: int = 0
     """Earlier due times that collapse into this one."""
     by: str = ""
-    """Login of whoever asked for it by a tick; "" if it fell due."""
+    """Login of the person who asked for it by a tick; "" if it fell due."""
     by_id: int = 0
     """The numeric id of that account; 0 if it fell due, or in entries of a version that did not journal it."""
 
@@ -193,7 +193,7 @@ class FindingOffered(EntryFacts):
     finding: str
     """Its id."""
     by: str
-    """Login of whoever ticked its box."""
+    """Login of the person who ticked its box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

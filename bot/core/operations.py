@@ -53,7 +53,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """What came of an operation."""
+    """The result of an operation."""
 
     outcome: str
     """One line without Markdown."""

@@ -50,7 +50,7 @@ class ReceiptSubject:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """What did the work."""
+    """The program that did the work."""
 
     version: str
     run: str = ""
@@ -58,9 +58,9 @@ class Builder:
 
 
 def receipt_statement(entries: Sequence[Entry], subject: ReceiptSubject, builder: Builder) -> Json:
-    """Return the Statement about the newest work in a journal, as far as the entry that says the work was done.
+    """Return the Statement about the newest finished work in a journal, from the entries up to its Executed.
 
-    Later entries change nothing, so that a receipt that was made after a crash equals the one that was lost. Raises
+    Later entries change nothing, so a receipt that is made again after a crash equals the lost one. Raises
     Broken if no work was done. No work is done without an approval: the gate has no such move.
     """
     events = tuple(decode_entries(entries))
@@ -160,7 +160,7 @@ def _decision(digest: Digest | None, observed_at: datetime, evidence: DecisionEv
 
 
 def _policy(evidence: DecisionEvidence | None) -> Json | None:
-    """Return the rule under which the newest approval was enough; None if the journal does not have it."""
+    """Return the rule that the newest approval met; None if the journal does not have it."""
     if evidence is None:
         return None
     others = [each for each in evidence.opinions if each.actor.id not in evidence.requesters]

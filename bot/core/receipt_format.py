@@ -1,4 +1,4 @@
-"""What receipts look like and where they are kept: types, canonical bytes, and refs (RC1, RC4).
+"""The format and place of receipts: types, canonical bytes, and refs (RC1, RC4).
 
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 """

@@ -1,4 +1,4 @@
-"""What the journal of a tracking issue knows of its task: one fold over the entries that concern it (MT1, MT2, MT5)."""
+"""The history of a scheduled task: a fold over the entries of its tracking issue's journal (MT1, MT2, MT5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,9 +27,9 @@ from bot.core.moves import (
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
 
 REMEMBERED: Final = 50
-"""Occurrences that are remembered. A key that fell out is older than the newest due time, and never due again."""
+"""Most occurrences in a history. A dropped one is older than the newest due time, so it is never due again."""
 MOST_REJECTED: Final = 1_000
-"""Rejected findings that are remembered."""
+"""Most rejected findings in a history."""
 
 _WORDS: Final = {
     Move.REQUESTED: "at work",
@@ -43,24 +43,24 @@ _WORDS: Final = {
     Move.LIMITED: "stopped at a limit",
     Move.STOPPED: "stopped",
 }
-"""What a move means for the occurrence that it works on."""
+"""The outcome that each move means for the occurrence that the thread works on."""
 
 TaskNote: TypeAlias = TaskChanged | OccurrenceDue | OccurrenceEnded | FindingOffered | PullRequestEnded
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOccurrence:
-    """One occurrence, as far as the journal knows."""
+    """One occurrence of a task, from the journal."""
 
     key: str
     due: datetime
     missed: int = 0
     by: str = ""
-    """Login of whoever asked for it by a tick; "" if it fell due."""
+    """Login of the person who asked for it by a tick; "" if it fell due."""
     by_id: int = 0
-    """The numeric id of that account; 0 where it is unknown."""
+    """The numeric id of that account; 0 if unknown."""
     outcome: str = ""
-    """One line of Markdown that says what came of it; "" while nothing was decided."""
+    """Its outcome as one line of Markdown; "" while it is open."""
     cost_usd: float = 0.0
 
 
@@ -86,28 +86,28 @@ class TaskHistory:
 
     task: str
     digest: str
-    """Of the task as it was last seen (`core.maintenance.Task.digest`)."""
+    """Digest of the task as it was last seen (`core.maintenance.Task.digest`)."""
     since: datetime
     """Due times up to this moment are settled: the newest due time, or when the task was first seen or changed."""
     occurrences: tuple[TaskOccurrence, ...] = ()
     """Oldest first."""
     planned: str = ""
-    """The digest of the task that the newest request asks for, and nobody but the task; "" for any other request."""
+    """The digest of the task if the newest request comes from the task alone; "" for any other request."""
     approved: str = ""
-    """The digest of the task whose plan people approved last; "" for none."""
+    """The digest of the task at the time when people last approved its plan; "" for never."""
     in_review: tuple[PullFindings, ...] = ()
     rejected: tuple[RejectedFinding, ...] = ()
     """Oldest first, each finding once."""
 
     @property
     def decided(self) -> tuple[TaskFinding, ...]:
-        """What no plan may contain: what people rejected, and what an open pull request is about (MT5)."""
+        """The findings that no new plan may contain: rejected ones, and those of open pull requests (MT5)."""
         shown = [finding for each in self.in_review for finding in each.findings]
         return (*shown, *(each.finding for each in self.rejected))
 
     @property
     def open_occurrence(self) -> TaskOccurrence | None:
-        """The occurrence that was journaled as due, and about which nothing was decided yet."""
+        """The occurrence that was journaled as due and has no outcome yet; None for none."""
         newest = self.occurrences[-1] if self.occurrences else None
         return newest if newest is not None and not newest.outcome else None
 
@@ -121,7 +121,7 @@ class TaskHistory:
         return next((each for each in self.occurrences if each.key == key), None)
 
     def outcome_of(self, key: str) -> str | None:
-        """Return what came of an occurrence, "" while nothing was decided, or None if the journal does not know it."""
+        """Return the outcome of an occurrence: "" while it is open, None if the journal does not know it."""
         found = self.occurrence(key)
         return found.outcome if found is not None else None
 
@@ -154,7 +154,7 @@ def add_move(
 ) -> TaskHistory:
     """Return the history after a move of the thread.
 
-    `request` is the key of the turn that is worked on, and `findings` are those of the newest plan.
+    `request` is the key of the newest request's turn, and `findings` are those of the newest plan.
     """
     if isinstance(event, Rejected):
         history = _reject(history, findings, at)
@@ -169,9 +169,9 @@ def add_move(
 
 
 def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str:
-    """Return which task the newest request asks for after a move. People who ask, add, or answer make it theirs (MT6).
+    """Return the digest of the task if only the task stands behind the newest request after a move, else "" (MT6).
 
-    So do strangers whose words the planner read. What outgrew a plan is more than the task asked for.
+    It does not once people ask, add, or answer, once the planner read strangers' words, or for an amendment.
     """
     match event:
         case Requested():
@@ -211,7 +211,7 @@ def _with(history: TaskHistory, key: str, outcome: str, cost_usd: float = 0.0) -
 
 
 def _outcome(event: MoveEvent) -> str:
-    """Return what a move means for the occurrence that it works on, or "" if it changes nothing that people see."""
+    """Return the outcome that a move means for the occurrence that the thread works on; "" for none."""
     match event:
         case Published():
             return f"pull request #{event.pull_number}"

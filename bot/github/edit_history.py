@@ -2,8 +2,8 @@
 texts.
 
 An edit is explained if the comment showed an accepted text before and after it, ignoring the one box. Accepted texts
-are the posted one and those that the bot wrote when the work began, as the journal records. The last unexplained edit
-is when the plan, as it is shown now, was first shown.
+are the posted one and those that the bot wrote when the work began, as the journal records. The time of the last
+unexplained edit is `History.since`: no older opinion counts, even if that edit restored the posted text.
 https://docs.github.com/en/graphql/reference/objects#usercontentedit
 """
 

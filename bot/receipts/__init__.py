@@ -1,1 +1,1 @@
-"""Signing and checking of receipts. Imports core alone, and the `cryptography` library lazily."""
+"""Signing and checking of receipts. Imports only core, and the `cryptography` library when it is needed."""

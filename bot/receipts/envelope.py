@@ -34,7 +34,7 @@ class Envelope:
     """A parsed envelope. Nothing in it is verified yet."""
 
     payload: bytes
-    """The exact bytes that were signed, but for their frame."""
+    """The exact signed bytes, without the frame (`signed_bytes` adds it)."""
     statement: Json
     signatures: tuple[Signature, ...]
 

@@ -1,4 +1,4 @@
-"""The keys of receipts: Ed25519, one that signs, and the list of those that a verifier trusts (RC4).
+"""The Ed25519 keys of receipts: the key that signs, and the list of public keys that a verifier reads (RC4).
 
 The list is JSON: ``{"v": 1, "keys": [{"id", "public", "since", "until", "revoked"}]}``. `public` is the raw key in
 base64, `id` the first 16 hex digits of its SHA-256. A key signs receipts from `since` to `until`. A receipt that was
@@ -29,7 +29,7 @@ _FIX: Final = f"get {KEYS_FILE} again from the service that signs: /.well-known/
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A public key, and when receipts that it signed count."""
+    """A public key, and the period in which receipts that it signed count."""
 
     raw: bytes
     since: datetime | None = None
@@ -122,7 +122,7 @@ def decode_keys(content: bytes) -> tuple[PublicKey, ...]:
 
 
 def with_current_key_file(content: bytes | None, now: datetime, *, current: PublicKey) -> bytes | None:
-    """Return the file of keys in which the current key signs now, or None if a file says so already.
+    """Return the key file with the current key as the one that signs, or None if `content` already says so.
 
     A file that cannot be read is replaced: verifiers trust no key because of this file.
     """
@@ -135,7 +135,7 @@ def with_current_key_file(content: bytes | None, now: datetime, *, current: Publ
 
 
 def with_current_key(keys: tuple[PublicKey, ...], current: PublicKey, now: datetime) -> tuple[PublicKey, ...]:
-    """Return a list in which the current key signs from now on, and every other one only until now (RC4)."""
+    """Return the list with the current key as the one that signs from now on; every other key ends now (RC4)."""
     if any(key.id == current.id and key.until is None and key.revoked is None for key in keys):
         return keys
     ended = (replace(key, until=now) if key.until is None and key.revoked is None else key for key in keys)

@@ -1,6 +1,7 @@
-"""The verdicts on a receipt, each with its own question, so that a failure says what is wrong (RC3, RC4).
+"""Checks a receipt: one verdict for each check, with the objections, so that a failure says what is wrong (RC3, RC4).
 
-Nothing here reads a clock, a file, or a network: the caller brings what git says about the commit.
+Pure: the caller passes the time, the keys, and what git says about the commit. A receipt is trusted if a pinned key,
+which the verifier got from elsewhere (`--keys`), signed it and counted at the time when the work was journaled as done.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ _STANDING: Final = "standing"
 
 
 class ReceiptCheck(StrEnum):
-    """What is asked about a receipt, in this order."""
+    """The checks of a receipt, in this order."""
 
     SYNTAX = "syntax"
     SIGNATURE = "signature"
@@ -111,7 +112,7 @@ def exit_code(verdicts: Sequence[ReceiptVerdict]) -> int:
 
 
 def _signers(envelope: Envelope, keys: Iterable[PublicKey]) -> tuple[PublicKey, ...]:
-    """Return the keys that really made a signature of the envelope."""
+    """Return the keys whose signature of the envelope is valid."""
     by_id = {key.id: key for key in reversed(tuple(keys))}  # a pinned key outranks one of the same id that was found
     claimed = ((by_id[each.key_id], each.value) for each in envelope.signatures if each.key_id in by_id)
     return tuple(key for key, value in claimed if key.verify(value, envelope.signed_bytes))
@@ -157,7 +158,7 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
 
 
 def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:
-    """Yield which times cannot be: an approval of an expired plan, or something that came before its cause."""
+    """Yield impossible times: an approval of an expired plan, or an event before its cause."""
     made, expires = _time(predicate["journal"]["at"]), _time(predicate["plan"]["expires"])
     if made - now > CLOCK_SKEW:  # differences cannot overflow, as sums with the last time there is do
         yield f"it was made in the future, at {made.isoformat()}"
@@ -172,7 +173,7 @@ def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:
 
 
 def _policy_objections(predicate: Json) -> Iterator[str]:
-    """Yield which rule the approval of the published plan does not fulfill, as the receipt itself tells them."""
+    """Yield the rules in the receipt that the approval of the published plan does not meet."""
     plan, policy = predicate["plan"], predicate["policy"]
     approvals = [each for each in predicate["approvals"] if each["plan"] == plan["digest"]]
     if not approvals:
@@ -219,7 +220,7 @@ def _first(objections: Iterable[str], most: int = 5) -> Iterator[str]:
 
 
 def _time(text: str) -> datetime:
-    """Return a time of the schema's form. One that does not exist, such as February 30, is before everything."""
+    """Return a time in the schema's format; the earliest time for one that does not exist, such as February 30."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -1,9 +1,12 @@
 """Replaces older history by a summary when the context is nearly full (C1, C3, C4).
 
-Two back-ends make the summary. If the model supports it, the service makes a signed one, in a block that stands first.
-Otherwise a request on the same prefix makes one, and its text begins a fresh history without old thinking. If both
-fail, the summary is derived from the transcript, without a model. Rules: compaction happens only between turns; the
-last turns stay as they are; the stored transcript keeps everything, and one line records what is sent from now on.
+Three back-ends can make the summary, tried in this order:
+1. If the model supports it, the service makes a signed one, in a block that becomes the first of the new history.
+2. A request on the same prefix asks the model for one. Its text begins a new history without old thinking.
+3. Without a model, the summary is derived from the transcript (`digest`).
+
+Rules: compaction happens only between turns; the last turns stay as they are; the stored transcript keeps everything,
+and one line records what is sent from now on.
 """
 
 import asyncio
@@ -48,9 +51,9 @@ class HistoryPart:
     abilities: Abilities
 
 
-Made = list[Json]
-"""The history that is sent from now on."""
-BackEnd = Callable[[Session, HistoryPart, Sink], Awaitable[Made | None]]
+NewHistory = list[Json]
+"""The messages that are sent from now on."""
+BackEnd = Callable[[Session, HistoryPart, Sink], Awaitable[NewHistory | None]]
 
 
 def is_due(session: Session) -> bool:
@@ -99,7 +102,7 @@ def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
     return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
 
 
-async def _by_service(session: Session, part: HistoryPart, tell: Sink) -> Made | None:
+async def _by_service(session: Session, part: HistoryPart, tell: Sink) -> NewHistory | None:
     """Let the service summarize. Its signed block replaces the head, so that the kept turns may keep their thinking."""
     answer = await _request_summary(session, part.head, tell, summarize=prompt_text("compact"))
     if answer is None or not _is_block(answer):
@@ -107,7 +110,7 @@ async def _by_service(session: Session, part: HistoryPart, tell: Sink) -> Made |
     return [answer.message, *part.kept, {"role": "user", "content": list(part.restored)}]
 
 
-async def _by_model(session: Session, part: HistoryPart, tell: Sink) -> Made | None:
+async def _by_model(session: Session, part: HistoryPart, tell: Sink) -> NewHistory | None:
     """Let the model summarize in a separate request, which reads the cache of the one before."""
     asking = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
     answer = await _request_summary(session, [*part.head, asking], tell)
@@ -123,9 +126,9 @@ def _is_block(completed: AnswerCompleted) -> bool:
     return completed.stop_reason == "compaction" and single and bool(str(content[0].get("content") or "").strip())
 
 
-def _new_history(part: HistoryPart, summary: str) -> Made:
+def _new_history(part: HistoryPart, summary: str) -> NewHistory:
     """Return a new history: the restored blocks, the summary, and the kept turns."""
-    first = {"role": "user", "content": [*part.restored, cutting.summed_up(summary)]}
+    first = {"role": "user", "content": [*part.restored, cutting.summary_block(summary)]}
     kept = cutting.without_thinking(part.kept) if part.abilities.binds else part.kept
     return [first, *kept]
 

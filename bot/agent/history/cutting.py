@@ -1,4 +1,4 @@
-"""Where a history may be cut, how large it is, and what of it a new history may contain (C1, C3).
+"""Cuts a history for compaction: where it may be cut, its size in tokens, and what a new history keeps (C1, C3).
 
 A turn is an assistant message and everything that answers it. Cutting between turns never separates a call from its
 result.
@@ -59,8 +59,8 @@ def cut_point(history: Sequence[Json], room: int) -> int | None:
     return kept[-1] if kept else None
 
 
-def summed_up(summary: str) -> Json:
-    """Return the block that tells a model the summary of everything that it replaces."""
+def summary_block(summary: str) -> Json:
+    """Return the block with the summary of everything that it replaces, for the model."""
     quoted = escape_harness_markup(summary.strip()[:LONGEST_SUMMARY])
     told = f"Summary of the conversation so far, which is not sent any more:\n{quoted}"
     return {"type": "text", "text": told}

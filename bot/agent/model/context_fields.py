@@ -7,7 +7,7 @@ https://platform.claude.com/docs/en/build-with-claude/compaction and .../context
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bot.agent.history.cutting import summed_up
+from bot.agent.history.cutting import summary_block
 from bot.agent.model.specs import ModelSpec
 from bot.core.transcript import THINKING, Json
 from bot.ports import ModelRequest, Replay
@@ -41,7 +41,7 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
     """
     messages = request.messages
     if not spec.summarizes and (block := _signed_summary(messages)) is not None:
-        messages = [{"role": "user", "content": [summed_up(str(block["content"]))]}, *messages[1:]]
+        messages = [{"role": "user", "content": [summary_block(str(block["content"]))]}, *messages[1:]]
     if request.replay is not Replay.NONE:
         return messages
     return [bare for message in messages if (bare := _without_thinking(message))["content"]]

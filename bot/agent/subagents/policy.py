@@ -1,17 +1,18 @@
 """What bounds a sub-agent: how many there are, and what each may use and do (S2, S3, S4, S9).
 
-| what | bound |
-|---|---|
-| number | SubagentCounts, of one session; one that was cancelled with the answer that sent it does not count |
-| depth | one: no type has the Task tool |
-| limits | as configured for the type, in a thread of strangers at most the restricted ones; a type's own go before |
-| tools | those of its type; web tools and GitHubRead only where they are open; resource_request; `paths` |
-| checkout | a type that writes has a fork of its own; any other reads the parent's checkout |
-| network | the parent's for a type that writes; otherwise none |
-| mode | the parent's for a type that writes, which does not start in plan mode; otherwise plan mode |
-| its parent | whatever ends the parent ends it: steps, time, dollars (Monitor, Ledger) |
+| what | a type that writes | a type that only reads |
+|---|---|---|
+| number | SubagentCounts per session, without those cancelled together with the answer that called them | same |
+| depth | one: no type has the Task tool | same |
+| limits | as configured for the type; the type's own limits override them | same; restricted if strangers have a say |
+| tools | those of its type; web tools and GitHubRead only if the session has them; resource_request | same |
+| paths | those that its type names, if any | same |
+| checkout | its own fork | the parent's checkout |
+| network | the parent's | none |
+| mode | the parent's; does not start in plan mode | plan mode |
+| parent | the session's steps, time, and dollars: what ends the parent ends its sub-agents (Monitor, Ledger) | same |
 
-A limit that ran out may be raised (recovery). The figures of the limits are in presets.
+A limit that ran out may be raised (`recovery.py`). The values of the limits are in `types.py`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access
 
 FORKS_AT_ONCE: Final = 3
-"""How many forks are made at a time."""
+"""Most forks that are made at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class SubagentCounts:
     at_once: int = 3
     in_all: int = 20
     on_one: int = 1
-    """Number of agents that each work alone on the same task, if the task writes nothing (execution.parallel_tasks)."""
+    """Number of sub-agents that work independently on one reading task (execution.parallel_tasks)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,12 @@ class SubagentPolicy:
     """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
     counts: SubagentCounts = SubagentCounts()
     network: Network = NO_NETWORK
-    """Network of those that write."""
+    """The network of sub-agents that write."""
     untrusted: bool = False
-    """Whether those that only read get the restricted preset: somebody else has a say on the thread (S9)."""
+    """Whether strangers have a say on the thread, so that sub-agents that only read get the restricted limits (S9)."""
 
     def refusal(self, kind: AgentType, parent: ToolContext, used: int) -> str:
-        """Return why no sub-agent of a type may start now, or "" if one may. `used` have started and count."""
+        """Return why no sub-agent of a type may start now, or "" if one may. `used` counts those so far."""
         if kind.writes and parent.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
         if used >= self.counts.in_all:
@@ -81,7 +82,7 @@ class SubagentPolicy:
         return ""
 
     def together(self, kind: AgentType, used: int) -> int:
-        """Return how many sub-agents work on one task. Above one, another one merges their reports."""
+        """Return how many sub-agents work on one task. If that is more than one, one more merges their reports."""
         return 1 if kind.writes else min(self.counts.on_one, self.counts.in_all - used - 1)
 
     def bounds(self, kind: AgentType, parent: ToolContext) -> SubagentBounds:
@@ -96,13 +97,13 @@ class SubagentPolicy:
         )
 
     def _limits(self, kind: AgentType, parent: ToolContext) -> Limits:
-        """Return the limits of a sub-agent. Those that read are restricted once strangers have a say."""
+        """Return the limits of a sub-agent: restricted if it only reads and strangers have a say."""
         strangers = self.untrusted or (parent.reads is not None and parent.reads.used.strangers)
         configured = self.limits.get(kind.name, self.limits["code" if kind.writes else "explore"])
         return limits_of(configured, kind.limits, untrusted=strangers and not kind.writes)
 
     def _open_tools(self, kind: AgentType) -> tuple[Tool, ...]:
-        """Return the tools of a type, without those that nothing opens in this session."""
+        """Return the tools of a type, without web tools and GitHubRead if this session does not have them."""
         resources = self.resources
         closed = {*READING_WEB, *READING_GITHUB} - {
             *web_tools(resources.web, resources.gate),

@@ -126,11 +126,11 @@ class SubagentPool:
 
     @property
     def _used(self) -> int:
-        """Number of sub-agents that count. One that was cancelled with the answer that sent it does not."""
+        """Number of sub-agents that count: all but those cancelled together with the answer that called them."""
         return sum(row.state is not Lifecycle.ABORTED for row in self.rows.values())
 
     def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
-        """Return the assignment of a call: one that an earlier process began without reporting on it, or a new one."""
+        """Return the assignment of a call: the unreported one of an earlier process, or a new one."""
         for earlier in self._earlier_runs:
             if earlier.assignment.same(kind, description, brief):
                 self._earlier_runs.remove(earlier)

@@ -84,9 +84,9 @@ _CONFIGURED: Final = (Resource.SECONDS, Resource.TOOL_CALLS, Resource.FILE_READS
 
 
 def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) -> Limits:
-    """Return the limits of one sub-agent: those configured for its kind, overridden by those that its type sets.
+    """Return the limits of one sub-agent: the configured ones, overridden by its type's `own` limits.
 
-    In an untrusted thread the restricted ones hold, and what is configured can only lower them.
+    In an untrusted thread the restricted limits replace the configured ones, which can then only lower them.
     """
     limits = configured
     if untrusted:

@@ -32,7 +32,7 @@ class Jobs:
     """Why no ruleset protected the branches."""
 
     async def install(self) -> None:
-        """Commit the workflows. At the end the default branch is set back to where it stood."""
+        """Commit the workflows. At the end, the default branch is reset to its head before."""
         testbed, branch = self.testbed, self.testbed.profile.default_branch
         testbed.undo_with(f"commits on {branch}", lambda: testbed.repository.set_branch(branch, testbed.branch_head))
         for name, source in {WORKFLOW: "experiments.yml", SWITCH: "switch.yml"}.items():
@@ -126,7 +126,7 @@ class Jobs:
         self._answers["secret"] += f", {await testbed.repository.deployment_count(NAME)} deployments"
 
     async def _heard(self) -> dict[str, str]:
-        """Return the answers of jobs. What people write on the issue is none."""
+        """Return the comments of jobs on the issue, without those of people."""
         told: dict[str, str] = {}
         for comment in await self.testbed.repository.comments(self.testbed.issue):
             found = dict(_ANSWER.findall(comment.text)) if comment.author.kind is ActorKind.BOT else {}

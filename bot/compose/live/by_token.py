@@ -42,7 +42,7 @@ def remove_later(testbed: Testbed, ref: str) -> None:
 
 
 async def protect_branches(testbed: Testbed) -> None:
-    """Make a ruleset that protects every branch. Raises NotRun where the owner's plan has none."""
+    """Make a ruleset that protects every branch. Raises NotRun if the owner's plan has no rulesets."""
     testbed.undo_with(f"ruleset {NAME}", lambda: testbed.repository.remove_rulesets(NAME))
     try:
         await testbed.repository.add_ruleset(NAME)

@@ -65,9 +65,9 @@ def experiments(testbed: Testbed, jobs: Jobs) -> Mapping[str, Experiment]:
 
 
 async def run_experiments(testbed: Testbed, skipped: Collection[int] = ()) -> list[Outcome]:
-    """Run every experiment but those whose numbers are skipped, and take away what they made.
+    """Run every experiment except the skipped numbers, and remove what they created.
 
-    Removal also happens when this is cancelled; what could not be removed is told.
+    Cancelling this also removes them. Reports what could not be removed.
     """
     jobs, outcomes = Jobs(testbed), list[Outcome]()
     try:

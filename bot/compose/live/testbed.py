@@ -1,8 +1,8 @@
-"""The place of the experiments: one repository to throw away, what is made there, and how it is taken away again.
+"""The repository of the live experiments, and the removal of everything that they create in it.
 
 Rules
-- How to remove something is noted before it is made, and it is found by its name: an answer that Ctrl-C cut off loses
-  nothing. Requests go out one at a time, so one that is under way is carried out before the removal begins.
+- The removal of something is registered before it is created, and finds it by its name, so that Ctrl-C leaves nothing
+  behind. Requests are sent one at a time, so a request under way ends before the removal begins.
 - What cannot be removed is named. GitHub keeps closed issues and pull requests, and the runs of workflows.
 - A repository that somebody uses is refused before anything is written.
 """
@@ -32,7 +32,7 @@ _AUTHOR: Final = ("-c", "user.name=plangate-live", "-c", "user.email=live@localh
 
 
 class NotRun(PlangateError):
-    """An experiment that could not be made here; `what` is the reason."""
+    """An experiment that cannot run here; `what` is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Testbed:
             raise Misconfigured("rules for branches are there already", where=where, fix="remove them")
 
     async def open(self) -> None:
-        """Open the issue of the experiments, and remember where the default branch stands."""
+        """Open the issue of the experiments, and store the head of the default branch."""
         heads = await self.repository.refs(f"heads/{self.profile.default_branch}")
         self.branch_head = heads[f"refs/heads/{self.profile.default_branch}"]
         self.undo_with(f"the issue {NAME}", lambda: self.repository.close_threads(NAME))
@@ -155,7 +155,7 @@ class Testbed:
 
 
 async def run_and_clean(testbed: Testbed, experiment: Callable[[], Awaitable[str]]) -> str:
-    """Return what an experiment sees, after removing what it made for itself. What stays is told at once."""
+    """Return the result of an experiment, after removing what it created. Reports at once what could not be removed."""
     mark = testbed.mark
     try:
         return await experiment()
