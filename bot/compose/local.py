@@ -19,11 +19,11 @@ from bot.compose.parts import (
     chosen_of,
     collector_of,
     committer_of,
+    egress_route_of,
     gate_of,
     local_key_of,
     local_work_settings,
     model_of,
-    passage_of,
     sandbox_limits_of,
     web_of,
     work_settings,
@@ -205,8 +205,8 @@ def _redactor(local: Local, alarm: CanaryAlarm) -> Redactor:
 def _workspace(local: Local, keys: "Configuration", redactor: Redactor) -> GitWorkspace:
     """Return the workspace on the local repository, which publishes nothing that holds a secret."""
     rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
-    limits, passage = sandbox_limits_of(keys), passage_of(local.settings)
-    return LocalWorkspace.on(local.source, local.settings.data_dir, limits, rules, passage=passage)
+    limits, route = sandbox_limits_of(keys), egress_route_of(local.settings)
+    return LocalWorkspace.on(local.source, local.settings.data_dir, limits, rules, route=route)
 
 
 async def _thread_context(  # noqa: PLR0913 - each part has its name where they are joined

@@ -27,7 +27,7 @@ from bot.store.keys import StateKey, key_file
 from bot.telemetry import Collector
 from bot.workflow.thread_context import WorkSettings
 from bot.workspace.commit import Committer
-from bot.workspace.egress.passage import EgressRoute
+from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror
 from bot.workspace.workspace import SandboxLimits
 
@@ -208,7 +208,7 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
     return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(rehearsed if sandboxed else ()))
 
 
-def passage_of(settings: Settings) -> EgressRoute:
+def egress_route_of(settings: Settings) -> EgressRoute:
     """Return the route to the network. It never reaches GitHub's own API, wherever that is (N2)."""
     api = (urlsplit(url).hostname for url in (settings.github.api_url, settings.github.graphql_url))
     return EgressRoute(never=tuple(host for host in api if host))
@@ -228,7 +228,7 @@ def web_of(keys: "Configuration", settings: Settings) -> Web | None:
         return None
     from bot.workspace.egress.fetch import Fetcher
 
-    return Fetcher(tuple(hosts), passage_of(settings))
+    return Fetcher(tuple(hosts), egress_route_of(settings))
 
 
 def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from bot.compose.parts import host_of, passage_of
+from bot.compose.parts import egress_route_of, host_of
 from bot.config.settings import Settings
 from bot.core.errors import Refused
 from bot.core.transcript import Json
@@ -26,7 +26,7 @@ def picture_source(settings: Settings) -> PictureSource:
     """Return the source of pictures that are attached on the operator's GitHub server."""
     hosts = attachment_hosts(host_of(settings))
     own = () if "github.com" in hosts else tuple(hosts)
-    return PictureSource(PictureFetcher(hosts, replace(passage_of(settings), own=own)))
+    return PictureSource(PictureFetcher(hosts, replace(egress_route_of(settings), own=own)))
 
 
 def image_block(content: bytes) -> Json:

@@ -17,10 +17,10 @@ from bot.compose.parts import (
     chosen_of,
     collector_of,
     committer_of,
+    egress_route_of,
     gate_of,
     host_of,
     key_of,
-    passage_of,
     policy_of,
     sandbox_limits_of,
     web_of,
@@ -121,8 +121,8 @@ class ThreadContexts:
         keys, mistake, blob = await self._newest_configuration(reached.client, facts)
         bot = await self.connections.bot(reached.client)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
-        source, passage = await self._source(reached), passage_of(self.settings)
-        workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, passage=passage)
+        source, route = await self._source(reached), egress_route_of(self.settings)
+        workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, route=route)
         try:
             with lay_decoy(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named_values:

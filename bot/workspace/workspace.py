@@ -16,8 +16,8 @@ from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, Pushed
 from bot.ports import Access, BeforePush, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
-from bot.workspace.egress.connected import SOCKET, proxy_environment, start_connected_toolhost
-from bot.workspace.egress.passage import EgressRoute
+from bot.workspace.egress.connected_toolhost import SOCKET, proxy_environment, start_connected_toolhost
+from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publisher, Publishing
 from bot.workspace.sandbox import Mount, Profile
@@ -62,7 +62,7 @@ class GitWorkspace:
     checkouts: Checkouts
     publisher: Publisher
     limits: SandboxLimits
-    passage: EgressRoute = EgressRoute()
+    route: EgressRoute = EgressRoute()
     _open: dict[str, list[Toolhost]] = field(default_factory=dict)
 
     @classmethod
@@ -73,7 +73,7 @@ class GitWorkspace:
         limits: SandboxLimits | None = None,
         publishing: Publishing | None = None,
         *,
-        passage: EgressRoute | None = None,
+        route: EgressRoute | None = None,
     ) -> Self:
         """Assemble the workspace; everything that is kept is in the folder `data`."""
         run.leave_keyring()
@@ -82,7 +82,7 @@ class GitWorkspace:
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
         checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
         publisher = Publisher(folder / "publishing", mirror, publishing or Publishing())
-        return cls(source, mirror, checkouts, publisher, bounds, passage or EgressRoute())
+        return cls(source, mirror, checkouts, publisher, bounds, route or EgressRoute())
 
     async def checkout(
         self,
@@ -164,7 +164,7 @@ class GitWorkspace:
         if not network.hosts or access is not Access.WRITE or self.source.unsafe:
             host: Toolhost = await start(())
         else:
-            host = await start_connected_toolhost(network, self.passage, start)
+            host = await start_connected_toolhost(network, self.route, start)
         self._open.setdefault(checkout.path, []).append(host)
         return host
 

@@ -62,7 +62,7 @@ async def test_thirty_pictures_of_which_five_are_good(ground: Ground, tmp_path: 
     pictures = "\n\n".join(f"![picture]({url})" for url in (*ELSEWHERE, *attached))
     thread = ground.issue(f"@plangate fix it\n\n{pictures}")
     async with internet(tmp_path, answer, NAMES) as net:
-        source = PictureSource(PictureFetcher(attachment_hosts("github.com"), net.passage, net.tls))
+        source = PictureSource(PictureFetcher(attachment_hosts("github.com"), net.route, net.tls))
         reading = Reading(ground, thread=thread, show=source.show)
         found = await reading.reader.pictures(["issue"], strangers=True, reads_images=True)
     for client in reading.clients:

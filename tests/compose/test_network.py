@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.compose.parts import gate_of, passage_of, web_of, work_settings
+from bot.compose.parts import egress_route_of, gate_of, web_of, work_settings
 from bot.config.repository_file import Configuration
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Refused
@@ -52,4 +52,4 @@ def test_a_rule_in_another_form_is_refused() -> None:
 def test_hosts_of_approved_work() -> None:
     """They are the configuration's; GitHub's own API is never among them, wherever it is."""
     assert work_settings(keys([])).hosts == ("docs.example.org", "pastebin.com")
-    assert passage_of(Settings()).never == ("api.github.com", "api.github.com")
+    assert egress_route_of(Settings()).never == ("api.github.com", "api.github.com")

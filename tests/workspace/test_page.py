@@ -9,7 +9,7 @@ from bot.config.environment import settings
 from bot.core.hosts import open_to_writes
 from bot.toolhost.processes import MOST_PROCESSES
 from bot.workflow.execution.set_up import MOST
-from bot.workspace.egress.connected import proxy_environment
+from bot.workspace.egress.connected_toolhost import proxy_environment
 from bot.workspace.sandbox import Profile, cure, environment
 from bot.workspace.workspace import SandboxLimits
 

@@ -17,7 +17,7 @@ import h11
 from bot.core.errors import Refused, Transient
 from bot.core.network import NetworkDecision, Page
 from bot.workspace.egress.page import readable
-from bot.workspace.egress.passage import EgressRoute, Streams, printable_host, report_decision
+from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
 from bot.workspace.egress.urls import Target, beyond, read
 
 SECONDS: Final = 10.0
@@ -49,7 +49,7 @@ class Fetcher:
     """Reads pages of the listed hosts; the list comes from the configuration."""
 
     hosts: tuple[str, ...]
-    passage: EgressRoute = EgressRoute()
+    route: EgressRoute = EgressRoute()
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
     seconds: float = field(default=SECONDS)
 
@@ -83,7 +83,7 @@ class Fetcher:
 
     async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Response:
         """Request one page from one server, at the address that was checked, under the name that was asked for."""
-        reader, writer = await self.passage.reach(target.host, target.port, self.hosts, listener)
+        reader, writer = await self.route.reach(target.host, target.port, self.hosts, listener)
         try:
             await writer.start_tls(self.tls(), server_hostname=target.host)
             return await exchange(target, (reader, writer), accept=_ACCEPT, longest=LONGEST)

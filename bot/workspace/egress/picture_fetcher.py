@@ -18,7 +18,7 @@ import h11
 
 from bot.core.errors import Refused, Transient
 from bot.workspace.egress.fetch import REDIRECTS, Response, exchange
-from bot.workspace.egress.passage import EgressRoute
+from bot.workspace.egress.route import EgressRoute
 from bot.workspace.egress.urls import Target, beyond, read
 
 LARGEST: Final = 3_750_000

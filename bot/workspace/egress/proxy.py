@@ -19,8 +19,8 @@ import h11
 
 from bot.core.errors import PlangateError, Refused
 from bot.core.network import Network, NetworkDecision
-from bot.workspace.egress.hello import server_name
-from bot.workspace.egress.passage import EgressRoute, Streams, printable_host, report_decision
+from bot.workspace.egress.client_hello import server_name
+from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
 from bot.workspace.egress.urls import Target, authority
 
 _PIECE: Final = 1 << 16
@@ -47,19 +47,19 @@ class ProxyLimits:
 class Proxy:
     """A running proxy. `start` makes it; `close` ends it and all its connections."""
 
-    def __init__(self, folder: Path, network: Network, passage: EgressRoute, bounds: ProxyLimits) -> None:
+    def __init__(self, folder: Path, network: Network, route: EgressRoute, bounds: ProxyLimits) -> None:
         self.path = folder / "egress"
-        self._folder, self._network, self._passage, self._bounds = folder, network, passage, bounds
+        self._folder, self._network, self._route, self._bounds = folder, network, route, bounds
         self._left = bounds.megabytes << 20
         self._running: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     @classmethod
-    async def start(cls, network: Network, passage: EgressRoute, bounds: ProxyLimits | None = None) -> "Proxy":
+    async def start(cls, network: Network, route: EgressRoute, bounds: ProxyLimits | None = None) -> "Proxy":
         """Listen on a socket in a folder that nobody else can open."""
         # Not in the data folder: a socket's path has at most 107 bytes (unix(7)).
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plangate-"))
-        proxy = cls(folder, network, passage, bounds or ProxyLimits())
+        proxy = cls(folder, network, route, bounds or ProxyLimits())
         try:
             proxy._server = await asyncio.start_unix_server(
                 proxy._serve_connection, proxy.path, limit=_PIECE, backlog=128
@@ -108,7 +108,7 @@ class Proxy:
             )
             return await _send_response(connection, inside, 400 if not isinstance(error, Refused) else 403, what)
         try:
-            outside = await self._passage.reach(target.host, target.port, self._network.hosts, self._network.listener)
+            outside = await self._route.reach(target.host, target.port, self._network.hosts, self._network.listener)
         except PlangateError as error:
             return await _send_response(connection, inside, 403 if isinstance(error, Refused) else 502, str(error))
         try:

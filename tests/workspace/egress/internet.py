@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from bot.workspace.egress.passage import EgressRoute, Streams
+from bot.workspace.egress.route import EgressRoute, Streams
 
 PUBLIC = "93.184.215.14"
 NAMES = ("docs.example.org", "files.example.org", "evil.example.net")
@@ -32,7 +32,7 @@ class Internet:
     dialled: list[tuple[str, int]] = field(default_factory=list)
 
     @property
-    def passage(self) -> EgressRoute:
+    def route(self) -> EgressRoute:
         return EgressRoute(self._resolve, self._dial)
 
     def tls(self) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ import pytest
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.network import NetworkDecision, Page
 from bot.workspace.egress.fetch import LONGEST, Fetcher
-from bot.workspace.egress.passage import EgressRoute
+from bot.workspace.egress.route import EgressRoute
 from tests.workspace.egress.internet import PUBLIC, Internet, internet, ok
 
 pytestmark = pytest.mark.req("N1", "T4")
@@ -58,7 +58,7 @@ async def net(tmp_path: Path) -> AsyncIterator[Internet]:
 
 
 async def fetched(net: Internet, path: str, told: list[NetworkDecision] | None = None) -> Page:
-    fetcher = Fetcher(("docs.example.org",), net.passage, net.tls)
+    fetcher = Fetcher(("docs.example.org",), net.route, net.tls)
     return await fetcher.fetch(f"https://docs.example.org{path}", (told if told is not None else []).append)
 
 
@@ -120,7 +120,7 @@ async def test_nesting_without_end(net: Internet) -> None:
 async def test_another_name_on_the_certificate(net: Internet) -> None:
     """A server that cannot prove its name is not read."""
     fetcher = Fetcher(
-        ("other.example.org",), Internet(net.port, net.ca, {"other.example.org": (PUBLIC,)}).passage, net.tls
+        ("other.example.org",), Internet(net.port, net.ca, {"other.example.org": (PUBLIC,)}).route, net.tls
     )
     with pytest.raises(Transient):
         await fetcher.fetch("https://other.example.org/text", lambda _: None)
@@ -131,7 +131,7 @@ async def test_what_is_not_listed(net: Internet, url: str) -> None:
     """It is refused and noted, and nobody was asked for its address."""
     told: list[NetworkDecision] = []
     with pytest.raises(PlangateError):
-        await Fetcher(("docs.example.org",), net.passage, net.tls).fetch(url, told.append)
+        await Fetcher(("docs.example.org",), net.route, net.tls).fetch(url, told.append)
     assert [row.allowed for row in told] == [False]
     assert not net.looked_up
 
@@ -143,7 +143,7 @@ async def test_a_server_that_never_answers(net: Internet) -> None:
     async with silent:
         slow = Internet(silent.sockets[0].getsockname()[1], net.ca)
         with pytest.raises(Transient, match="no whole answer"):
-            await Fetcher(("docs.example.org",), slow.passage, net.tls, 0.2).fetch("https://docs.example.org/", print)
+            await Fetcher(("docs.example.org",), slow.route, net.tls, 0.2).fetch("https://docs.example.org/", print)
         joined[0].transport.abort()
 
 
@@ -154,7 +154,7 @@ async def test_rebinding(net: Internet) -> None:
     async def resolve(host: str, port: int) -> tuple[str, ...]:
         return next(answers)
 
-    fetcher = Fetcher(("docs.example.org",), EgressRoute(resolve, net.passage.dial), net.tls)
+    fetcher = Fetcher(("docs.example.org",), EgressRoute(resolve, net.route.dial), net.tls)
     with pytest.raises(Refused, match="not public"):
         await fetcher.fetch("https://docs.example.org/near", lambda _: None)
     assert net.dialled == [(PUBLIC, 443)]

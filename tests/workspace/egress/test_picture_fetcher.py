@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from bot.core.errors import PlangateError, Refused, Transient
-from bot.workspace.egress.passage import EgressRoute
 from bot.workspace.egress.picture_fetcher import LARGEST, PictureFetcher, attachment_hosts
+from bot.workspace.egress.route import EgressRoute
 from tests.workspace.egress.internet import Internet, internet, ok
 
 pytestmark = pytest.mark.req("K9", "N1")
@@ -55,7 +55,7 @@ async def net(tmp_path: Path) -> AsyncIterator[Internet]:
 
 
 def fetcher(net: Internet, server: str = "github.com", route: EgressRoute | None = None) -> PictureFetcher:
-    return PictureFetcher(attachment_hosts(server), route or net.passage, net.tls)
+    return PictureFetcher(attachment_hosts(server), route or net.route, net.tls)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ async def test_a_slow_server(net: Internet) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    slow = replace(fetcher(net, route=EgressRoute(net.passage.resolve, never)), seconds=0.05)
+    slow = replace(fetcher(net, route=EgressRoute(net.route.resolve, never)), seconds=0.05)
     with pytest.raises(Transient, match="did not arrive within"):
         await slow.fetch(f"https://{SIGNED}/most")
 
@@ -139,7 +139,7 @@ async def test_private_addresses(net: Internet, address: str) -> None:
     with pytest.raises(Refused, match="not public"):
         await fetcher(net, OWN).fetch(f"https://{OWN}{KEPT}")
     assert net.dialled == []
-    route = replace(net.passage, own=(OWN,))
+    route = replace(net.route, own=(OWN,))
     assert await fetcher(net, OWN, route).fetch(f"https://{OWN}{KEPT}") == b"own"
 
 

@@ -11,7 +11,7 @@ from bot.core.hosts import is_name
 from bot.core.network import NetworkDecision
 from bot.workspace.egress import urls
 from bot.workspace.egress.addresses import is_public
-from bot.workspace.egress.passage import EgressRoute, Streams
+from bot.workspace.egress.route import EgressRoute, Streams
 
 pytestmark = pytest.mark.req("N1")
 

@@ -28,7 +28,7 @@ async def opened(
     net: Internet, repository: Repository, data: Path, told: list[NetworkDecision], *hosts: str
 ) -> Toolhost:
     source = await LocalRepository.open(repository.path)
-    workspace = GitWorkspace.on(source, data, SandboxLimits(mounts=(str(net.ca),)), passage=net.passage)
+    workspace = GitWorkspace.on(source, data, SandboxLimits(mounts=(str(net.ca),)), route=net.route)
     checkout = await workspace.checkout("main", repository.head)
     return await workspace.open(checkout, Access.WRITE, network=Network(hosts, told.append))
 
@@ -168,7 +168,7 @@ HOSTILE = {
 async def test_abuse_of_the_proxy(net: Internet, request_: bytes) -> None:
     """It is answered with a refusal, noted, and nothing is dialled."""
     told: list[NetworkDecision] = []
-    proxy = await Proxy.start(Network(("docs.example.org", "*.github.com"), told.append), net.passage)
+    proxy = await Proxy.start(Network(("docs.example.org", "*.github.com"), told.append), net.route)
     try:
         answer = await spoken(proxy, request_)
     finally:
@@ -194,7 +194,7 @@ GREETINGS = {
 async def test_what_is_no_tls_to_that_host(net: Internet, greeting: bytes) -> None:
     """Nothing of it is carried out; the refusal is noted."""
     told: list[NetworkDecision] = []
-    proxy = await Proxy.start(Network(("docs.example.org",), told.append), net.passage)
+    proxy = await Proxy.start(Network(("docs.example.org",), told.append), net.route)
     try:
         answer = await spoken(proxy, b"CONNECT docs.example.org:443 HTTP/1.1\r\nHost: a\r\n\r\n" + greeting)
     finally:
@@ -206,7 +206,7 @@ async def test_what_is_no_tls_to_that_host(net: Internet, greeting: bytes) -> No
 async def test_slow_and_many(net: Internet) -> None:
     """Connections that say nothing are cut when their time is over; those above the bound at once."""
     bounds = ProxyLimits(at_once=4, greeting_seconds=0.2)
-    proxy = await Proxy.start(Network(("docs.example.org",)), net.passage, bounds)
+    proxy = await Proxy.start(Network(("docs.example.org",)), net.route, bounds)
     try:
         answers = await asyncio.gather(*(spoken(proxy, b"CONNECT docs") for _ in range(1000)))
         assert answers == [b""] * 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from bot.core.network import Network
 from bot.core.transcript import Json
 from bot.ports import Toolhost, ToolOutput
-from bot.workspace.egress.passage import EgressRoute
+from bot.workspace.egress.route import EgressRoute
 from bot.workspace.sandbox import Mount
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def proxy_environment() -> dict[str, str]:
 
 
 async def start_connected_toolhost(
-    network: Network, passage: EgressRoute, start: Callable[[tuple[Mount, ...]], Awaitable[Toolhost]]
+    network: Network, route: EgressRoute, start: Callable[[tuple[Mount, ...]], Awaitable[Toolhost]]
 ) -> "ConnectedToolhost":
     """Start a proxy, and a toolhost with the proxy's socket mounted."""
     from bot.workspace.egress.proxy import Proxy  # late: most work has no way out
 
-    proxy = await Proxy.start(network, passage)
+    proxy = await Proxy.start(network, route)
     try:
         return ConnectedToolhost(await start((Mount(str(proxy.path), SOCKET),)), proxy)
     except BaseException:
