@@ -136,7 +136,7 @@ class Snapshot:
     approvers: frozenset[int] | None = None
     """Numeric ids of all who may approve, including the bot if it may; None when unknown."""
     standing: Standing | None = None
-    """What the configuration approves of the thread's scheduled task by itself; None where it approves nothing."""
+    """The configuration's standing approval of the thread's scheduled task; None if there is none."""
     owners: frozenset[int] = frozenset()
     """Numeric ids of the people who approved and, per the default branch's CODEOWNERS, own everything that may change.
     """

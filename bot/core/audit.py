@@ -49,7 +49,7 @@ class AuditRow:
     event: str
     """``requested``, ``approved``, ``refused``, ``pushed``, ...; ``spent`` for what only cost something."""
     people: str
-    """Logins, comma-separated, with account ids and roles where the journal has them."""
+    """Logins, comma-separated, with account ids and roles if the journal has them."""
     plan: str
     """The digest of the plan that the row is about."""
     commit: str

@@ -42,7 +42,7 @@ class ExecutionBrief:
     repairs: int = 0
     """How often the session gets failing checks back."""
     result: str = ""
-    """How the work is used, and where it is shown."""
+    """What happens to the result of the work, and where people see it."""
 
     def render(self) -> str:
         """Return the brief as Markdown: request, additions, plan, checks, result, each under its heading."""

@@ -1,4 +1,4 @@
-"""What the checks of approved work showed, before it and after it (K4). Pure.
+"""The results of the checks of approved work, before and after it (K4). Pure.
 
 A check is what the journal keeps of one command: command, exit_code (None where it was ended), seconds, output, and
 `before`: the same of the run before the work, where there was one.
@@ -17,7 +17,7 @@ HEAD: Final = 1_500
 TAIL: Final = 3_500
 """Characters of a failing command's output that the session gets: of its beginning, and of its end."""
 _SHOWN: Final = 5
-"""So many failing commands are handed back with their output; the others are named."""
+"""Most failing commands that are handed back with their output; further ones are only named."""
 _PATHS: Final = 50
 # What a shell answers for a program that it cannot run, or does not find:
 # https://www.gnu.org/software/bash/manual/html_node/Exit-Status.html
@@ -87,7 +87,7 @@ def head_and_tail(text: str) -> str:
 
 
 def baseline_text(checks: Sequence[Check]) -> str:
-    """Return what a session is told of the checks that ran before its work."""
+    """Return the text for a session about the checks that ran before its work."""
     rows = [f"- {code(check['command'])}: {result_text(check)}" for check in checks]
     told = "\n".join(["The checks ran on the checkout before your work:", *rows])
     if all(state_of(check) is CheckState.PASSED for check in checks):

@@ -65,7 +65,7 @@ _OVER: Final = {
     "limit": "Stopped at a limit",
     "cancelled": "Stopped",
 }
-"""How a session ended, where its name alone does not make that clear."""
+"""Texts for the ends of a session that need more than their name."""
 _PLANNING_OVER: Final = {"answered": "Answered"}
 BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 """The symbol of each status of a todo item."""
@@ -141,7 +141,7 @@ def finding_list(findings: Sequence[TaskFinding]) -> str:
 
 
 def operation_table(operations: Sequence[Operation], outcomes: Sequence[str] = ()) -> str:
-    """Render operations on issues as a table, one row for each, with what came of them if that is known.
+    """Render operations on issues as a table, one row for each, with their results if these are known.
 
     Numbers and texts are code, so that they refer to nothing and notify nobody.
     """
@@ -179,7 +179,7 @@ def _at(paths: Sequence[str]) -> str:
 
 
 def _folded_notes(plan: PlanDocument) -> list[str]:
-    """Return the notes of a plan, folded; nothing where there are none."""
+    """Return the notes of a plan, folded; nothing if it has none."""
     return [details("Notes for the session that carries it out", disarm_text(plan.notes))] if plan.notes else []
 
 
@@ -269,7 +269,7 @@ def progress(
 
 
 def planning_over(end: str) -> str:
-    """Render what is left of the progress of planning; `end` is how its session ended, or ``planned``."""
+    """Render the last text of planning's progress comment; `end` is how its session ended, or ``planned``."""
     return f"**{_PLANNING_OVER.get(end) or _OVER.get(end) or end.capitalize()}.**"
 
 

@@ -55,7 +55,7 @@ class DecisionEvidence:
     snapshot: str
     """SHA-256 of the snapshot in canonical JSON, in hex."""
     opinions: tuple[CountedOpinion, ...]
-    """The opinions that decided; none where the configuration approved the plan by itself."""
+    """The opinions that decided; none if the configuration alone approved the plan."""
     configuration: str
     """Git blob id of the configuration file that was in force; "" for the defaults."""
     required_role: str

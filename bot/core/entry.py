@@ -1,4 +1,4 @@
-"""What all entries of a journal have in common: their stored form, and the facts that each of them can carry."""
+"""The stored form of journal entries, and the facts that an entry of any kind can carry."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,12 +19,12 @@ class Entry:
     kind: str
     body: Json = field(default_factory=dict)
     chain_hash: str = field(default="", compare=False)
-    """The SHA-256 of its line, which fixes every entry before it too; "" for an entry that was never stored."""
+    """The SHA-256 of its line, which also covers every entry before it; "" for an entry that was never stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeChange:
-    """A change of the permission mode, and the logins of those who caused it (P8)."""
+    """A change of the permission mode, and the logins of the people who caused it (P8)."""
 
     before: str
     after: str
@@ -33,7 +33,7 @@ class ModeChange:
 
 @dataclass(frozen=True, slots=True)
 class JournaledTurn:
-    """What the journal keeps of a turn; the meaning of each field is that of `core.turn.Turn`."""
+    """The part of a turn that the journal keeps. `core.turn.Turn` explains each field."""
 
     key: str
     actor: Actor
@@ -47,19 +47,19 @@ class JournaledTurn:
 
     @classmethod
     def of(cls, turn: Turn) -> "JournaledTurn":
-        """Return what the journal keeps of a turn."""
+        """Return the part of a turn that the journal keeps."""
         actor, hidden = Actor(turn.actor.id, turn.actor.login), Hidden.of(turn.hidden)
         return cls(turn.key, actor, turn.text, turn.at, turn.foreign, turn.strangers, turn.hands, hidden, turn.waits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFacts:
-    """What an entry of any kind can carry."""
+    """The facts that an entry of any kind can carry."""
 
     owes: str = ""
     """A text that the entry owes to the people on the thread, until a `Told` answers it (PR3)."""
     cost_usd: float | None = None
-    """What the work that led to the entry cost, in dollars, as far as no earlier entry says so."""
+    """The cost of the work that led to the entry, in US dollars, without what earlier entries already carry."""
     session: str = ""
     """The session that the cost, the tokens, the question, or the reply belongs to."""
     tokens_input: int = 0

@@ -26,7 +26,7 @@ from bot.core.transcript import Json
 from bot.core.work import PushedWork
 
 JournalEvent: TypeAlias = MoveEvent | Note
-"""Everything that a journal can hold; `kind` tells which it is."""
+"""Every kind of journal entry; `kind` names it."""
 
 _CLASSES: Final = {cls.kind: cls for cls in get_args(JournalEvent) if cls is not Unknown}
 _TURN_KEYS: Final = ("turn", "actor", "login", "text", "turn_at", "foreign", "strangers", "hands", "hidden", "waits")
@@ -53,9 +53,9 @@ _LAYOUTS: Final = {cls: _key_defaults(cls) for cls in get_args(JournalEvent)}
 
 
 def decode_event(kind: str, body: Json) -> JournalEvent:
-    """Return the entry that a stored body is; an `Unknown` where its kind or the format of its plan is a newer one.
+    """Return the typed entry of a stored body; `Unknown` if its kind, or the format of its plan, is newer.
 
-    Raises Broken where a key is missing that every version wrote, or has a value that none wrote.
+    Raises Broken if a key is missing that every version wrote, or has a value that no version wrote.
     """
     try:
         return _decode(_CLASSES.get(kind, Unknown), kind, body)
@@ -78,7 +78,7 @@ def encode_event(event: JournalEvent) -> Json:
 
 
 def decode_entries(entries: Iterable[Entry]) -> Iterator[tuple[datetime, JournalEvent]]:
-    """Return what a stored journal tells, and when each of it was journaled."""
+    """Return the typed entries of a stored journal, each with the time when it was journaled."""
     return ((entry.at, decode_event(entry.kind, entry.body)) for entry in entries)
 
 

@@ -66,7 +66,7 @@ class Contract:
         return in_scope(path, self.scope, self.dependencies, self.classes)
 
     def can_name(self, path: str) -> bool:
-        """Return whether a scope that names the path alone reaches it."""
+        """Return whether a scope of only this path reaches it."""
         return in_scope(path, (path,), (), self.classes)
 
 
@@ -116,7 +116,7 @@ class PlanDocument:
     changed: str = ""
     """The difference from the previous version (core/changes.py); "" if it replaces none."""
     notes: str = ""
-    """What the executor must know and a reader may skip (K2); "" for none."""
+    """Notes for the executor that a reader may skip (K2); "" for none."""
     findings: tuple[TaskFinding, ...] = ()
     """What the plan of a scheduled task wants to change, one by one (MT5)."""
     operations: tuple[Operation, ...] = ()
@@ -131,7 +131,7 @@ class PlanDocument:
 
     @property
     def changes_files(self) -> bool:
-        """Whether a session carries the plan out. A plan with operations and no scope is the harness's alone."""
+        """Whether a session carries the plan out. The harness alone carries out a plan with operations and no scope."""
         return bool(self.contract.scope) or not self.operations
 
     @property

@@ -48,7 +48,7 @@ def commit_message(title: str, plan: PlanDocument, summary: str, trailers: Seque
 
 
 def approval_trailers(approvers: Sequence[str]) -> tuple[str, ...]:
-    """Return the trailers of a commit that say who approved it; the configuration, where nobody had to (RC6)."""
+    """Return the trailers of a commit that name its approvers, or the configuration if nobody had to approve (RC6)."""
     if not approvers:
         return ("Plangate-Approved-By: the configuration (approval: standing)",)
     return tuple(f"Plangate-Approved-By: @{login}" for login in approvers)
@@ -64,7 +64,7 @@ def co_author(actor: Actor, host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a pull request came from (PR6)."""
+    """The people, decisions, and work behind a pull request (PR6)."""
 
     asked: Sequence[str]
     """The logins of the people whose words the plan was made for."""
@@ -81,7 +81,7 @@ class Origin:
     task: str = ""
     """The scheduled task that it was made for, whose tracking issue stays open; "" for none."""
     receipt: str = ""
-    """What is said about the receipt, in Markdown; "" for nothing."""
+    """The text about the receipt, in Markdown; "" for none."""
     workflows_wait: bool = False
     """Whether GitHub starts the pull request's workflows only once a person has said so."""
     tokens: tuple[int, int] = (0, 0)

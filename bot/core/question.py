@@ -85,12 +85,12 @@ def permission(call: ToolUseId, tool: str, subject: str, why: str) -> Asking:
 
 
 def to_json(asking: Asking) -> dict[str, Any]:
-    """Return what is asked as a JSON object, for the journal."""
+    """Return the question as a JSON object, for the journal."""
     return asdict(asking)
 
 
 def from_json(value: dict[str, Any]) -> Asking:
-    """Return what is asked from a JSON object made by `to_json`."""
+    """Return the question in a JSON object made by `to_json`."""
     questions = tuple(
         Question(each["text"], tuple(Option(**option) for option in each["options"]), each["header"], each["several"])
         for each in value["questions"]

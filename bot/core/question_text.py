@@ -41,7 +41,7 @@ def question_text(asking: Asking, who: str) -> str:
 
 
 def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
-    """Render why what looks like an answer is not one."""
+    """Render why something that looks like an answer does not count."""
     said = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
         said.append(f"and {len(findings) - NAMED} more")

@@ -23,7 +23,7 @@ _NAMED: Final = 10
 
 
 class CheckState(StrEnum):
-    """Where a check stands."""
+    """The state of a check."""
 
     GREEN = "green"
     RED = "red"
@@ -92,7 +92,7 @@ def turns_begun(seen: Collection[str]) -> int:
 
 
 def request_text(head: CommitId, red: Sequence[CheckRun], report: str) -> str:
-    """Return what the planner is asked. `report` is what anybody may have written, escaped."""
+    """Return the request for the planner. `report` is text that anybody may have written, escaped."""
     asked = (
         f"Required checks failed on commit {head[:12]} of this pull request: {_names_of(red)}. They passed, or did not "
         "run, on its base. Find the cause, and plan the smallest change to this pull request that makes them pass. Do "

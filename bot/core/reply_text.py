@@ -164,5 +164,5 @@ def plan_mode_stays(modes: Sequence[str]) -> str:
 
 
 def status(stage: Stage, mode_name: str) -> str:
-    """Render where the thread stands, and its mode (P8)."""
+    """Render the stage of the thread, and its mode (P8)."""
     return f"This thread is at: {stage.replace('_', ' ')}. {mode_sign(mode_name)}."

@@ -50,7 +50,7 @@ def standing_objection(plan: PlanDocument, standing: Standing, *, four_eyes: boo
 def is_glob_inside(glob: str, paths: Sequence[str]) -> bool:
     """Return whether everything that a glob of a plan reaches is reached by one of the task's globs as well.
 
-    False where that cannot be told for sure, so that people are asked.
+    False if that is not certain, so that people are asked.
     """
     return glob.startswith("!") or any(_is_inside(glob, path) for path in paths)
 

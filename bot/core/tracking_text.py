@@ -27,7 +27,7 @@ _TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceRow:
-    """How one occurrence ended, or where it stands."""
+    """One occurrence in the table: its due time, outcome, and cost."""
 
     due: datetime
     outcome: str
@@ -78,7 +78,7 @@ def ticked_labels(body: str) -> tuple[str, ...]:
 
 
 def with_mistake(body: str, mistake: str) -> str:
-    """Return an issue's text with a warning above it that nothing runs, and why; "" for no warning."""
+    """Return an issue's text with a warning above it why no task runs; without one if `mistake` is ""."""
     rest = _WARNING.sub("", body.replace("\r\n", "\n"))
     if not mistake:
         return rest

@@ -56,4 +56,4 @@ class PostedComment:
     id: str
     url: str = ""
     at: datetime | None = None
-    """When it was posted, by the clock of the place where it is shown."""
+    """When it was posted, by GitHub's clock or the terminal's."""

@@ -90,7 +90,7 @@ class ThreadLocation:
     branch: str = ""
     """The branch of a pull request that is worked on in place; empty for an issue."""
     host: str = "github.com"
-    """The server's name, as in addresses of commits; empty if people have no accounts where the thread is."""
+    """The server's host name, such as ``github.com``; empty if the thread is at a terminal."""
     name: str = ""
     """``OWNER/NAME`` of the repository; "" for one that is not on GitHub."""
     pull: PullCommits | None = None

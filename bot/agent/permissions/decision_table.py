@@ -29,17 +29,17 @@ _TASK: Final = {CallKind.EXPLORE: "explore, plan", CallKind.DELEGATE: "code"}
 _NOT_THERE: Final = "-"
 _HEAD: Final = """# What a call may do
 
-Generated from `bot/agent/permissions/tool_gate.py`; a test keeps it true. Layer 2 of four: whatever stands here, the
-sandbox shows a planner its checkout read-only, and nobody has a network but for the hosts that an approved plan opens
-(README, Why it is safe).
+Generated from `bot/agent/permissions/tool_gate.py`; a test keeps it true. Other layers hold regardless of this table: a
+planner's sandbox mounts its checkout read-only, and a sandbox reaches no network except the hosts that the
+configuration and the approved plan both name (README, Why it is safe).
 
 Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
 final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
 hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
 A command of `plan.commands` (by default those of `execution.verify`), exactly as it stands there, runs while planning
 too: on a copy that is thrown away.
-GitHubRead is there only where a repository on GitHub stands behind the thread; it reads that repository alone.
-WebFetch is there only where an allow rule opens a host to it; no other host can be reached, whoever permits it.
+GitHubRead is available only if the thread belongs to a repository on GitHub. It reads only that repository.
+WebFetch is available only if an allow rule opens a host to it. It reaches no other host, even if a person permits it.
 
 """
 _RULES: Final = """

@@ -1,7 +1,7 @@
 """Shows on the thread, as one text, what a session does while it runs (S12, product.md, Execution).
 
-Approved work is shown from its first event on. Planning is shown once it takes long, and one line is left of that when
-it is over: quick plans post nothing beside the plan.
+The progress of approved work is shown from its first event on. That of planning is shown only if it takes long, and is
+replaced by one line at the end, so a quick plan posts nothing but the plan.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def progress_ask(state: ThreadState) -> int:
 
 
 async def end_stopped_planning(context: ThreadContext, state: ThreadState) -> None:
-    """Show that planning was stopped, where its progress is shown and it had come to no plan."""
+    """If the progress of planning is shown and there is no plan yet, show that planning was stopped."""
     if state.planning_ask and not state.is_planned:
         await context.dialogue.end_progress(planning_over("cancelled"), state.planning_ask)
 
@@ -54,7 +54,7 @@ class ProgressReporter:
         self._changed = asyncio.Event()
 
     def take(self, event: AgentEvent) -> None:
-        """Take one event in."""
+        """Update what is shown by one event."""
         match event:
             case TodosChanged() if event.agent == "main":
                 self._todos = event.shown
@@ -71,7 +71,7 @@ class ProgressReporter:
         self._changed.set()
 
     async def show_until_cancelled(self) -> None:
-        """Show each change until cancelled: of planning only what takes long, and seldom."""
+        """Show each change until cancelled. Planning is shown after a delay, and less often."""
         clock, pace = self._context.resources.clock, _EXECUTING_PACE
         if self._is_planning:
             pace = self._context.settings.progress_seconds
@@ -84,7 +84,7 @@ class ProgressReporter:
             await clock.sleep(pace)
 
     async def finish(self, *, has_plan: bool) -> None:
-        """Show the last state; `has_plan` says whether a plan was handed in. A session that broke off may go on."""
+        """Show the last state. `has_plan` says whether the session submitted a plan."""
         if self._is_planning and self._end:
             over = planning_over(Move.PLANNED if has_plan else self._end)
             await self._context.dialogue.end_progress(over, self._ask)
