@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
+from bot.compose.checked_receipts import CheckedReceipts
 from bot.compose.decoys import lay_decoy
 from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
@@ -41,6 +42,7 @@ from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
 from bot.core.work import ThreadLocation
 from bot.github import repository
+from bot.github.approval_check import ApprovalChecks
 from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
@@ -252,8 +254,8 @@ class _Parts:
             have_rules_changed=self._have_rules_changed,
         )
 
-    def _receipts(self) -> ReceiptRefs:
-        """Return where receipts are kept: in the repository, and in a file here."""
+    def _receipts(self) -> CheckedReceipts:
+        """Return where receipts are kept: in the repository, in a file here, and as check runs that name them."""
         settings = self.shared.settings
         key = receipt_key(settings)
         issuer = Issuer(
@@ -261,7 +263,9 @@ class _Parts:
             partial(is_receipt_of, key=key.public),
             partial(with_current_key_file, current=key.public),
         )
-        return ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
+        refs = ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
+        attester = self.shared.connections.attester(self.address.installation, self.address.repository)
+        return CheckedReceipts(refs, ApprovalChecks(attester, self.reached.at))
 
     async def _have_rules_changed(self) -> bool:
         """Return whether the default branch now has other rules of approval, or a file with a mistake."""

@@ -34,6 +34,8 @@ JOB_ID: Final = 41898282
 """Numeric id of that account on github.com: https://api.github.com/users/github-actions[bot]"""
 CHECKING: Final = {"checks": "read", "metadata": "read"}
 """Permissions of a token that reads the check runs of a commit."""
+ATTESTING: Final = {"checks": "write", "metadata": "read"}
+"""Permissions of a token that creates the check run of a receipt."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """Permissions of the one token that polls an installation."""
 BELONGING: Final = {"members": "read"}
@@ -102,7 +104,7 @@ class Connections:
     clock: Clock
     redactor: Redactor = field(default_factory=Redactor)
     _reached: dict[tuple[int | None, str], RepositoryAccess] = field(default_factory=dict)
-    _others: dict[tuple[int | None, int | None, frozenset[str]], GitHubClient] = field(default_factory=dict)
+    _others: dict[tuple[int | None, int | None, frozenset[tuple[str, str]]], GitHubClient] = field(default_factory=dict)
     _paces: dict[int | None, Pace] = field(default_factory=dict)
     """One for each account that GitHub limits: an installation, or the account of the plain token (E2)."""
     _bot: Actor | None = None
@@ -151,6 +153,10 @@ class Connections:
         """Return the client that reads a repository's check runs. An App may lack the permission for it."""
         return self._beside(installation, number, CHECKING)
 
+    def attester(self, installation: int | None, number: int) -> GitHubClient:
+        """Return the client that creates check runs. An App may lack the permission for it."""
+        return self._beside(installation, number, ATTESTING)
+
     def reader(self, installation: int, number: int | None, may: dict[str, str]) -> GitHubClient:
         """Return a client with those permissions of an App for one repository, or for all if `number` is None."""
         return self._beside(installation, number, may)
@@ -161,7 +167,7 @@ class Connections:
 
     def _beside(self, installation: int | None, number: int | None, may: dict[str, str]) -> GitHubClient:
         """Return the one extra client with those permissions, besides the client that works."""
-        key = installation, number, frozenset(may)
+        key = installation, number, frozenset(may.items())
         if key not in self._others:
             self._others[key] = self._client_of(installation, self._credentials(installation, number, may))
         return self._others[key]

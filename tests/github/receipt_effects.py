@@ -1,10 +1,11 @@
-"""The effects of receipts on GitHub: the ref of a commit's receipt, and the ref that lists keys (RC5)."""
+"""The effects of receipts on GitHub: the ref of a commit's receipt, its check run, and the ref of keys (RC5, RC6)."""
 
 from functools import partial
 from typing import Final
 
 from bot.core.names import CommitId
 from bot.core.receipt_format import KEYS_REF, receipt_ref
+from bot.github.approval_check import NAME, ApprovalChecks
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import ReceiptKey, with_current_key_file
 from bot.store.receipt_refs import Issuer, ReceiptRefs
@@ -52,6 +53,26 @@ async def a_list_of_keys(ground: Ground, _: int) -> Case:
     return Case(act, lambda: _commits(ground, KEYS_REF))
 
 
+async def a_check_run(ground: Ground, _: int) -> Case:
+    """Have the check run on a commit; a process that died has it made again."""
+    checks, commit = ApprovalChecks(ground.client, ground.address), ground.head
+    statement = {"predicate": _predicate()}
+
+    def made() -> int:
+        return sum(run.name == NAME for run in ground.github.world.check_runs.values())
+
+    return Case(lambda: checks.ensure(statement, commit), made)
+
+
+def _predicate() -> dict[str, object]:
+    return {
+        "plan": {"digest": "d" * 64, "version": 2},
+        "repository": {"host": "github.com", "name": HOME},
+        "thread": 1,
+        "approvals": [{"by": [{"login": "mia"}, {"login": "mia"}]}],
+    }
+
+
 def _commits(ground: Ground, ref: str) -> int:
     bare = ground.github.world.bare(ground.github.world.repository(HOME))
     return len(bare.text("rev-list", ref).split()) if ref in bare.refs() else 0
@@ -59,5 +80,6 @@ def _commits(ground: Ground, ref: str) -> int:
 
 RECEIPT_EFFECTS: Final = {
     "receipt": Effect(_PUSH, _SITE, a_receipt, "refs/plangate/receipts/"),
+    "check run": Effect("POST */check-runs", "bot/github/approval_check.py:_ensure:post", a_check_run, once=True),
     "keys": Effect(_PUSH, _SITE, a_list_of_keys, KEYS_REF),
 }

@@ -1,6 +1,7 @@
 """Receipts of whole stories: made once, equal to what GitHub's own records say, also when a process dies (RC1, RC5)."""
 
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,29 @@ async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done:
     assert len(story.pulls()) == 1
     bare = story.world.bare(story.world.repository(HOME))
     assert [ref for ref in bare.refs() if "/receipts/" in ref] == [receipt_ref(checked.commit)]
+
+
+@pytest.mark.req("RC6")
+@pytest.mark.parametrize("allowed", (True, False))
+async def test_the_check_run(story: Story, allowed: bool) -> None:
+    """It is on the pushed commit, once, if the App may create it; without that permission all else is as ever."""
+    if not allowed:
+        app = story.github.app
+        less = {**app.permissions, "checks": "read"}
+        story.world.apps[app.id] = replace(app, permissions=less)
+        story.world.installations[story.installation.id] = replace(story.installation, permissions=less)
+    await story.planned()
+    story.reacts("maya", "+1")
+    record = await story.rests(1)
+    assert record.stage is Stage.IN_REVIEW
+    runs = list(story.world.check_runs.values())
+    assert len(runs) == allowed
+    assert len(story.pulls()) == 1
+    for run in runs:
+        assert (run.name, run.conclusion, run.external_id) == ("Plan approved", "success", story.digest)
+        assert record.published is not None
+        assert run.head_sha == record.published.commit
+        assert run.summary == f"Approved by `maya`. The signed receipt is in `{receipt_ref(run.head_sha)}`."
 
 
 @pytest.mark.req("RC1")

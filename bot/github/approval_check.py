@@ -1,0 +1,81 @@
+"""The check run "Plan approved" on a commit that has a receipt (RC6).
+
+Only an App, or a job whose workflow grants it, may create check runs. Elsewhere there is none, and nothing fails.
+https://docs.github.com/en/rest/checks/runs#create-a-check-run
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.codepoints import with_visible_codepoints
+from bot.core.comment import code, some
+from bot.core.errors import Refused
+from bot.core.names import SHORT_DIGEST, CommitId
+from bot.core.receipt_format import receipt_ref
+from bot.core.transcript import Json
+from bot.github.client import LAGS, GitHubClient
+from bot.github.errors import Unknown
+from bot.github.repository import Address
+
+NAME: Final = "Plan approved"
+_NAMES_ROOM: Final = 1_000
+"""Characters of approvers' logins that are shown."""
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalChecks:
+    """The check runs of one repository that say that a plan was approved."""
+
+    client: GitHubClient
+    """A client whose token may write check runs, or may not."""
+    at: Address
+
+    async def ensure(self, statement: Json, commit: CommitId) -> None:
+        """Have the check run of a receipt's statement on its commit, once, unless GitHub refuses it.
+
+        Raises Transient if GitHub does not answer; it is safe to repeat.
+        """
+        try:
+            await self._ensure(statement["predicate"], commit)
+        except Refused as error:
+            _log.info("there is no check run on %s: %s", commit, error)
+
+    async def _ensure(self, predicate: Json, commit: CommitId) -> None:
+        digest = str(predicate["plan"]["digest"])
+        if await self._exists(commit, digest):
+            return
+        try:
+            await self.client.post(f"{self.at.path}/check-runs", _check_run(predicate, commit))
+        except Unknown:
+            for pause in LAGS:
+                await self.client.clock.sleep(pause)
+                if await self._exists(commit, digest):
+                    return
+            raise
+
+    async def _exists(self, commit: CommitId, digest: str) -> bool:
+        """Return whether the commit has the check run of this plan."""
+        path, query = f"{self.at.path}/commits/{commit}/check-runs", {"check_name": NAME, "filter": "all"}
+        return any([run["external_id"] == digest async for run in self.client.pages(path, query, items="check_runs")])
+
+
+def _check_run(predicate: Json, commit: CommitId) -> Json:
+    """Return the check run to create: which plan, who approved it, and where the receipt is."""
+    plan, place = predicate["plan"], predicate["repository"]
+    logins = dict.fromkeys(each["login"] for decision in predicate["approvals"] for each in decision["by"])
+    who = some([with_visible_codepoints(login) for login in logins], _NAMES_ROOM) if logins else "the configuration"
+    ref = code(receipt_ref(commit))
+    return {
+        "name": NAME,
+        "head_sha": commit,
+        "external_id": plan["digest"],
+        "details_url": f"https://{place['host']}/{place['name']}/issues/{predicate['thread']}",
+        "status": "completed",
+        "conclusion": "success",
+        "output": {
+            "title": f"Plan {plan['version']} ({plan['digest'][:SHORT_DIGEST]}) was approved",
+            "summary": f"Approved by {who}. The signed receipt is in {ref}.",
+        },
+    }
