@@ -16,6 +16,7 @@ from typing import Final, Protocol, TextIO
 from bot.action.preparing import Preparation, preparation
 from bot.action.report import outputs, summary
 from bot.action.runner import Runner
+from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
 from bot.compose.check_pass import run_periodic_work
 from bot.compose.local import try_sandbox
@@ -82,6 +83,8 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
         runner.mask(secret.reveal() for secret in given.secrets)
         runner.listen_to_us_alone()
         setup(*log_style(environ), redactor=runner.redactor, out=runner)
+        if given.verify:
+            return verify_pull_request(given, runner)
         return asyncio.run(_open(given, runner))
     except PlangateError as error:
         runner.error(str(error))

@@ -28,6 +28,8 @@ INPUTS: Final = (
     "max_cost_usd",
     "approval_wait_minutes",
     "dry_run",
+    "verify",
+    "keys",
 )
 """The inputs of action.yml. Each reaches the program as the variable INPUT_<NAME>."""
 
@@ -52,6 +54,12 @@ class ActionSettings:
     """``owner/name``"""
     wait_minutes: float = 0.0
     dry_run: bool = False
+    verify: bool = False
+    """Whether the job only checks the receipts of a pull request."""
+    keys: str = ""
+    """The path of the keys that receipts are checked with."""
+    workspace: Path = Path()
+    """The checkout of the job."""
     run: str = ""
     """The workflow run that the job belongs to, or "" if unknown."""
     only_listen: bool = False
@@ -80,6 +88,9 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
         repository=_require(env, "GITHUB_REPOSITORY"),
         wait_minutes=_amount(given, "approval_wait_minutes") or 0.0,
         dry_run=_flag(given["dry_run"], "dry_run"),
+        verify=_flag(given["verify"], "verify"),
+        keys=given["keys"],
+        workspace=Path(env.get("GITHUB_WORKSPACE", "")),
         run=env.get("GITHUB_RUN_ID", "").strip(),
         only_listen=_flag(env.get("PLANGATE_ONLY_LISTEN", ""), "PLANGATE_ONLY_LISTEN"),
         sandbox_script=Path(env["PLANGATE_SANDBOX_SCRIPT"]) if env.get("PLANGATE_SANDBOX_SCRIPT") else None,
@@ -91,7 +102,12 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
 
 
 def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str]) -> Settings:
-    """Return the settings of an Action. Only its inputs decide which keys it uses, and whom it speaks as."""
+    """Return the settings of an Action. Only its inputs decide which keys it uses, and whom it speaks as.
+
+    A job that verifies receipts needs no key, and speaks to nobody.
+    """
+    if _flag(given["verify"], "verify"):
+        return base
     api_key, identity = Secret(given["anthropic_api_key"]), _identity(given, env)
     if not api_key and identity is None:
         raise Misconfigured("no key for the model", where="anthropic_api_key", fix="pass the repository's secret")

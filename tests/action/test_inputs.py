@@ -34,7 +34,7 @@ def test_what_is_needed_is_enough() -> None:
 
 def test_each_input_is_read() -> None:
     """No input of action.yml is without effect: each one set alone changes what the program is given."""
-    values = dict.fromkeys(INPUTS, "7") | {"dry_run": "true"}
+    values = dict.fromkeys(INPUTS, "7") | {"dry_run": "true", "verify": "true"}
     with_identity = RUNNER | IDENTITY | {"INPUT_STATE_KEY": "state"}
     without = {"anthropic_api_key": with_identity, "app_id": GIVEN, "app_private_key": GIVEN}
     for name in INPUTS:

@@ -1,0 +1,47 @@
+"""The input `verify`: checks the receipts of a pull request's commits instead of looking at threads."""
+
+import json
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+from bot.action.runner import Runner
+from bot.compose.pull_verification import PullRange, verified_commits
+from bot.config.action_inputs import ActionSettings
+from bot.core.comment import code
+from bot.core.errors import Misconfigured
+from bot.core.lines import shorten_line
+
+NOT_VALID: Final = 5
+"""The exit code if a commit of the agent has no valid receipt."""
+_WIDTH: Final = 500
+
+
+def verify_pull_request(given: ActionSettings, runner: Runner) -> int:
+    """Check every commit of the event's pull request, and return the exit code: 0, or NOT_VALID.
+
+    Raises Misconfigured for another event, and for a checkout without the commits or the keys.
+    """
+    host = urlsplit(given.settings.github.server_url).netloc
+    repository, now = f"{host}/{given.repository}", datetime.now(UTC)
+    checked = list(verified_commits(given.workspace, _range(given), keys=given.keys, repository=repository, now=now))
+    lines = ["### Receipts", ""]
+    for each in checked:
+        told = each.problem or ("valid receipt" if each.has_receipt else "not made by Plangate")
+        line = f"{each.commit[:12]}: {shorten_line(told, _WIDTH)}"
+        lines.append(f"- {code(line)}")
+        (runner.error if each.problem else runner.say)(line)
+    runner.summary("\n".join([*lines, *([] if checked else ["There are no commits."])]), given.summary)
+    return NOT_VALID if any(each.problem for each in checked) else 0
+
+
+def _range(given: ActionSettings) -> PullRange:
+    """Return the commits of the event's pull request.
+
+    https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request
+    """
+    try:
+        pull = json.loads(given.event_path.read_bytes()).get("pull_request") or {}
+        return PullRange(str(pull["base"]["sha"]), str(pull["head"]["sha"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Misconfigured("the event names no pull request", where="verify", fix="run it on: pull_request") from error

@@ -1,0 +1,70 @@
+"""Checks the receipts of a pull request's commits in a checkout, for a job that fails if one is missing."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from bot.compose.receipt_check import ReceiptRepository
+from bot.core.errors import Misconfigured
+from bot.receipts.keys import PublicKey, decode_keys
+
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedCommit:
+    """A commit of a pull request, and what is wrong with its receipt."""
+
+    commit: str
+    has_receipt: bool
+    problem: str
+    """Why it may not be merged; "" for a valid receipt, and for a commit that Plangate did not make."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullRange:
+    """The commits of a pull request."""
+
+    base: str
+    head: str
+
+    def __post_init__(self) -> None:
+        if not (_COMMIT.fullmatch(self.base) and _COMMIT.fullmatch(self.head)):
+            raise Misconfigured("the event names no pull request", where="verify", fix="run it on: pull_request")
+
+
+def verified_commits(
+    checkout: Path, commits: PullRange, *, keys: str, repository: str, now: datetime
+) -> Iterator[VerifiedCommit]:
+    """Yield the commits of a pull request, the newest first.
+
+    A relative path of `keys` is read from the base commit: what the pull request changes in that file counts for
+    nothing. An absolute path is read from the disk. `repository` is ``HOST/OWNER/NAME``. Raises Misconfigured for a
+    checkout that lacks commits or keys.
+    """
+    clone = ReceiptRepository.at(checkout, keys=None, repository=repository)
+    if clone.git.ask("rev-parse", "--is-shallow-repository").strip() != b"false":  # where commits would be left out
+        fix = "set fetch-depth: 0 in the step that checks out"
+        raise Misconfigured("the checkout does not have all commits", where=str(checkout), fix=fix)
+    clone = replace(clone, pinned=_trusted_keys(clone, keys, commits.base))
+    for each in clone.check_range(f"{commits.base}..{commits.head}", now):
+        failing = [f"{one.check}: {'; '.join(one.objections)}" for one in each.verdicts if not one.passes]
+        missing = each.note if each.by_agent and not each.verdicts else ""
+        yield VerifiedCommit(each.commit, bool(each.verdicts), "; ".join(failing) or missing)
+
+
+def _trusted_keys(clone: ReceiptRepository, keys: str, base: str) -> tuple[PublicKey, ...]:
+    """Return the keys of the file. Raises Misconfigured if there is none."""
+    path = Path(keys)
+    if keys and path.is_absolute():
+        if not path.is_file():
+            raise Misconfigured("there is no such file", where=f"keys: {keys}", fix="write it in an earlier step")
+        return decode_keys(path.read_bytes())
+    found = clone.git.run("cat-file", "blob", f"{base}:{path.as_posix()}") if keys else None
+    if found is None or found.code:
+        fix = "give the path of plangate-keys.json on the branch that the pull request goes into"
+        raise Misconfigured("the base commit has no such file", where=f"keys: {keys}", fix=fix)
+    return decode_keys(found.out)
