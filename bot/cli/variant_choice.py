@@ -19,6 +19,7 @@ from bot.cli.workflow_variant import (
     Variant,
     installed_version,
     is_login,
+    is_word,
 )
 from bot.compose.release import Origin, origin_of, release_commit
 from bot.compose.repository_checkup import Needs, needs_of
@@ -182,6 +183,6 @@ def _server(text: str) -> str:
 
 def _word(text: str, where: str) -> str:
     """Return a text that stands in a workflow as one word. Raises Misconfigured for any other."""
-    if not text or not all(sign.isalnum() or sign in "._-/+" for sign in text) or not text.isascii():
+    if not is_word(text):
         raise Misconfigured(f"not a name: {text!r}", where=where, fix="use letters, digits, dots, and dashes")
     return text

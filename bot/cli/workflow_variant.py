@@ -7,7 +7,7 @@ So `init` and `doctor` know what wrote a file, and whether somebody has edited i
 
 import hashlib
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Final, Self
@@ -39,6 +39,7 @@ REPOSITORY_STEP: Final = """\
 """
 _STAMP: Final = re.compile(r"^# plangate init: ([^\n]*)\n?\Z", re.MULTILINE)
 _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_WORD: Final = re.compile(r"[A-Za-z0-9._/+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,21 @@ class Stamp:
         if found is None:
             return None
         told = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
-        known = {name: told[name] for name in _FIELDS if name in told}
-        return cls(told.get("version", ""), Variant(**known), told.get("sha256") != _digest(text[: found.start()]))
+        known = {name: told[name] for name, form in _FORMS.items() if form.fullmatch(told.get(name, ""))}
+        told_version = told.get("version", "")
+        is_edited = told.get("sha256") != _digest(text[: found.start()])
+        return cls(told_version if is_word(told_version) else "", Variant(**known), is_edited)
 
 
-_FIELDS: Final = tuple(field.name for field in fields(Variant) if field.name != "mention")
+_FORMS: Final = {
+    "account": _LOGIN,
+    "key_place": re.compile("environment|repository"),
+    "tag": _WORD,
+    "commit": re.compile("[0-9a-f]{40}"),
+    "server": re.compile(r"https?://[\w.-]+(?::\d+)?", re.ASCII),
+    "runner": _WORD,
+}
+"""What a stamp may say. Whoever can change the file can write one, and it becomes part of conditions and keys."""
 
 
 def workflow_text(variant: Variant | None = None, name: str = WORKFLOW) -> str:
@@ -116,6 +127,11 @@ def installed_version() -> str:
 def is_login(text: str) -> bool:
     """Return whether a text can be the login of an account."""
     return _LOGIN.fullmatch(text) is not None
+
+
+def is_word(text: str) -> bool:
+    """Return whether a text can stand in a workflow as one word."""
+    return _WORD.fullmatch(text) is not None
 
 
 def _with_name(text: str, variant: Variant) -> str:
@@ -154,7 +170,7 @@ def _for_enterprise_server(text: str, variant: Variant) -> str:
 
 def _stamp(text: str, variant: Variant) -> str:
     """Return the last line of a workflow. It records no mention, which the configuration holds."""
-    told = {name: str(getattr(variant, name)) for name in _FIELDS}
+    told = {name: str(getattr(variant, name)) for name in _FORMS}
     parts = [f"{name}={value}" for name, value in told.items() if value]
     return f"# plangate init: version={installed_version()} {' '.join(parts)} sha256={_digest(text)}\n"
 

@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.cli.doctor import _project
-from bot.cli.init import COPY, findings_of_project, write
+from bot.cli.init import COPY, findings_of_project, write, written_variant
 from bot.cli.main import main
 from bot.cli.workflow_variant import SWEEP, WORKFLOW, Stamp, Variant, workflow_text
 from bot.config.environment import configuration
@@ -79,6 +79,24 @@ def test_line_ends_of_a_checkout_are_no_edits(project: Path) -> None:
     stamp = Stamp.of(workflow_text(Variant(account="acme-helper")).replace("\n", "\r\n"))
     assert stamp is not None
     assert (stamp.edited, stamp.variant) == (False, Variant(account="acme-helper"))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    (
+        "account=x'||true||'",
+        "key_place=nowhere",
+        "tag=\\1 commit=main",
+        "server=https://a'b/c runner=${{secrets.X}}",
+        "version=\x1b[2J",
+    ),
+)
+def test_a_stamp_puts_nothing_into_a_workflow(project: Path, forged: str) -> None:
+    """Whoever writes the last line of a workflow, which looks like a comment, adds to no condition of the next one."""
+    (project / WORKFLOW).parent.mkdir(parents=True)
+    (project / WORKFLOW).write_text(f"{workflow_text().rpartition('# plangate init')[0]}# plangate init: {forged}\n")
+    assert written_variant(project) == Variant()
+    assert "\x1b" not in "".join(write(project, written_variant(project)))
 
 
 def test_another_version_is_told(project: Path) -> None:
