@@ -60,7 +60,7 @@ class CheckResults:
             if run["conclusion"] in FAILED and (only is None or int(run["id"]) in only)
         ]
         shown = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed[:MOST_FAILED])]
-        return "\n\n".join([*shown, *map(_line, failed[MOST_FAILED:])])
+        return "\n\n".join([*shown, *(tell.clean(_line(run)) for run in failed[MOST_FAILED:])])
 
     async def states(self, commit: str) -> tuple[CheckRun, ...]:
         """Return where every check run of a commit stands. Raises Refused if the token may not read them."""

@@ -201,7 +201,10 @@ def _first_lines(printed: str) -> str:
 
 async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
     """Run a check that asks GitHub: ``github:NAME --option value ...``."""
-    name, *words = shlex.split(check.removeprefix(GITHUB_CHECK)) or [""]
+    try:
+        name, *words = shlex.split(check.removeprefix(GITHUB_CHECK)) or [""]
+    except ValueError as error:  # such as a quote that nothing closes
+        return CheckResult(problem=f"{check} cannot be read: {error}")
     options: dict[str, list[str]] = {}
     values: list[str] = []
     for word in words:
@@ -213,7 +216,7 @@ async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
         printed = await context.tasks.run_check(name, options, context.location.base)
     except PlangateError as error:
         return CheckResult(problem=str(error))
-    return CheckResult(found=bool(printed), printed=printed)
+    return CheckResult(found=bool(printed), printed=_first_lines(printed))
 
 
 async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task) -> str:

@@ -8,6 +8,7 @@ import pytest
 from bot.core.errors import Refused
 from bot.core.repository_text import Topic
 from bot.github.attribution import WITHHELD
+from bot.github.check_results import MOST_FAILED
 from bot.github.job_log_tail import MOST, TAIL
 from bot.github.repository_reader import COMMENT, COMMENTS
 from bot.testing.github.code_changes import LineNote, pull_of
@@ -266,3 +267,14 @@ async def test_what_is_not_there(reading: Reading) -> None:
     for topic in (Topic.ISSUE, Topic.PULL_REQUEST, Topic.LINKED):
         with pytest.raises(Refused):
             await reading.read(topic, 404)
+
+
+@pytest.mark.req("X3")
+async def test_names_of_many_failed_checks(ground: Ground, reading: Reading) -> None:
+    """Those that are only named, since there are too many, are named without secrets as well."""
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    for number in range(MOST_FAILED + 1):
+        fail_job(ground, str(ground.head), b"x", name=f"check {number} {secret}")
+    told = await reading.reader.results.failures(str(ground.head), reading.reader.attribution)
+    assert told.count("[redacted: ") == MOST_FAILED + 1
+    assert secret not in told
