@@ -18,6 +18,7 @@ SHORT_DIGEST = 12
 LOCAL_THREAD_BITS = 32
 
 _SLUG_LIMIT = 40
+_THREAD_BRANCH = re.compile(r"plangate/[0-9]+-")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -57,6 +58,11 @@ def thread_branch(title: str, thread: ThreadNumber, round_: int) -> str:
 def branch_prefix(thread: ThreadNumber) -> str:
     """Return how all branches of a thread on GitHub begin, and those of no other thread."""
     return f"plangate/{thread}-"
+
+
+def is_thread_branch(branch: str) -> bool:
+    """Return whether a branch has the name of one that the bot makes for a thread on GitHub."""
+    return _THREAD_BRANCH.match(branch) is not None
 
 
 def thread_ref(thread: ThreadNumber) -> str:

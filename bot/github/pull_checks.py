@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from bot.core.actor import Actor
 from bot.core.lines import cut_middle
-from bot.core.names import CommitId, ThreadNumber
+from bot.core.names import CommitId, ThreadNumber, is_thread_branch
 from bot.core.red_checks import CheckRun, CheckState, PullChecks, RequiredCheck
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
@@ -79,7 +79,9 @@ class PullCheckReader:
         return [pull for pull in pulls if self._is_ours(pull)][:LISTED]
 
     def _is_ours(self, pull: Json) -> bool:
+        """Return whether the bot made a pull request. In a job, its account is that of every other workflow as well."""
         here = (pull["head"]["repo"] or {}).get("id") == pull["base"]["repo"]["id"]
+        here = here and is_thread_branch(str(pull["head"]["ref"]))
         return here and pull["state"] == "open" and (pull["user"] or {}).get("id") == self.bot.id
 
     async def _ruleset_checks(self, branch: str) -> list[RequiredCheck]:

@@ -12,6 +12,7 @@ from bot.core.names import (
     RepositoryId,
     ThreadNumber,
     is_commit,
+    is_thread_branch,
     local_repository,
     local_thread,
     run_branch,
@@ -62,6 +63,11 @@ def test_slug_is_always_safe(text: str) -> None:
 def test_branches() -> None:
     """Branches are named as interfaces.md says: the round from the second on, eight hex digits for a local run."""
     assert thread_branch("Fix it!", FIVE, 1) == "plangate/5-fix-it"
+    assert [is_thread_branch(name) for name in (thread_branch("x", FIVE, 1), "plangate/x", "5-x")] == [
+        True,
+        False,
+        False,
+    ]
     assert thread_branch("Fix it!", FIVE, 2) == "plangate/5-fix-it-r2"
     assert run_branch("Fix it!", FIVE) == "plangate/run-fix-it-00000005"
     assert run_branch("Fix it!", ThreadNumber(2**32 - 1)) == "plangate/run-fix-it-ffffffff"
