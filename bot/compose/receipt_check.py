@@ -176,7 +176,7 @@ def _repository_name(git: Plumbing, repository: str) -> str:
     if repository:
         return repository if repository.count("/") == 2 else f"github.com/{repository}"
     try:
-        url = git.ask("config", "--local", "--get", "remote.origin.url").decode().strip()
+        url = git.ask("config", "--local", "--get", "remote.origin.url").decode("utf-8", "replace").strip()
     except Transient:
         return ""
     match = _URL.fullmatch(url)

@@ -80,6 +80,7 @@ def test_refs_with_odd_names_and_huge_files(clone: Clone) -> None:
     commit, statement = clone.work()
     clone.issue(commit, statement)
     clone.git("update-ref", "refs/plangate/receipts/caf\udce9", commit)  # é in Latin-1
+    clone.git("config", "remote.origin.url", "caf\udce9")
     other = clone.commit("three\n", "Other")
     clone.keep(receipt_ref(other), RECEIPT_FILE, b"x" * (SIZE_LIMIT + 1))
     assert is_valid(clone, commit)

@@ -98,6 +98,15 @@ def test_the_corpus(case: Json, checker: Any) -> None:
 
 
 @pytest.mark.req("RC7")
+def test_a_key_that_stands_twice_in_two_spellings(clone: Clone, checker: Any) -> None:
+    """Readers disagree about which of the two counts, so neither checker takes it."""
+    commit, statement = clone.work()
+    receipt = sign_statement(statement, KEY).replace(b'{"payload":', b'{"payload":"e30=","p\\u0061yload":')
+    assert failing(verify_receipt(receipt, facts_of(clone, commit), Trust((KEY.public,)), NOW)) == ["syntax"]
+    assert answer(checker, case_of(clone, commit, receipt)) == ["syntax"]
+
+
+@pytest.mark.req("RC7")
 def test_the_page_as_a_person_uses_it(clone: Clone, checker: Any) -> None:
     """Paste, press, and read one row for each check."""
     commit, statement = clone.work()
