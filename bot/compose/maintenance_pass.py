@@ -80,7 +80,7 @@ class MaintenancePass:
         tasks, settings = await self.host.scheduled_tasks(self.repository)
         if self.run_now:
             tasks = [self._task_to_run(tasks)]
-        tracked = await self.host.tracked_tasks(self.repository)
+        tracked = dict(await self.host.tracked_tasks(self.repository))
         issues = await self.host.tracking_issues(self.repository)
         if not tasks:
             await self._tell_mistake(tracked.values(), issues)
@@ -88,7 +88,8 @@ class MaintenancePass:
         done = []
         for task in tasks:
             try:
-                done.append(await self._run_task(task, settings, issues, tracked))
+                done.append(status := await self._run_task(task, settings, issues, tracked))
+                tracked |= {task.name: status.tracked} if status.tracked else {}  # its ticks count for the next tasks
             except Conflict:
                 _log.info("another process is at the scheduled task %s", task.name)
                 done.append(TaskStatus(task, None, problem="another process is at it"))

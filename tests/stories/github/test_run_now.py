@@ -21,6 +21,18 @@ async def test_whoever_ticked_is_no_second_person(story: Story) -> None:
 
 
 @pytest.mark.req("MT2", "PR3")
+async def test_ticks_on_two_issues_before_one_pass(story: Story) -> None:
+    """A pass counts what it has just taken in: ticking everything at once asks for no more than one after the other."""
+    configure(story, "  - {name: other, schedule: daily, prompt: Note it.}\nask:\n  per_day: 1\n")
+    await run_pass(story)
+    tick(story, "maya")
+    tick(story, "maya", 2)
+    await run_pass(story)
+    assert [len(story.plans(number)) for number in (1, 2)] == [1, 0]
+    assert "skipped: maya has asked once today" in body(story, 2)
+
+
+@pytest.mark.req("MT2", "PR3")
 async def test_ticks_count_for_the_requests_of_a_day(story: Story) -> None:
     """On all tracking issues together; what is over the limit is told on the issue, and due times still count."""
     configure(story, "  - {name: other, schedule: daily, prompt: Note it.}\nask:\n  per_day: 1\n")
