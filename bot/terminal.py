@@ -227,7 +227,11 @@ class Terminal:
     def _how(self) -> str:
         if self.dry_run:
             return "Nothing will be carried out (--dry-run)."
-        return "Approved by --yes." if self.yes else "Answer y to approve exactly this plan."
+        if self.yes:
+            return "Approved by --yes."
+        if not self.is_attended:
+            return "To approve exactly this plan, run the same command with --yes."
+        return "Answer y to approve exactly this plan."
 
     def _ask(self, plan: PlanDocument) -> Candidate | None:
         """Return the person's decision, or None if nobody is there to make one."""

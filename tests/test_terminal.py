@@ -78,6 +78,8 @@ async def test_only_yes_answers_for_a_person_who_is_not_there(yes: bool, dry_run
     snapshot = await there.snapshot(document, shown)
     verdict, proof = prove(document, snapshot, Policy(role=Role.READ, high_needs=1), NOW + timedelta(minutes=1))
     assert (verdict.outcome, proof is not None) == (outcome, outcome is Outcome.APPROVED)
+    hint = "To approve exactly this plan, run the same command with --yes."
+    assert (hint in _screen(there.out)) == (not yes and not dry_run)
 
 
 @pytest.mark.req("PR5")

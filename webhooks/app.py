@@ -224,6 +224,7 @@ def serve(
 
     async def through() -> None:
         async with GitHubHost(settings, redactor=redactor) as github:
+            await github.connections.check_private_key()
             model = partial(try_model, settings)
             due, red = MaintenanceRounds(github).run, partial(look_at_red_checks, github)
             periodic = PeriodicWork(Reconciler(github), due, red)

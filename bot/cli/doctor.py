@@ -19,7 +19,7 @@ from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.compose.repository_checkup import FILES, Expectation, open_checkup
 from bot.config.environment import settings, settings_of_person
 from bot.config.settings import Settings
-from bot.core.errors import Misconfigured, NoSandbox, PlangateError
+from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Transient
 
 _ROOM = 1_000_000_000
 """Bytes of free disk below which a clone and its checkouts may not fit."""
@@ -103,7 +103,7 @@ def _model(given: Settings) -> Finding:
     try:
         name = asyncio.run(try_model(given))
     except PlangateError as error:
-        cure = error.fix or "check the key and ANTHROPIC_BASE_URL"
+        cure = _cure_of(error, "ANTHROPIC_BASE_URL")
         return Finding(False, f"model: {error.what}", cure, error.exit_code)
     return Finding(True, f"model: {name} answers")
 
@@ -125,9 +125,16 @@ def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
     try:
         found = asyncio.run(check_github(given, fix=fix))
     except PlangateError as error:
-        cure = error.fix or "check the credentials and GITHUB_API_URL"
+        cure = _cure_of(error, "GITHUB_API_URL")
         return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
     return tuple(map(_finding, found))
+
+
+def _cure_of(error: PlangateError, address: str) -> str:
+    """Return how to fix a failed request. A service that cannot be reached may have the wrong address."""
+    if isinstance(error, Transient):
+        return f"try again later; if it keeps failing, check {address} and the proxy (HTTPS_PROXY)"
+    return error.fix or f"check the credentials and {address}"
 
 
 def _finding(checked: Checked) -> Finding:

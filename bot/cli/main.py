@@ -86,7 +86,10 @@ class _Parser(argparse.ArgumentParser):
 def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     if list(argv) == ["action"]:  # only action.yml runs this command, so help and errors do not mention it
         return argparse.Namespace(command="action", debug=False)
-    return _parser().parse_args(argv)
+    arguments, unknown = _parser().parse_known_args(argv)
+    if unknown:  # argparse itself would point to the help of the whole program
+        _Parser(prog=f"plangate {arguments.command}").error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,7 +18,12 @@ def _add_verify_flags(verify: argparse.ArgumentParser) -> None:
     verify.add_argument("subject", nargs="?", default="", metavar="COMMIT|FILE", help="a commit, or a receipt's file")
     verify.add_argument("--range", dest="revisions", default="", metavar="A..B", help="every commit of a range instead")
     verify.add_argument("--keys", type=Path, metavar="FILE", help="the keys that you trust (plangate-keys.json)")
-    verify.add_argument("--repo", default="", metavar="OWNER/REPO", help="the repository it must be for (origin's)")
+    verify.add_argument(
+        "--repo",
+        default="",
+        metavar="[HOST/]OWNER/REPO",
+        help="the repository it must be for (that of origin); HOST is github.com if you leave it out",
+    )
     verify.add_argument("--commit", default="", metavar="COMMIT", help="the commit that a FILE must be for (HEAD)")
     verify.add_argument("--dir", type=Path, default=Path(), metavar="DIR", help="the clone (.)")
     verify.add_argument("--json", action="store_true", help="print the verdicts as JSON")

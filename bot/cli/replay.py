@@ -187,7 +187,9 @@ def _lines(path: Path) -> Iterator[Line]:
                 if line.strip():
                     yield decode(line, number)
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured("this transcript cannot be read", where=str(path), fix=str(error)) from error
+        why = (error.strerror if isinstance(error, OSError) else "") or "not text"
+        fix = "name the file that a run prints at its end"
+        raise Misconfigured(f"this transcript cannot be read: {why}", where=str(path), fix=fix) from error
 
 
 def _text(content: object) -> str:

@@ -76,7 +76,8 @@ def _lines(checked: Sequence[CheckedCommit]) -> Iterable[str]:
         for verdict in each.verdicts:
             told = "; ".join(verdict.objections) if verdict.objections else "ok"
             yield f"  {verdict.check:<13} {with_visible_codepoints(shorten_line(told, _WIDTH))}"
-    yield f"{len(checked)} checked" if len(checked) != 1 else ""
+    if len(checked) != 1:
+        yield f"{len(checked)} checked"
 
 
 def _to_json(checked: Sequence[CheckedCommit]) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.compose.receipt_check import ReceiptRepository
 from bot.core.errors import Misconfigured
-from bot.receipts.keys import PublicKey, decode_keys
+from bot.receipts.signing_keys import PublicKey, decode_keys
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 

@@ -64,7 +64,7 @@ class ReceiptRepository:
 
         `repository` is ``OWNER/NAME`` or ``HOST/OWNER/NAME``; "" takes the URL of the remote origin.
         """
-        pinned = decode_keys(_read(keys)) if keys else ()
+        pinned = decode_keys(_read(keys), where=str(keys)) if keys else ()
         top = next((each for each in (folder.absolute(), *folder.absolute().parents) if (each / ".git").exists()), None)
         if top is None:
             raise Misconfigured("this is no git clone", where=str(folder), fix="run it inside one, or give --dir")
@@ -168,7 +168,8 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise Misconfigured("the file cannot be read", where=str(path), fix=error.strerror or "give another") from error
+        why = error.strerror or type(error).__name__
+        raise Misconfigured(f"the file cannot be read: {why}", where=str(path), fix="name another one") from error
 
 
 def _repository_name(git: Plumbing, repository: str) -> str:

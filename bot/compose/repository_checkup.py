@@ -258,9 +258,14 @@ async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
         fix = "set it to your own token: GH_TOKEN=$(gh auth token)"
         raise Misconfigured("no credentials for GitHub", where="GH_TOKEN", fix=fix)
     at, connections = Address(owner, short), Connections(settings, SystemClock())
-    client = await _reader(connections, at) if settings.github.as_app else connections.poller(None)
     web = f"{settings.github.server_url}/{owner}/{short}"
-    return RepositoryCheckup(at, web, client, connections, await repository_settings.profile(client, at))
+    try:
+        client = await _reader(connections, at) if settings.github.as_app else connections.poller(None)
+        profile = await repository_settings.profile(client, at)
+    except Missing as error:
+        fix = "check its name, or use a token that may read it"
+        raise Misconfigured("GitHub shows this token no such repository", where=name, fix=fix) from error
+    return RepositoryCheckup(at, web, client, connections, profile)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,9 @@ class AppJwt:
         try:
             return await asyncio.to_thread(sign)
         except (ValueError, TypeError, AttributeError, jwt.PyJWTError):  # AttributeError: a public key
-            fix = "set PLANGATE_PRIVATE_KEY to the PEM file from GitHub"
-            raise Misconfigured("the App's private key cannot be read", fix=fix) from None
+            where = "PLANGATE_PRIVATE_KEY, PLANGATE_PRIVATE_KEY_PATH"
+            fix = "set one of them to the PEM file from GitHub"
+            raise Misconfigured("the App's private key cannot be read", where=where, fix=fix) from None
 
     def replace_refused(self, token: str) -> bool:  # noqa: ARG002 - the port's
         """Return False: GitHub would refuse a new JWT as well."""

@@ -110,15 +110,18 @@ def encode_keys(keys: Iterable[PublicKey]) -> bytes:
     return json.dumps({"v": 1, "keys": rows}, indent=2).encode() + b"\n"
 
 
-def decode_keys(content: bytes) -> tuple[PublicKey, ...]:
-    """Return the keys of a file. Raises Unreadable, with what is wrong, for what `encode_keys` never writes."""
+def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, ...]:
+    """Return the keys of a file. Raises Unreadable, with what is wrong, for what `encode_keys` never writes.
+
+    `where` names the file in the error.
+    """
     try:
         value = json.loads(content.decode())
         if value["v"] != 1 or not isinstance(value["keys"], list):
             raise ValueError("it is not a list of keys of version 1")
         return tuple(map(_from_json, value["keys"]))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise Unreadable(f"this is not a list of keys: {error}", where=KEYS_FILE, fix=_FIX) from error
+        raise Unreadable(f"this is not a list of keys: {error}", where=where, fix=_FIX) from error
 
 
 def with_current_key_file(content: bytes | None, now: datetime, *, current: PublicKey) -> bytes | None:

@@ -244,6 +244,11 @@ class Connections:
         """Return whether an account is known to be the bot's own."""
         return self._bot is not None and self._bot.id == actor
 
+    async def check_private_key(self) -> None:
+        """Raise Misconfigured if the bot is an App, and its private key cannot sign. Sends nothing."""
+        if self.settings.github.as_app:
+            await self.app().credentials.token()
+
     def app(self) -> GitHubClient:
         """Return a client that authenticates as the App itself."""
         github = self.settings.github

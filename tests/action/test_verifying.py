@@ -10,7 +10,7 @@ import pytest
 
 from bot.action.main import run
 from bot.core.receipt_format import KEYS_FILE
-from bot.receipts.keys import encode_keys
+from bot.receipts.signing_keys import encode_keys
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 
 

@@ -90,6 +90,7 @@ def test_a_service_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     done = doctor(tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
     assert done.returncode == 5
     assert "✗ model: " in done.stdout
+    assert "→ try again later; if it keeps failing, check ANTHROPIC_BASE_URL" in done.stdout
 
 
 @pytest.mark.long

@@ -143,7 +143,7 @@ def test_wrong_usage_is_one_line_with_its_cure(arguments: str, variables: dict[s
         ("serve --port 65536", "not a port between 0 and 65535: '65536'"),
         ("demo --port -1", "not a port between 0 and 65535: '-1'"),
         ("rum", "invalid choice: 'rum'"),
-        ("serve --prot 1", "unrecognized arguments: --prot 1: see plangate --help"),
+        ("serve --prot 1", "unrecognized arguments: --prot 1: see plangate serve --help"),
         ("run --repo . o/r#1", "not allowed with argument --repo: see plangate run --help"),
         ("replay", "required: FILE: see plangate replay --help"),
     ),

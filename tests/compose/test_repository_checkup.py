@@ -9,7 +9,7 @@ import pytest
 from bot.cli.doctor import Finding, repository_findings
 from bot.cli.workflow_variant import SHIPPED, SWEEP, WORKFLOW, Variant, workflow_text
 from bot.config.environment import settings_of_person
-from bot.core.errors import Misconfigured, Refused
+from bot.core.errors import Misconfigured
 from bot.github.labels import OPEN_LABEL
 from bot.testing.github import credentials
 from bot.testing.github.repository_settings import EnvironmentSettings, RulesetSettings
@@ -221,7 +221,7 @@ async def test_a_repository_that_is_not_there(github: SimulatedGitHub) -> None:
         with pytest.raises(Misconfigured, match="OWNER/REPO"):
             await repository_findings(given, name, fix=False)
     github.world.change_repository(HOME, private=True)
-    with pytest.raises(Refused, match="no such resource"):
+    with pytest.raises(Misconfigured, match=r"shows this token no such repository .*: check its name"):
         await checked(github, "stranger")
     with pytest.raises(Misconfigured, match="no credentials"):
         await repository_findings(settings_of_person({"HOME": "/nowhere"}), HOME, fix=False)

@@ -259,7 +259,8 @@ def test_the_command(clone: Clone, tmp_path: Path) -> None:
     envelope = clone.issue(commit, statement)
     file = tmp_path / "receipt.json"
     file.write_bytes(envelope)
-    assert run(clone, subject="HEAD")[0] == 0
+    code, said = run(clone, subject="HEAD")
+    assert (code, said.splitlines()[-1]) == (0, "  completeness  ok")
     assert "receipt is valid" in run(clone, subject=str(file))[1]
     assert run(clone, subject=str(file), commit=base)[0] == EXIT_CODES[ReceiptCheck.BINDING]
     assert run(clone, subject="HEAD", keys=None)[0] == EXIT_CODES[ReceiptCheck.TRUST]
@@ -284,8 +285,11 @@ def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:
         run(clone, revisions="HEAD")
     with pytest.raises(Misconfigured, match="no git clone"):
         run(clone, subject="HEAD", folder=tmp_path)
-    with pytest.raises(Misconfigured, match="cannot be read"):
+    with pytest.raises(Misconfigured, match=r"cannot be read: No such file or directory .*none.*: name another one"):
         run(clone, subject="HEAD", keys=tmp_path / "none")
+    (tmp_path / "mine.json").write_text("no keys")
+    with pytest.raises(Unreadable, match=r"not a list of keys: .*mine\.json"):
+        run(clone, subject="HEAD", keys=tmp_path / "mine.json")
     with pytest.raises(Misconfigured, match="give a commit, a file, or a range"):
         run(clone)
 

@@ -96,6 +96,19 @@ def test_a_mention_is_answered(github: SimulatedGitHub, tmp_path: Path) -> None:
     assert "PRIVATE KEY" not in log.text
 
 
+def test_a_key_that_cannot_sign_is_told_at_once(github: SimulatedGitHub, tmp_path: Path) -> None:
+    """The service does not start, instead of failing at each delivery."""
+    variables = environment(github, tmp_path) | {"PLANGATE_PRIVATE_KEY": "no key"}
+    with command("serve", "--port", "0", variables=variables) as (process, _):
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert told == (
+        "plangate: the App's private key cannot be read (PLANGATE_PRIVATE_KEY, PLANGATE_PRIVATE_KEY_PATH): "
+        "set one of them to the PEM file from GitHub\n"
+    )
+    assert github.requests == ()
+
+
 @pytest.mark.long
 def test_a_delivery_that_came_without_a_worker_is_swept(github: SimulatedGitHub, tmp_path: Path) -> None:
     """`serve --no-worker` only stores; `sweep` looks."""
