@@ -69,7 +69,7 @@ class Ground:
         urls = self.github.api_url, self.github.graphql_url
         app = self.github.app
         self.app = GitHubClient(*urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock, Pace(self.clock))
-        wanted = dict.fromkeys(("issues", "pull_requests", "contents", "checks"), "write")
+        wanted = dict.fromkeys(("issues", "pull_requests", "contents"), "write")
         tokens = AppTokens(self.app, installed.id, RepositoryId(self.repository), wanted)
         self.client = GitHubClient(*urls, tokens, self.clock, Pace(self.clock))
 

@@ -3,9 +3,10 @@
 from functools import partial
 from typing import Final
 
-from bot.core.names import CommitId
+from bot.core.names import CommitId, RepositoryId
 from bot.core.receipt_format import KEYS_REF, receipt_ref
 from bot.github.approval_check import NAME, ApprovalChecks
+from bot.github.tokens import AppTokens
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import ReceiptKey, with_current_key_file
 from bot.store.receipt_refs import Issuer, ReceiptRefs
@@ -55,6 +56,9 @@ async def a_list_of_keys(ground: Ground, _: int) -> Case:
 
 async def a_check_run(ground: Ground, _: int) -> Case:
     """Have the check run on a commit; a process that died has it made again."""
+    (installation,) = ground.github.world.installations
+    may = {"checks": "write", "contents": "read"}
+    ground.client.credentials = AppTokens(ground.app, installation, RepositoryId(ground.repository), may)
     checks, commit = ApprovalChecks(ground.client, ground.address), ground.head
     statement = {"predicate": _predicate()}
 
