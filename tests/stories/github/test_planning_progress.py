@@ -61,7 +61,9 @@ async def test_a_planner_that_asks_has_one_comment(patient: Story, model: Model)
     """It says that people are waited for, and is the same when the planning goes on."""
     model.before = (ASKS,)
     patient.opens("will")
-    assert (await patient.rests()).stage is Stage.ASKED
+    async with patient.at_work(model.pause("p0")):
+        await shown(patient, "**Planning**")
+    assert patient.stage is Stage.ASKED
     assert patient.said("progress") == ["**Waiting for an answer.**"]
     patient.says("will", "@plangate At 50.")
     assert (await patient.rests()).stage is Stage.AWAITING_APPROVAL
