@@ -266,7 +266,8 @@ def test_every_cited_requirement_resolves() -> None:
 
 
 PARTICIPLES = re.compile(
-    r"_*(made|kept|paid|given|told|drawn|shown|held|sent|said|lost|left|found|known|taken|[a-z]{3,}ed)"
+    r"_*(made|kept|paid|given|told|drawn|shown|held|sent|said|lost|left|found|known|taken|broken|owed|[a-z]{3,}ed)"
+    r"(_(back|in|off|out|over|up))?"
 )
 """What a bare past participle looks like: `taken`, `renewed`, `paid` say neither what is done nor what it is of."""
 ENDS_LIKE_ONE = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed"}

@@ -29,7 +29,7 @@ from bot.core.errors import Misconfigured
 from bot.core.names import ThreadAddress
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from bot.logs import say, setup
-from bot.service.inbox import Delivery, taken_in
+from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.missed import Outcome
 from bot.service.reconcile import Reconciler
 from bot.service.service import PeriodicWork, Service
@@ -192,7 +192,8 @@ async def _receive(service: Service, request: Request, body: bytes) -> tuple[int
     verify(service.secret.reveal(), body, headers)
     about = envelope(headers)
     facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
-    wake = await taken_in(partial(parse, about.event, body, is_form=about.is_form))  # 25 MiB of JSON take a while
+    # In the pool, because parsing 25 MiB of JSON takes a while.
+    wake = await run_in_intake_pool(partial(parse, about.event, body, is_form=about.is_form))
     if wake is None or service.host.is_bot(wake.doer):  # the bot's own actions wake no thread
         return 200, "not for us", facts
     facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}

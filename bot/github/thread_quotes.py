@@ -51,8 +51,8 @@ class ThreadQuotes:
         entries = self._newest_entries()
         title = f"> Title: {visible_title(self.thread.title).text}"
         opening = self._quote(self.thread.opened, OPENING_LIMIT).text
-        left_out = self._left_out([entry.said for entry in entries])
-        return "\n\n".join(filter(None, (title, opening, left_out, *(entry.text for entry in entries))))
+        omitted = self._omission_line([entry.said for entry in entries])
+        return "\n\n".join(filter(None, (title, opening, omitted, *(entry.text for entry in entries))))
 
     def hidden_fragments(self, bot: Actor) -> tuple[str, ...]:
         """Return the invisible fragments of what is quoted, except the bot's."""
@@ -94,7 +94,7 @@ class ThreadQuotes:
     def _is_in_task(self, said: Said) -> bool:
         return not self.requested.isdisjoint({said.key, said.node})
 
-    def _left_out(self, shown: Iterable[Said]) -> str:
+    def _omission_line(self, shown: Iterable[Said]) -> str:
         """Return the line that says what is not shown, and how to read it; "" if everything is shown."""
         thread, keys = self.thread, {said.key for said in shown}
         comments = max(thread.comment_count, len(thread.comments)) - sum(said.key in keys for said in thread.comments)

@@ -193,7 +193,7 @@ def _reader() -> "TypeAdapter[Delivery]":
     return TypeAdapter(Delivery)
 
 
-async def taken_in(work: Callable[[], Result]) -> Result:
+async def run_in_intake_pool(work: Callable[[], Result]) -> Result:
     """Run blocking work for receiving a delivery in the intake pool, and return its result."""
     return await asyncio.get_running_loop().run_in_executor(_INTAKE, work)
 

@@ -10,7 +10,7 @@ from bot.core.errors import Transient
 from bot.logs import failure
 from bot.service.health import Check
 from bot.service.host_port import HostPort
-from bot.service.inbox import Delivery, Inbox, taken_in
+from bot.service.inbox import Delivery, Inbox, run_in_intake_pool
 from bot.service.missed import Missed, Outcome, Reading
 from bot.service.ticker import Maintain, Ticker
 from bot.service.worker import Worker
@@ -60,7 +60,7 @@ class Service:
         self.worker = Worker(host, self.inbox, looks=beside.looks, sessions=beside.sessions) if worker else None
         self.missed = Missed(periodic.reading, self.inbox, self.receive) if periodic.reading else None
         self.ticker = self._ticker(self.worker, settings, periodic) if self.worker else None
-        self._storage = Check("inbox", partial(taken_in, self.inbox.probe), STORAGE_SECONDS)
+        self._storage = Check("inbox", partial(run_in_intake_pool, self.inbox.probe), STORAGE_SECONDS)
         self._model = Check("model", model, MODEL_SECONDS) if model else None
 
     @asynccontextmanager
@@ -78,7 +78,7 @@ class Service:
             self.worker.wake(delivery.address)
             return Outcome.JOINED
         try:
-            fresh = await taken_in(partial(self.inbox.store, delivery))
+            fresh = await run_in_intake_pool(partial(self.inbox.store, delivery))
         except (OSError, Transient) as error:
             failure("inbox", error, guid=delivery.guid)
             self._storage.learn(is_ok=False)

@@ -33,11 +33,14 @@ Generated from `bot/agent/permissions/tool_gate.py`; a test keeps it true. Other
 planner's sandbox mounts its checkout read-only, and a sandbox reaches no network except the hosts that the
 configuration and the approved plan both name (README, Why it is safe).
 
-Order: deny rules, ask rules, what the mode says (this table), allow rules; nothing matches: deny. Plan mode's word is
-final: rules narrow it and never widen it. `ask` waits for a person's permission, and is a denial where nobody is at
-hand. `suspend` hands the plan in and waits for its approval. Without a sandbox, `acceptEdits` asks for commands too.
-A command of `plan.commands` (by default those of `execution.verify`), exactly as it stands there, runs while planning
-too: on a copy that is thrown away.
+A call is decided by the first of these that applies: deny rules, ask rules, the mode (this table), allow rules. If none
+applies, the call is denied. In plan mode, rules can narrow what the table allows, but never widen it.
+- `ask` waits for a person's permission. If nobody can answer, the call is denied.
+- `suspend` submits the plan and waits for its approval.
+- Without a sandbox, `acceptEdits` asks for commands too.
+- A command that equals one of `plan.commands` (by default those of `execution.verify`) also runs while planning, on a
+  copy of the checkout that is then deleted.
+
 GitHubRead is available only if the thread belongs to a repository on GitHub. It reads only that repository.
 WebFetch is available only if an allow rule opens a host to it. It reaches no other host, even if a person permits it.
 
@@ -47,21 +50,21 @@ _RULES: Final = """
 
 `tools.allow`, `tools.ask` and `tools.deny` in `.github/plangate.yml` hold rules: `Tool`, or `Tool(pattern)`.
 
-| rule | speaks about |
+| rule | covers |
 |---|---|
 | `Bash(git diff:*)` | the command `git diff` with any arguments: to allow, the whole line; to deny, any part |
 | `Read(docs/**)` | every tool that reads: Read, LS, Glob, Grep, NotebookRead |
 | `Edit(src/**)` | every tool that writes: Edit, Write, MultiEdit, NotebookEdit |
-| `Write(*.lock)` | that tool alone |
+| `Write(*.lock)` | only that tool |
 | `Task(code)` | that type of sub-agent |
 | `WebFetch(domain:docs.python.org)` | https pages of that host; `*.python.org`: of every host below |
-| `GitHubRead(checks)` | what GitHubRead is asked for: issue, comments, pull_request, diff, checks, commit, linked |
-| `WebSearch` | searches of the web; without an allow rule that names it there is no such tool |
+| `GitHubRead(checks)` | one kind of read: issue, comments, pull_request, diff, checks, commit, or linked |
+| `WebSearch` | web searches; without an allow rule, the tool does not exist |
 
-Patterns are globs as in `.gitignore`, from the top of the repository, whatever the spelling of the path: `./a`,
-`x/../a`, absolute, other case. A rule that denies or asks about a path also holds for a shell line that spells the path
-out. It sees no name that a command computes, and not each file below a folder that is searched: what must not be read
-does not belong into the repository.
+Patterns are globs as in `.gitignore`, from the top of the repository. They match every spelling of a path: `./a`,
+`x/../a`, absolute, other case. A rule that denies or asks about a path also covers a shell line that contains the path.
+It does not cover a name that a command computes, or each file in a folder that is searched, so keep files that must not
+be read out of the repository.
 """
 
 

@@ -109,7 +109,7 @@ def walk(node: "Node") -> Iterator["Node"]:
         stack.extend(current.named_children)
 
 
-def _passed_over(node: "Node") -> bytes:
+def _skipped_bytes(node: "Node") -> bytes:
     """Return the bytes that the parser skipped between the parts of a node.
 
     In a string node they are text and are ignored.
@@ -137,7 +137,7 @@ def _parser() -> "Parser":
 
 def _harmless(node: "Node") -> bool:
     """Return whether one node of the syntax tree is harmless by itself."""
-    if node.type not in _STRUCTURE or _passed_over(node).strip(b" \t\n"):
+    if node.type not in _STRUCTURE or _skipped_bytes(node).strip(b" \t\n"):
         return False
     match node.type:
         case "command":

@@ -63,16 +63,16 @@ class Redactor:
     def find_secrets(self, text: str) -> Sequence[Span]:
         """Return the secrets in a text, in order and without overlaps."""
         other = plain(text)
-        spans = [*self._known_in(text, other), *kinds.spans(text)]
+        spans = [*self._known_spans(text, other), *kinds.spans(text)]
         if other is not None:
             spans += [Span(*other.original(span.start, span.end), span.kind) for span in kinds.spans(other.text)]
         return _apart(spans)
 
     def find_known_secrets(self, text: str) -> Sequence[Span]:
         """Return the known secrets in a text, in order and without overlaps."""
-        return _apart(self._known_in(text, plain(text)))
+        return _apart(self._known_spans(text, plain(text)))
 
-    def _known_in(self, text: str, other: Plain | None) -> Iterator[Span]:
+    def _known_spans(self, text: str, other: Plain | None) -> Iterator[Span]:
         for indexed in (self._given, self._young, self._old):  # what `learn` moves meanwhile moves from left to right
             if known := indexed.secrets():
                 yield from known.spans(text, other)

@@ -141,7 +141,9 @@ async def hand_back(context: ThreadContext, state: ThreadState, session: Session
     """
     if state.plan.tree:
         return None
-    begun = [begin for message in all_messages(await _lines(context, session)) for begin in _handed_back(message)]
+    begun = [
+        begin for message in all_messages(await _lines(context, session)) for begin in _reminder_beginnings(message)
+    ]
     failing = _to_repair(state, done) if begun.count(FAILING) < context.settings.repairs else []
     texts = list[str]()
     if failing:
@@ -161,7 +163,7 @@ def _to_repair(state: ThreadState, done: Verification) -> list[Json]:
     return [check for check in done.checks if state_of(check) in mine.get(check["command"], {CheckState.FAILED})]
 
 
-def _handed_back(message: Json) -> list[str]:
+def _reminder_beginnings(message: Json) -> list[str]:
     """List the kinds of this module's reminders in a message, each by the words with which it begins."""
     if message["role"] != "user" or isinstance(message["content"], str):
         return []

@@ -138,13 +138,13 @@ async def run_session(context: ThreadContext, state: ThreadState, session: Sessi
     finally:
         for task in (working, watching, showing):
             task.cancel()
-        came, *_ = await asyncio.gather(working, watching, showing, return_exceptions=True)
-        if not isinstance(came, Ended):
-            context.listener(_broken_off(session, came))
+        result, *_ = await asyncio.gather(working, watching, showing, return_exceptions=True)
+        if not isinstance(result, Ended):
+            context.listener(_interrupted_end(session, result))
         await progress.finish(has_plan=pending_plan_call(session.history) is not None)
 
 
-def _broken_off(session: Session, error: BaseException) -> Ended:
+def _interrupted_end(session: Session, error: BaseException) -> Ended:
     """Return the end of a session that could not report it: it was stopped, or its surroundings failed."""
     if isinstance(error, Exception):
         return Ended(session.agent, End.FAILED, type(error).__name__)
