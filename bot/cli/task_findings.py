@@ -35,7 +35,7 @@ def check_tasks(text: str, now: datetime, *, read_recipe: Callable[[str], str | 
     try:
         tasks = configuration(text, PATH).maintenance
     except Misconfigured as error:
-        yield Checked(f"{error.where}: {error.what}; no scheduled task runs", error.fix)
+        yield Checked(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
         return
     for task in tasks:
         yield from _check_task(task, now, read_recipe)

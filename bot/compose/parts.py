@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from bot.agent.limits import Limits
 from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import FETCH, PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -22,6 +22,7 @@ from bot.core.approval import Policy
 from bot.core.errors import Misconfigured
 from bot.core.hosts import open_to_writes
 from bot.core.names import CommitId
+from bot.core.tool_rule import FETCH
 from bot.ports import Clock, Model, Web
 from bot.store.keys import StateKey, key_file
 from bot.telemetry import Collector

@@ -12,6 +12,7 @@ from bot.config.maintenance_task import MaintenanceTask, Tasks
 from bot.core.errors import Misconfigured
 from bot.core.hosts import pattern
 from bot.core.paths import PathClass
+from bot.core.tool_rule import split_rule
 
 LARGEST: Final = 256 * 1024
 DEEPEST: Final = 20
@@ -42,6 +43,18 @@ def _host(text: str) -> str:
 
 
 Host = Annotated[str, AfterValidator(_host)]
+
+
+def _tool_rule(text: str) -> str:
+    """Return a rule about calls of tools as it is written. Raises ValueError if it is none."""
+    try:
+        split_rule(text)
+    except Misconfigured as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+ToolRule = Annotated[str, AfterValidator(_tool_rule)]
 
 
 def _parse_account(text: str) -> str:
@@ -177,9 +190,9 @@ class Sandbox(Part):
 class Tools(Part):
     """Rules such as Bash(git diff:*)."""
 
-    allow: list[str] = []
-    ask: list[str] = []
-    deny: list[str] = []
+    allow: list[ToolRule] = []
+    ask: list[ToolRule] = []
+    deny: list[ToolRule] = []
     requests: Literal["comment", "off"] = "comment"
     """What becomes of a call that needs a permission: a comment with boxes, or a denial."""
 

@@ -54,7 +54,10 @@ WAYS: dict[str, tuple[Way, str]] = {
         _configured("models:\n  mian: opus\n"),
         "unknown key 'models.mian' (.github/plangate.yml:2:3): did you mean 'models.main'?",
     ),
-    "a bad rule": (_configured("tools:\n  deny: ['Bash(']\n"), "not a tool rule"),
+    "a bad rule": (
+        _configured("tools:\n  deny: ['Bash(']\n"),
+        "tools.deny.0: not a tool rule: 'Bash(' (tools): write Tool or Tool(pattern) (.github/plangate.yml:2:10)",
+    ),
 }
 
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from bot.agent.permissions import rule_paths
 from bot.agent.permissions.modes import Mode
-from bot.core.errors import Misconfigured
-from bot.core.hosts import covers, pattern
+from bot.core.hosts import covers
+from bot.core.tool_rule import DOMAIN, FETCH, split_rule
 from bot.core.transcript import Json
 
 
@@ -115,7 +115,6 @@ While executing approved work, a session may read the web only if an allow rule 
 write there.
 """
 
-_RULE = re.compile(r"(?P<tool>[A-Za-z_]+)(?:\((?P<pattern>.*)\))?")
 _COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$[(\[{]")
 """Signs that start another command, or that bash evaluates: ${x@P} and $[x] run substitutions found in a value."""
 _BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
@@ -126,8 +125,6 @@ _BEFORE: Final = re.compile(
 _FOLDER: Final = re.compile(r"^\S*/")
 _OF_GIT: Final = re.compile(r"^git(?:\s+(?:-[Cc]\s+\S+|-\S+))+\s+")
 """git's own options, before its subcommand."""
-FETCH: Final = "WebFetch"
-_DOMAIN: Final = "domain:"
 _HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
 SEARCH: Final = "WebSearch"
 _SUBJECT: Final = {"Bash": "command", "Task": "subagent_type", "GitHubRead": "what", SEARCH: "query", FETCH: "url"}
@@ -146,7 +143,7 @@ class Rule:
     @property
     def domain(self) -> str:
         """Hosts that a rule for WebFetch covers: a name, ``*.domain``, or ``*`` for all."""
-        return self.pattern.removeprefix(_DOMAIN)
+        return self.pattern.removeprefix(DOMAIN)
 
     def matches(self, tool: str, tool_input: Json) -> bool:
         """Return whether the rule covers a call as a whole, as an allow rule requires.
@@ -211,15 +208,7 @@ class Rules:
 
 def parse_rule(text: str) -> Rule:
     """Parse one rule. Raises Misconfigured, with the form that the rule should have."""
-    match = _RULE.fullmatch(text.strip())
-    if match is None:
-        raise Misconfigured(f"not a tool rule: {text!r}", where="tools", fix="write Tool or Tool(pattern)")
-    rule = Rule(match["tool"], match["pattern"] or "*")
-    if rule.tool == FETCH and rule.domain != "*":
-        if rule.domain == rule.pattern:
-            raise Misconfigured(f"not a rule for {FETCH}: {text!r}", where="tools", fix=f"write {FETCH}(domain:NAME)")
-        pattern(rule.domain)  # a name in another spelling would match nothing, and so deny nothing
-    return rule
+    return Rule(*split_rule(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from typing import Final
 from pydantic import Field
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.agent.permissions.tool_gate import FETCH, CallKind, PermissionGate
+from bot.agent.permissions.tool_gate import CallKind, PermissionGate
 from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.core.network import Page
+from bot.core.tool_rule import FETCH
 from bot.core.transcript import text_of
 from bot.ports import ToolOutput, Web
 
