@@ -1,5 +1,5 @@
 # Each target sets up all it needs, once: .github/setup.sh says how. ARGS is handed on.
-.PHONY: demo test lint bench soak lock
+.PHONY: setup demo test lint bench soak lock
 .DEFAULT_GOAL := test
 
 BIN := .venv/bin
@@ -7,6 +7,8 @@ BIN := .venv/bin
 COMPILE := uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml
 BUILD_REQUIRES := python3 -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')"
 SOURCES_OF_SET_UP := pyproject.toml .github/setup.sh
+
+setup: .venv/.set-up-run  ## only install the program, into .venv
 
 demo: .venv/.set-up-run  ## the whole way on this machine; ARGS=--headless plays it by itself
 	@$(BIN)/plangate demo $(ARGS)

@@ -172,7 +172,15 @@ def remaining_steps(choice: Choice) -> list[str]:
             f"The server must offer {ACTION} (GitHub Connect, or a copy of it), and its runners git, gh, python3, "
             "bubblewrap, and ripgrep."
         )
-    return [*numbered, f"plangate doctor --repo {name} checks all of it."]
+    return [*numbered, f"With your token in GH_TOKEN, this checks all of it: {_checkup_command(variant, name)}"]
+
+
+def _checkup_command(variant: Variant, name: str) -> str:
+    """Return the command that checks the set-up. It asks github.com unless variables name another server."""
+    command = f"plangate doctor --repo {name}"
+    if not variant.is_enterprise_server:
+        return command
+    return f"GITHUB_SERVER_URL={variant.server} GITHUB_API_URL={variant.server}/api/v3 {command}"
 
 
 def _server(text: str) -> str:

@@ -127,6 +127,8 @@ def test_another_server(tmp_path: Path) -> None:
     assert all(f"{number}. " in steps[number - 1] for number in (1, 2, 3))
     assert "https://git.acme.example/acme/pocket/settings/environments/new" in steps[0]
     assert "GitHub Connect" in steps[3]
+    server = "https://git.acme.example"
+    assert f"GITHUB_SERVER_URL={server} GITHUB_API_URL={server}/api/v3 plangate doctor --repo acme/pocket" in steps[4]
     again = chosen(folder, InitOptions(runner="big"))
     assert (again.variant.server, again.variant.runner) == ("https://git.acme.example", "big")
 

@@ -121,6 +121,18 @@ def test_the_page_as_a_person_uses_it(clone: Clone, checker: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("keys", ("", "nonsense", "{}", "null"))
+def test_the_page_says_which_field_is_wrong(clone: Clone, checker: Any, keys: str) -> None:
+    """A text that is no list of keys is told as that, and not in the words of a JSON reader."""
+    commit, statement = clone.work()
+    case = case_of(clone, commit, sign_statement(statement, KEY)) | {"keys": keys}
+    for name in ("receipt", "keys", "commit", "repository"):
+        checker.fill(f"#{name}", case[name])
+    checker.click("button")
+    told = checker.locator("tr", has_text="cannot check").first.inner_text()
+    assert told == "cannot check\t✗ the keys are no list of keys: paste the file plangate-keys.json"
+
+
 def test_the_schema_in_the_docs() -> None:
     """It is the one that receipts are checked against."""
     assert json.loads((DOCS / "plan-approval-v1.schema.json").read_text()) == copy.deepcopy(STATEMENT_SCHEMA)
