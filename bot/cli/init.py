@@ -91,7 +91,7 @@ def _write_workflow(project: Path, name: str, text: str, *, force: bool) -> str:
         _replace(project, name, text)
         return f"updated {name}: nobody had edited it since plangate init {stamp.version} wrote it"
     if not force:
-        reason = "somebody has edited it" if stamp else "plangate init did not write it, or an earlier version did"
+        reason = "somebody has edited it" if stamp else "its last line is not the one that plangate init writes"
         return f"kept {name}: {reason}. plangate init --force replaces it and keeps a copy as {name}{COPY}"
     if not _write_new_file(project, name + COPY, there):
         raise Misconfigured("the copy of an earlier workflow is there", where=name + COPY, fix="move it away")

@@ -43,7 +43,7 @@ def test_the_files_are_written_once(project: Path, capsys: pytest.CaptureFixture
     assert main(["init", str(project)]) == 0
     assert (project / WORKFLOW).read_text() == "name: mine"
     said = capsys.readouterr().out
-    assert f"kept {WORKFLOW}: plangate init did not write it" in said
+    assert f"kept {WORKFLOW}: its last line is not the one that plangate init writes" in said
     assert f"kept {SWEEP}: it is up to date\nkept {PATH}: it already exists\n" in said
 
 
