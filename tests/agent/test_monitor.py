@@ -155,6 +155,7 @@ def test_what_is_configured_holds() -> None:
     assert limits_of(high, {}, untrusted=True) == limits_of(STANDARD, {}, untrusted=True) == RESTRICTED
     assert limits_of(low, {}, untrusted=True) == replace(RESTRICTED, seconds=60)
     assert limits_of(high, {"seconds": 7}, untrusted=True) == replace(RESTRICTED, seconds=7)
+    assert limits_of(high, {"seconds": 9_999, "tool_calls": 9_999}, untrusted=True) == RESTRICTED
     assert (LIMITS["explore"].seconds, LIMITS["code"].seconds, RESTRICTED.seconds) == (300, 900, 180)
 
 

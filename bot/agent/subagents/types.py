@@ -86,10 +86,16 @@ _CONFIGURED: Final = (Resource.SECONDS, Resource.TOOL_CALLS, Resource.FILE_READS
 def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) -> Limits:
     """Return the limits of one sub-agent: the configured ones, overridden by its type's `own` limits.
 
-    In an untrusted thread the restricted limits replace the configured ones, which can then only lower them.
+    In an untrusted thread the restricted limits apply; the configured ones and the type's own can only lower them.
     """
     limits = configured
     if untrusted:
         lowest = {each: min(getattr(configured, each), getattr(RESTRICTED, each)) for each in _CONFIGURED}
         limits = replace(RESTRICTED, **lowest)
+        own = {name: _lower(getattr(limits, name), value) for name, value in own.items()}
     return replace(limits, **own)  # type: ignore[arg-type]  # named as the fields are
+
+
+def _lower(bound: float | None, value: float) -> float:
+    """Return the lower of two limits; None means no bound."""
+    return value if bound is None else min(bound, value)
