@@ -58,7 +58,7 @@ settings.register_profile("soak", max_examples=10_000, deadline=None, print_blob
 settings.load_profile("every-day")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def own_log() -> Iterator[None]:
     """Leave the process's log as it was."""
     loggers = [logging.getLogger(name) for name in ("", "plangate", "bot")]

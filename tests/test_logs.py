@@ -13,9 +13,6 @@ from bot.logs import failure, say, setup
 PEM = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P\nabcdefghijklmnop\n-----END KEY-----"
 
 
-pytestmark = pytest.mark.usefixtures("own_log")
-
-
 def written(style: str, *hidden: str, level: str = "INFO") -> io.StringIO:
     out = io.StringIO()
     setup(style, level, redactor=Redactor(tuple((value, "key") for value in hidden)), out=out)

@@ -363,7 +363,6 @@ def test_outside_of_a_job_it_says_so() -> None:
 
 
 @pytest.mark.req("PR4")
-@pytest.mark.usefixtures("own_log")
 def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
     """What went wrong, where and how to fix it stands in both, after the secrets were masked, and without them.
 
