@@ -50,8 +50,8 @@ async def test_writers_work_in_forks_that_are_merged_in_order(room: Open) -> Non
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
-        pass
+    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")) as turn:
+        turn.response_began.set()
     events = await drive(t.session)
     log = t.workspace.log
     assert [line for line in log if line.startswith("merge")] == [f"merge code-{n} into main" for n in (1, 2, 3)]
@@ -80,8 +80,8 @@ async def test_one_that_fails_early_lets_nobody_pass_before_its_turn(room: Open)
 
     r = room(script(several(*(task(f"part {n}", "code") for n in range(3))), child))
     t = team(r)
-    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")):
-        pass
+    with t.pool._prefixes.join(RequestPrefix("code", "claude-sonnet-5-5", (), (), "subagent")) as turn:
+        turn.response_began.set()
     t.workspace.broken = "fork code-2"
     await drive(t.session)
     assert [line for line in t.workspace.log if line.startswith("merge")] == [
