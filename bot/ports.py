@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Protocol
 
 from bot.core.approval import ApprovedPlan, Snapshot, Verdict
-from bot.core.bounds import UNBOUND, Bounds
 from bot.core.entry import Entry
 from bot.core.errors import PlangateError
 from bot.core.exchange import (
@@ -22,15 +21,14 @@ from bot.core.exchange import (
 )
 from bot.core.names import CommitId, SessionId, ThreadNumber
 from bot.core.network import NO_NETWORK, Network, NetworkDecision, Page
-from bot.core.picture import Picture
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.review import Review
-from bot.core.tool_output import Access, ToolOutput
+from bot.core.sandboxed_tools import UNBOUND, Access, Bounds, ToolOutput
 from bot.core.transcript import Json, Line
-from bot.core.turn import Acknowledgment, PostedComment, Turn
+from bot.core.turn import Acknowledgment, Picture, PostedComment, Turn
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 
 __all__ = [
@@ -249,13 +247,13 @@ class Dialogue(Protocol):
     """
 
     async def turns(
-        self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
+        self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
-        """List the turns whose keys are not in `seen`, oldest first, back to `heard_to`.
+        """List the turns whose keys are not in `seen`, oldest first, back to `heard_until`.
 
-        All turns up to `heard_to` were heard; None means as far back as is read at once. `may_act` receives each turn,
-        with the role that was looked up, before the turn's text is read. The text stays empty if the role is unknown or
-        does not let its author act.
+        All turns up to `heard_until` were heard; None means as far back as is read at once. `may_act` receives each
+        turn, with the role that was looked up, before the turn's text is read. The text stays empty if the role is
+        unknown or does not let its author act.
         """
 
     async def context(self, requested: Collection[str] = (), wished: Collection[str] = ()) -> str:

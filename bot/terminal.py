@@ -64,7 +64,7 @@ class Terminal:
     async def turns(
         self,
         seen: Collection[str],
-        heard_to: datetime | None = None,  # noqa: ARG002 - the port's
+        heard_until: datetime | None = None,  # noqa: ARG002 - the port's
         *,
         may_act: Callable[[Turn], bool],  # noqa: ARG002
     ) -> Sequence[Turn]:

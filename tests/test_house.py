@@ -17,9 +17,9 @@ from bot.agent.permissions.tool_gate import DECISIONS, CallKind
 from bot.agent.tools.registry import ALL
 from bot.config.repository_file import Configuration
 from bot.core.command import Verb
-from bot.core.diagram import mermaid
 from bot.core.gate import ON_ENTER
 from bot.workflow.engine import VERBS
+from tests.core.gate_diagram import mermaid
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "bot").rglob("*.py")) + sorted((ROOT / "webhooks").rglob("*.py"))

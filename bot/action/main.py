@@ -20,7 +20,7 @@ from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
 from bot.compose.check_pass import run_periodic_work
 from bot.compose.local import try_sandbox
-from bot.compose.looks import host_of, thread_of, unheard
+from bot.compose.looks import host_of, thread_of, unreported_threads
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
 from bot.core.comment import code
@@ -68,7 +68,7 @@ class Job:
     given: ActionSettings
     runner: Runner
     clock: Clock = field(default_factory=SystemClock)
-    unheard: Callable[[], Awaitable[Sequence[ThreadAddress]]] | None = None
+    unreported_threads: Callable[[], Awaitable[Sequence[ThreadAddress]]] | None = None
     """Returns the threads on which somebody spoke and no event reported it (W3)."""
     maintain: Callable[[], Awaitable[None]] | None = None
     """Runs the scheduled tasks that are due (MT10)."""
@@ -102,7 +102,7 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
             host,
             given,
             runner,
-            unheard=partial(unheard, host),
+            unreported_threads=partial(unreported_threads, host),
             maintain=partial(run_periodic_work, host),
             preparation=prepared,
         )
@@ -185,7 +185,7 @@ async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[Th
     """Carry on every other thread that no job works on, and yield it. A failure does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
     if done is None:  # only on schedule: an event's own thread should not wait for this
-        every |= dict.fromkeys(await _unheard(job))
+        every |= dict.fromkeys(await _unreported_threads(job))
     for address in every:
         if f"{address.owner}/{address.name}".lower() != job.given.repository.lower():
             continue
@@ -201,10 +201,10 @@ async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[Th
             job.runner.warning(f"#{address.number}: {error}")
 
 
-async def _unheard(job: Job) -> Sequence[ThreadAddress]:
+async def _unreported_threads(job: Job) -> Sequence[ThreadAddress]:
     """Return the threads that no event reported; none if they cannot be read now."""
     try:
-        return await job.unheard() if job.unheard else ()
+        return await job.unreported_threads() if job.unreported_threads else ()
     except PlangateError as error:
         job.runner.warning(f"threads that no event reported cannot be read: {error}")
         return ()

@@ -37,8 +37,8 @@ from bot.core.consumption import Consumption
 from bot.core.maintenance import PlanLimits
 from bot.core.names import AgentId, SessionId
 from bot.core.network import NO_NETWORK, Network
-from bot.core.picture import Picture
 from bot.core.transcript import Json, Line
+from bot.core.turn import Picture
 from bot.core.work import Checkout
 from bot.ports import Toolhost, Workspace
 

@@ -12,10 +12,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 
-from bot.core.bounds import UNBOUND, Bounds
 from bot.core.consumption import Consumption
 from bot.core.exchange import MOST_TOKENS, Abilities
 from bot.core.names import AgentId
+from bot.core.sandboxed_tools import UNBOUND, Bounds
 from bot.ports import Usage
 
 

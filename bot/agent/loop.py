@@ -16,8 +16,7 @@ from typing import Final
 
 from bot.agent import dispatch
 from bot.agent.eager import EagerCalls
-from bot.agent.ending import end_at_limit, end_on_canary, end_with_answer, keep_answer
-from bot.agent.finishing import end_if_finished
+from bot.agent.ending import end_at_limit, end_if_finished, end_on_canary, end_with_answer, keep_answer
 from bot.agent.forwarding import follow
 from bot.agent.history import compaction
 from bot.agent.history.reminders import due_budget, due_memory, due_reminders

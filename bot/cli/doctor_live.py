@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, TextIO
 
 from bot.compose.live.expectations import EXPECTATIONS
-from bot.compose.live.run import Console, Outcome, run_live
+from bot.compose.live.experiments import Console, Outcome, run_live
 from bot.config.environment import settings_of_person
 
 DIFFERS: Final = 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.clock import SystemClock
-from bot.compose.decoys import lay_decoy
+from bot.compose.canaries import lay_decoy
 from bot.compose.job_environment import JobEnvironment, job_of, place_in_terminal
 from bot.compose.parts import (
     agents_of,

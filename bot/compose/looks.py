@@ -49,7 +49,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
             return Run(final, context.resources.ledger, story)
 
 
-async def unheard(host: GitHubHost) -> tuple[ThreadAddress, ...]:
+async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
     """Return the threads of the last days that address the bot with something that no journal holds (W3).
 
     Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not

@@ -32,7 +32,7 @@ from bot.core.tracking_text import (
     tracking_body,
     tracking_title,
 )
-from bot.workflow.journal.ledger import current
+from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occurrence, take_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
 
@@ -118,7 +118,7 @@ class MaintenancePass:
             )
         full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
         async with self.host.thread_context(self._address(tracked.issue)) as context:
-            return await preview_occurrence(context, await current(context), full)
+            return await preview_occurrence(context, await read_state(context), full)
 
     def _task_to_run(self, tasks: Sequence[MaintenanceTask]) -> MaintenanceTask:
         """Return the task `run_now`. Raises Misconfigured if there is none of that name."""
@@ -149,7 +149,7 @@ class MaintenancePass:
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
         async with self.host.thread_context(self._address(number)) as context:
-            return _tracking_issue(number, await track_task(context, await current(context), plain_task(task)))
+            return _tracking_issue(number, await track_task(context, await read_state(context), plain_task(task)))
 
     async def _take(
         self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, elsewhere: Collection[str]
@@ -158,7 +158,7 @@ class MaintenancePass:
         address = self._address(tracked.issue)
         await (self.host.look(address) if self.wake is None else self.host.listen(address))
         async with self.host.thread_context(address) as context:
-            state = await current(context)
+            state = await read_state(context)
             try:
                 full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
             except Misconfigured as error:
@@ -184,7 +184,7 @@ class MaintenancePass:
             found = boxes.get(tick.label)
             if found is not None and tick.at > found.at:
                 async with self.host.thread_context(self._address(tracked.issue)) as context:
-                    state = await offer_again(context, await current(context), found.finding, tick.by.login)
+                    state = await offer_again(context, await read_state(context), found.finding, tick.by.login)
                 tracked = _tracking_issue(tracked.issue, state)
         return tracked
 

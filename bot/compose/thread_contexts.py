@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
+from bot.compose.canaries import lay_decoy
 from bot.compose.checked_receipts import CheckedReceipts
-from bot.compose.decoys import lay_decoy
 from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,

@@ -1,5 +1,6 @@
-"""Shortening texts: to one line, or by a cut in the middle."""
+"""Lines of text: shortened texts, and the new lines of a patch in the unified format."""
 
+import re
 from typing import Final
 
 _NOTE: Final = "\n\n[… {:,} characters are left out here …]\n\n"
@@ -17,3 +18,21 @@ def cut_middle(text: str, longest: int) -> str:
         return text
     head = (longest + 1) // 2
     return text[:head] + _NOTE.format(len(text) - longest) + text[len(text) - (longest - head) :]
+
+
+_HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
+
+
+def right_lines(patch: str) -> dict[int, int]:
+    """Return the lines of the new file that a patch shows: number, from 1, and position in the patch, from 0.
+
+    https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
+    """
+    found, number = dict[int, int](), 0
+    for at, line in enumerate(patch.split("\n")):
+        if header := _HUNK.match(line):
+            number = int(header[1])
+        elif line[:1] in {"+", " "}:
+            found[number] = at
+            number += 1
+    return found

@@ -52,12 +52,12 @@ def move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) ->
         state,
         thread=thread,
         voided=voided,
-        question=state.question if thread.ask == before.ask else None,
+        shown_question=state.shown_question if thread.ask == before.ask else None,
         approvals=state.approvals if goes_on else (),
         granted=state.granted if goes_on else frozenset(),
-        executed=state.executed and goes_on,
+        has_finished_work=state.has_finished_work and goes_on,
         pushing=state.pushing if goes_on else None,
-        operated=state.operated if goes_on else (),
+        finished_operations=state.finished_operations if goes_on else (),
     )
 
 
@@ -77,10 +77,10 @@ def _apply_request_move(state: ThreadState, event: RequestMove, at: datetime) ->
         case Requested():
             return _begin_request(state, event, at)
         case Noted(kept=True):
-            return replace(state, kept=(*state.kept, event))
+            return replace(state, kept_turns=(*state.kept_turns, event))
         case Noted():
             unplanned = (*state.unplanned_wishes, event)
-            return replace(state, asked_for=(*state.asked_for, event), unplanned_wishes=unplanned)
+            return replace(state, newest_wishes=(*state.newest_wishes, event), unplanned_wishes=unplanned)
         case Closed():
             return _clear_wishes(replace(state, published=None, plan_to_replace=None, plans=0))
         case Retried():
@@ -100,15 +100,15 @@ def _begin_request(state: ThreadState, event: Requested, at: datetime) -> Thread
         requested_at=at,
         planning_ask=state.thread.ask,
         is_planned=False,
-        asked_for=(event,),
+        newest_wishes=(event,),
         earlier_wishes=state.planned_wishes,
         unplanned_wishes=(event,),
-        kept=tuple(each for each in state.kept if each.said.key != event.said.key),
+        kept_turns=tuple(each for each in state.kept_turns if each.said.key != event.said.key),
         untrusted=event.said.foreign or event.said.strangers,
         setup=None,
         result=RequestResult(),
-        forgotten=event.forgotten or state.forgotten,
-        apart=event.apart or state.apart,
+        forgotten_comment=event.forgotten or state.forgotten_comment,
+        branch_suffix=event.apart or state.branch_suffix,
     )
 
 
@@ -133,9 +133,9 @@ def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> Threa
             by = event.by or ()
             return _add_detail(replace(state, rejected_by=by, decision=Decision(by, at)), event.detail)
         case Drifted() | Expired():
-            return _add_detail(replace(state, apart=event.apart or state.apart), event.detail)
+            return _add_detail(replace(state, branch_suffix=event.apart or state.branch_suffix), event.detail)
         case Withdrawn():
-            return replace(state, explained=event.reasons or "")
+            return replace(state, posted_explanation=event.reasons or "")
         case _:
             assert_never(event)
 
@@ -149,7 +149,7 @@ def add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
         is_planned=True,
         plans=state.plans + 1,
         rejected_by=(),
-        unproposed=(*state.unproposed, state.thread.ask),
+        unproposed_asks=(*state.unproposed_asks, state.thread.ask),
         planned_wishes=(*state.planned_wishes, *state.unplanned_wishes),
         unplanned_wishes=(),
         result=replace(state.result, plan=plan),
@@ -162,9 +162,9 @@ def _show_plan(state: ThreadState, event: Proposed) -> ThreadState:
         state,
         plan_comment=event.shown or state.plan_comment,
         plan_comment_url=event.shown_url or state.plan_comment_url,
-        unproposed=tuple(ask for ask in state.unproposed if ask > (event.ask or 0)),
+        unproposed_asks=tuple(ask for ask in state.unproposed_asks if ask > (event.ask or 0)),
         awaits_decision=True,
-        explained="",
+        posted_explanation="",
         voided=None,
     )
 
@@ -174,12 +174,12 @@ def _apply_work_move(state: ThreadState, event: WorkMove, at: datetime) -> Threa
         case Answered():
             return replace(state, result=replace(state.result, answer=event.answer or ""))
         case Asked():
-            return replace(state, asked=event, asked_on=at)
+            return replace(state, newest_question=event, question_asked_at=at)
         case Replied() | Instructed():
             return _add_reply(state, event)
         case Executed():
             result = replace(state.result, work=event)
-            return replace(state, work=event, executed=True, plan_to_replace=None, result=result)
+            return replace(state, work=event, has_finished_work=True, plan_to_replace=None, result=result)
         case Published():
             return _clear_wishes(
                 replace(_add_commit(state, event), published=event, pull_request_url=event.pull_request)

@@ -4,7 +4,7 @@ Rules
 - Only a check that the pull request must pass counts, and only of the App that it is expected from.
 - Nothing begins while a required check still runs: one turn is about everything that is red on a head.
 - A check that was not green on the base is not the pull request's fault, and starts nothing.
-- Each head has at most one turn, and each pull request at most MOST. After that the bot says once that it stops.
+- Each head has at most one turn, and each pull request at most MOST_TURNS. After that the bot says once that it stops.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,10 +15,10 @@ from typing import Final
 from bot.core.comment import code, fenced_block
 from bot.core.names import CommitId
 
-MOST: Final = 3
+MOST_TURNS: Final = 3
 """Turns that red checks may start on one pull request."""
 _KEY: Final = "checks/"
-_NAMED: Final = 10
+_NAMES_SHOWN: Final = 10
 """Checks that a text names."""
 
 
@@ -83,11 +83,11 @@ def turn_key(head: CommitId) -> str:
 
 def may_begin(head: CommitId, seen: Collection[str]) -> bool:
     """Return whether red checks of that head may lead to anything more, given the keys of a thread's turns."""
-    return turn_key(head) not in seen and turns_begun(seen) <= MOST
+    return turn_key(head) not in seen and turns_begun(seen) <= MOST_TURNS
 
 
 def turns_begun(seen: Collection[str]) -> int:
-    """Return how many turns red checks have started on a thread, with the notice that they start no more."""
+    """Return how many turns red checks have started on a thread; the notice that they start no more counts as one."""
     return sum(key.startswith(_KEY) for key in seen)
 
 
@@ -104,8 +104,8 @@ def request_text(head: CommitId, red: Sequence[CheckRun], report: str) -> str:
 def stop_text(red: Sequence[CheckRun], mention: str) -> str:
     """Return the comment that says that no further turn starts by itself."""
     return (
-        f"Required checks fail again: {_names_of(red)}. I have looked at red checks here {MOST} times, so I stop doing "
-        f"that on my own. To have me try once more, comment `{mention} fix the checks`."
+        f"Required checks fail again: {_names_of(red)}. I have looked at red checks here {MOST_TURNS} times, so I stop "
+        f"doing that on my own. To have me try once more, comment `{mention} fix the checks`."
     )
 
 
@@ -115,5 +115,5 @@ def _is_required(run: CheckRun, required: Sequence[RequiredCheck]) -> bool:
 
 def _names_of(red: Sequence[CheckRun]) -> str:
     names = list(dict.fromkeys(run.name for run in red))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(code(" ".join(name.split())) for name in names[:_NAMED]) + more
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(code(" ".join(name.split())) for name in names[:_NAMES_SHOWN]) + more

@@ -118,9 +118,9 @@ def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: 
     return replace(
         state,
         seen=state.seen | {said.key},
-        asked_at=max(state.asked_at, said.at) if asks else state.asked_at,
+        last_wish_at=max(state.last_wish_at, said.at) if asks else state.last_wish_at,
         newest_turn_at=max(state.newest_turn_at, said.at),
-        waits=state.waits if said.waits is None else said.waits,
+        waiting_since=state.waiting_since if said.waits is None else said.waits,
         opening_accepted=opening,
         requests=state.requests | asked,
         untrusted=state.untrusted or said.foreign or said.strangers,
@@ -142,14 +142,14 @@ def _apply_note(state: ThreadState, event: Note, at: datetime) -> ThreadState:
         case Told():
             return replace(state, debts=tuple(debt for debt in state.debts if debt.n != event.answers))
         case Shown():
-            question = event if event.ask == state.thread.ask else state.question
-            return replace(state, question=question, question_comment=event.question)
+            shown_question = event if event.ask == state.thread.ask else state.shown_question
+            return replace(state, shown_question=shown_question, question_comment=event.question)
         case Folded() | Noticed() | Explained() | Pushing() | Operated():
             return _apply_plan_note(state, event)
         case Prepared():
             return replace(state, setup=state.setup or event)
         case Queued():
-            return replace(state, queued=event.queued)
+            return replace(state, queued_ask=event.queued)
         case TaskChanged() | OccurrenceDue() | OccurrenceEnded() | FindingOffered() | PullRequestEnded():
             return replace(state, task=add_task_note(state.task, event, at))
         case NetworkReached() | Taken() | Spent() | Unknown():
@@ -165,13 +165,17 @@ def _apply_plan_note(state: ThreadState, event: Folded | Noticed | Explained | P
             return replace(state, voided=voided, plan_comment=event.shown or state.plan_comment)
         case Noticed():
             voided = state.voided and replace(state.voided, noticed=True)
-            return replace(state, voided=voided, notices=state.notices | {event.owes})
+            return replace(state, voided=voided, posted_notices=state.posted_notices | {event.owes})
         case Explained():
-            return replace(state, explained=event.reasons)
+            return replace(state, posted_explanation=event.reasons)
         case Pushing():
             return replace(state, pushing=event.made) if event.digest == state.thread.digest else state
         case Operated():
-            return replace(state, operated=(*state.operated, event)) if event.digest == state.thread.digest else state
+            return (
+                replace(state, finished_operations=(*state.finished_operations, event))
+                if event.digest == state.thread.digest
+                else state
+            )
         case _:
             assert_never(event)
 
@@ -185,10 +189,10 @@ def _add_heard(state: ThreadState, event: Heard) -> ThreadState:
         over_quota=_add_one(state.over_quota, (event.quota, who.id)) if event.quota else state.over_quota,
         budget_usd=state.budget_usd if event.budget_usd is None else event.budget_usd,
         chosen_mode=event.mode or state.chosen_mode,
-        finish=event.finish or state.finish,
+        finishing_ask=event.finish or state.finishing_ask,
         mode_by=(who.login,) if event.mode else state.mode_by,
-        forgotten=event.forgotten or state.forgotten,
-        apart=event.apart or state.apart,
+        forgotten_comment=event.forgotten or state.forgotten_comment,
+        branch_suffix=event.apart or state.branch_suffix,
     )
 
 

@@ -51,7 +51,7 @@ class ThreadState:
     """The ask of the newest request or retry. One progress comment shows all planning from there on."""
     is_planned: bool = False
     """Whether the planning since then has produced a plan."""
-    asked_for: tuple[Wish, ...] = ()
+    newest_wishes: tuple[Wish, ...] = ()
     """The newest request, and what people added while it was planned."""
     earlier_wishes: tuple[Wish, ...] = ()
     """The requests of the earlier plans that the newest request builds on."""
@@ -61,7 +61,7 @@ class ThreadState:
     """The requests that are in no plan yet."""
     answers: tuple[PlannerAnswer, ...] = ()
     """The answers to planners' questions in this round that belong to no finished work, oldest first."""
-    kept: tuple[Noted, ...] = ()
+    kept_turns: tuple[Noted, ...] = ()
     """Turns that arrived while approved work ran and that no request has begun with yet, oldest first."""
     untrusted: bool = False
     """Whether strangers' words may be part of anything since the newest request (S9)."""
@@ -73,11 +73,11 @@ class ThreadState:
     # --- what was said
     seen: frozenset[str] = frozenset()
     """The keys of all turns that were taken in or set aside."""
-    asked_at: datetime = NEVER
+    last_wish_at: datetime = NEVER
     """When somebody last asked for work, added to a request, or asked for a retry."""
     newest_turn_at: datetime = NEVER
     """The time of the newest turn in the journal."""
-    waits: str = ""
+    waiting_since: str = ""
     """The time (ISO 8601) of the oldest turn that waits because its author's role is unknown; "" if none waits."""
     opening_accepted: tuple[datetime, datetime] | None = None
     """When the issue's own text was accepted: the time of its entry, and the time of the text. None if it was not."""
@@ -91,11 +91,11 @@ class ThreadState:
     """The budget that the newest `budget` command set; 0 for none."""
     chosen_mode: str = ""
     """The mode that the newest `mode` command set for approved work; "" for none."""
-    finish: int = 0
+    finishing_ask: int = 0
     """The ask whose work the newest `finish` command ends with what is there; 0 for none."""
-    forgotten: int = 0
+    forgotten_comment: int = 0
     """If the journal was set back: the number of the bot's newest comment that it no longer records; else 0 (A4b)."""
-    apart: int = 0
+    branch_suffix: int = 0
     """A suffix of new branch names, so that they differ from branches that such a journal forgot; 0 for none (A4b)."""
 
     # --- the plan
@@ -107,7 +107,7 @@ class ThreadState:
     """Number of plan versions in this round. An approval without a digest counts only if there is exactly one."""
     rejected_by: tuple[str, ...] = ()
     """Logins of the people who rejected the newest plan."""
-    unproposed: tuple[int, ...] = ()
+    unproposed_asks: tuple[int, ...] = ()
     """The asks to show a plan to which no entry answers that it was shown."""
     plan_comment: str = ""
     """The newest comment known to show a plan: journaled when it was posted, or found when it was folded."""
@@ -115,11 +115,11 @@ class ThreadState:
     """URL of the newest plan comment that was journaled when it was posted."""
     awaits_decision: bool = False
     """Whether the plan that was shown last was never approved."""
-    explained: str = ""
+    posted_explanation: str = ""
     """The newest posted explanation of why the plan waits; "" for none."""
     voided: VoidedPlan | None = None
     """The visible plan that is no longer valid; None if there is none, or once another plan is shown."""
-    notices: frozenset[str] = frozenset()
+    posted_notices: frozenset[str] = frozenset()
     """The texts already posted to people who approved a plan that cannot be approved."""
 
     # --- approval and work
@@ -135,13 +135,13 @@ class ThreadState:
     """Logins of the people who set the mode of approved work: its approvers, or who chose another mode since (P8)."""
     granted: frozenset[tuple[str, str]] = frozenset()
     """The calls that people permitted for the plan in force: (tool, command or path)."""
-    executed: bool = False
+    has_finished_work: bool = False
     """Whether the work of the plan in force was finished once, so that its pull request may exist."""
     work: Executed | None = None
     """The newest finished work."""
     pushing: PushedWork | None = None
     """The commit that was about to be pushed to a pull request's branch for the plan in force. It may be there."""
-    operated: tuple[Operated, ...] = ()
+    finished_operations: tuple[Operated, ...] = ()
     """The finished operations on issues of the plan in force."""
     published: Published | None = None
     """The newest pull request of this round."""
@@ -153,11 +153,11 @@ class ThreadState:
     """When work last failed."""
 
     # --- questions
-    asked: Asked | None = None
+    newest_question: Asked | None = None
     """The newest question to people."""
-    asked_on: datetime = NEVER
+    question_asked_at: datetime = NEVER
     """When it was journaled."""
-    question: Shown | None = None
+    shown_question: Shown | None = None
     """Where the open question is shown; None before it is shown."""
     question_comment: str = ""
     """The comment that shows or showed the newest question."""
@@ -171,7 +171,7 @@ class ThreadState:
     # --- texts to post, and costs
     debts: tuple[Debt, ...] = ()
     """The entries whose text was not posted yet, oldest first."""
-    queued: int = 0
+    queued_ask: int = 0
     """The ask for which the thread shows that its session waits for a free slot; 0 for none."""
     run: str = ""
     """The run of GitHub Actions that last journaled that it works on the thread; "" if none did."""
@@ -238,7 +238,7 @@ class ThreadState:
     @property
     def current_question(self) -> Asked:
         """The newest question to people, and the session that asks it. Raises Broken if there is none."""
-        return _expect(self.asked, Move.ASKED)
+        return _expect(self.newest_question, Move.ASKED)
 
     @property
     def asking(self) -> Asking:
@@ -251,7 +251,7 @@ class ThreadState:
 
         The thread moved while such a comment was being posted.
         """
-        return tuple(ask for ask in self.unproposed if ask < self.thread.ask)
+        return tuple(ask for ask in self.unproposed_asks if ask < self.thread.ask)
 
     @property
     def has_void_plan(self) -> bool:
@@ -276,19 +276,19 @@ class ThreadState:
         return SessionId(f"work-{self.request_position}")
 
     @property
-    def steers(self) -> bool:
+    def has_approved_work(self) -> bool:
         """Whether approved work is under way or waits for people, so that what people say now would steer it."""
         return self.thread.approved is not None and self.thread.approved == self.thread.digest
 
     @property
     def is_finishing(self) -> bool:
         """Whether the approved work that is under way is to end with what is there."""
-        return self.stage is Stage.EXECUTING and self.finish == self.thread.ask
+        return self.stage is Stage.EXECUTING and self.finishing_ask == self.thread.ask
 
     @property
     def waits_for_session(self) -> bool:
         """Whether the thread shows that the session of the open ask waits for a free slot."""
-        return bool(self.queued) and self.queued == self.thread.ask
+        return bool(self.queued_ask) and self.queued_ask == self.thread.ask
 
     @property
     def wishes(self) -> tuple[Wish, ...]:
@@ -296,7 +296,7 @@ class ThreadState:
 
         Each plan builds on the one before it, until one is carried out or its round ends.
         """
-        return (*self.earlier_wishes, *self.asked_for)
+        return (*self.earlier_wishes, *self.newest_wishes)
 
     @property
     def requesters(self) -> frozenset[int]:
@@ -306,23 +306,23 @@ class ThreadState:
     @property
     def hidden(self) -> Hidden:
         """The invisible text that was removed from the requests, and from the rest of the thread that was read."""
-        *_, newest = (self.current_request, *self.asked_for)
+        *_, newest = (self.current_request, *self.newest_wishes)
         if newest.beside is not None:  # it covers the whole thread, so also the other requests
             return newest.said.hidden + newest.beside
-        return sum((each.said.hidden for each in self.asked_for), start=Hidden())
+        return sum((each.said.hidden for each in self.newest_wishes), start=Hidden())
 
     @property
-    def heard_to(self) -> datetime | None:
+    def heard_until(self) -> datetime | None:
         """The time up to which every turn was taken in: that of the oldest turn that waits, else of the newest turn."""
-        if self.waits:
-            return datetime.fromisoformat(self.waits)
+        if self.waiting_since:
+            return datetime.fromisoformat(self.waiting_since)
         return None if self.newest_turn_at == NEVER else self.newest_turn_at
 
     @property
     def can_begin_kept_turn(self) -> bool:
         """Whether there is a kept turn and it can begin now, because no work is under way or waits for people."""
         over = Move.REQUESTED in TRANSITIONS[self.stage] and self.stage not in WAITS_FOR_PEOPLE
-        return over and bool(self.kept)
+        return over and bool(self.kept_turns)
 
     @property
     def is_finished(self) -> bool:

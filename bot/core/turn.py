@@ -1,10 +1,11 @@
-"""A turn: one thing a person says to the bot (product.md, Turns)."""
+"""A turn: one thing a person says to the bot, and the pictures attached to it (product.md, Turns)."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from bot.core.actor import Actor, Role
+from bot.core.transcript import Json
 
 
 class Acknowledgment(StrEnum):
@@ -57,3 +58,18 @@ class PostedComment:
     url: str = ""
     at: datetime | None = None
     """When it was posted, by GitHub's clock or the terminal's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture: where it stands, and its image block, or why there is none."""
+
+    label: str
+    """Our words: who attached it to what."""
+    alt: str = ""
+    """Its alternative text, written by somebody who may ask."""
+    image: Json | None = None
+    why: str = ""
+    """Why it is not shown."""
+    foreign: bool = False
+    """Whether people who may not ask may have attached it."""

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from bot.core.errors import PlangateError
 from bot.core.lines import shorten_line
 from bot.core.markdown.visible import visible_title
-from bot.core.picture import Picture
 from bot.core.transcript import Json
+from bot.core.turn import Picture
 from bot.github.attribution import Attribution, Written
 from bot.github.client import RENDERED, GitHubClient
 from bot.github.repository import Address

@@ -114,7 +114,7 @@ class GitHubDialogue:
         return Subject(self._read.title, self._read.head, self._read.head_branch, self._read.pull)
 
     async def turns(
-        self, seen: Collection[str], heard_to: datetime | None = None, *, may_act: Callable[[Turn], bool]
+        self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
         """Return the unseen turns, oldest first. Uses one query for the thread and one role look-up for each author.
 
@@ -122,7 +122,7 @@ class GitHubDialogue:
         """
         thread, roles = self._unheard or (await self._threads.read(self.thread), self._roles())
         self._unheard = None
-        self._read = await self._threads.back_to(thread, seen, heard_to)
+        self._read = await self._threads.back_to(thread, seen, heard_until)
         if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
             await unlabel_as_open(self.client, self.address, self.thread)
         found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import quote
 
 from bot.core.errors import Refused
-from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.core.turn import Picture
 from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import WITHHELD, Attribution, Written, cut
 from bot.github.check_results import CheckResults, missing_permission

@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.core import marker
 from bot.core.errors import Refused
-from bot.core.patch import right_lines
+from bot.core.lines import right_lines
 from bot.core.review import Finding, Review, body_text
 from bot.github.client import LAGS, Json
 from bot.github.comments import Comments

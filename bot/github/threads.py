@@ -242,20 +242,26 @@ class Threads:
             self._page //= 2
             await self.client.clock.sleep(1.0)
 
-    async def back_to(self, thread: Thread, seen: Collection[str], heard_to: datetime | None) -> Thread:
-        """Read older pages back to `heard_to` (None: up to the newest CATCH_UP items), and all comments of the unseen
-        reviews."""
+    async def back_to(self, thread: Thread, seen: Collection[str], heard_until: datetime | None) -> Thread:
+        """Read older pages back to `heard_until`, and all comments of the unseen reviews.
+
+        None stands for the newest CATCH_UP items.
+        """
         first = thread
-        while thread.older and _reaches(thread.comments, heard_to) and (heard_to or len(thread.comments) < CATCH_UP):
+        while (
+            thread.older and _reaches(thread.comments, heard_until) and (heard_until or len(thread.comments) < CATCH_UP)
+        ):
             comments, cursor = await self.before(thread.number, thread.older)
             thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
         while (
-            thread.older_reviews and _reaches(thread.reviews, heard_to) and (heard_to or len(thread.reviews) < CATCH_UP)
+            thread.older_reviews
+            and _reaches(thread.reviews, heard_until)
+            and (heard_until or len(thread.reviews) < CATCH_UP)
         ):
             variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
             page = (await self._ask(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
             thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older(page))
-        new = {it.key for it in thread.reviews if {it.key, it.version}.isdisjoint(seen) and _reaches([it], heard_to)}
+        new = {it.key for it in thread.reviews if {it.key, it.version}.isdisjoint(seen) and _reaches([it], heard_until)}
         further = {said.key for said in thread.reviews if said.key in new and said.more}
         if (thread.older, thread.older_reviews) != (first.older, first.older_reviews):
             further.add(thread.everything()[-1].key)

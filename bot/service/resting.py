@@ -22,7 +22,7 @@ class Resting:
     def record_look(self, address: ThreadAddress, state: ThreadState, began: datetime, head: CommitId | None) -> None:
         """Record a whole look, which began with the default branch at that head."""
         self._until.pop(address, None)
-        if state.stage in WAITS_FOR_PEOPLE and not (state.debts or state.kept):
+        if state.stage in WAITS_FOR_PEOPLE and not (state.debts or state.kept_turns):
             until = began + LOOKED_AT
             until = min(until, state.plan.expires) if state.stage is Stage.AWAITING_APPROVAL else until
             self._until[address] = until, (state.position, head)

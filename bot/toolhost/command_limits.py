@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from bot.toolhost.operation import Host
-from bot.toolhost.patience import Patience
 from bot.toolhost.processes import MOST_PROCESSES, Child, Process, below_self, table
+from bot.toolhost.timed_query import TimedQueries
 
 _MIB = 1024 * 1024
 _OWN = (b"Pss_Anon:", b"Pss_Shmem:")
@@ -45,7 +45,7 @@ class Meter:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._shares = Patience(_SHARES_SECONDS)
+        self._shares = TimedQueries(_SHARES_SECONDS)
         self._memory = _available()
         self._disk = os.statvfs(host.root.real)
         device = os.stat(host.root.real).st_dev
@@ -71,7 +71,7 @@ class Meter:
         folders = sum(map(_in_use, self._in_memory))
         if not limit or (taken <= limit and folders + sum(row.rss for row in every) <= limit):
             return False
-        shares = self._shares.ask(lambda: {row.pid: _memory(row) for row in every})
+        shares = self._shares.answer(lambda: {row.pid: _memory(row) for row in every})
         if shares is None:
             return taken > limit
         mine = sum(shares.get(row.pid, 0) for row in family) + _behind_descriptors(family)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from bot.toolhost.patience import Patience
+from bot.toolhost.timed_query import TimedQueries
 
 Child: TypeAlias = "subprocess.Popen[bytes]"
 
@@ -85,7 +85,7 @@ class Children:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started: dict[int, str] = {}
-        self._patience = Patience(_MARKS_SECONDS)
+        self._queries = TimedQueries(_MARKS_SECONDS)
         self._guarding = False
         self.overrun = -math.inf
         """The last time that the processes of all commands were killed at once because there were too many."""
@@ -139,7 +139,7 @@ class Children:
             mark = self._started.get(child.pid)
             alone = self.commands() <= 1
             adopted = self._adopted_children(rows)
-            marks = {} if alone else self._patience.ask(lambda: {pid: _mark(pid) for pid in adopted}) or {}
+            marks = {} if alone else self._queries.answer(lambda: {pid: _mark(pid) for pid in adopted}) or {}
             tops = [pid for pid in adopted if alone or marks.get(pid) == mark]
         return descendants(rows, [child.pid, *tops])
 

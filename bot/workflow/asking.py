@@ -18,7 +18,7 @@ from bot.core.reply_text import thread_closed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.approving import stop_move
-from bot.workflow.journal.ledger import current, note, take_over
+from bot.workflow.journal.writing import note, read_state, take_over
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -26,12 +26,12 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """Show the question exactly once, and look for its answer. Returns None while there is none."""
     if not context.resources.availability.answers:
         return _resume_move(state, NOBODY)
-    if state.steers and (stop := await stop_move(context, state)) is not None:
+    if state.has_approved_work and (stop := await stop_move(context, state)) is not None:
         return stop
     if context.resources.clock.now() >= _expires(context, state):
         return Expired(owes=question_text.question_expired(context.settings.expires_days, context.settings.mention))
     asking = state.asking
-    shown = state.question or await _post_question(context, state)
+    shown = state.shown_question or await _post_question(context, state)
     rules = _rules(context, state)
     look = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
     if not look.complete:
@@ -50,7 +50,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
 def waits_for(state: ThreadState, turn: Turn) -> bool:
     """Return whether a turn may be the answer to the open question and must wait until that is decided."""
-    shown = state.question
+    shown = state.shown_question
     return shown is not None and turn.key.startswith("comment-") and turn.at > shown.question_at
 
 
@@ -60,7 +60,7 @@ async def _post_question(context: ThreadContext, state: ThreadState) -> Shown:
     proposed = await context.dialogue.ask(state.asking, state.thread.ask, who=_who_may_answer(state))
     at = proposed.at or context.resources.clock.now()
     shown = Shown(ask=state.thread.ask, question=proposed.id, question_url=proposed.url, question_at=at)
-    await note(context, await current(context), shown)
+    await note(context, await read_state(context), shown)
     return shown
 
 
@@ -73,11 +73,11 @@ async def _accept_reply(context: ThreadContext, state: ThreadState, reply: Reply
 def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> Replied | Instructed:
     """Return the move for an answer: back to planning, or on with approved work. No `reply`: nobody can."""
     asking, grant = state.asking, reply.grant if reply else None
-    answer = Instructed if state.steers else Replied
+    answer = Instructed if state.has_approved_work else Replied
     return answer(
         call=asking.call,
         session=state.current_question.session,
-        digest=state.thread.digest if state.steers else None,
+        digest=state.thread.digest if state.has_approved_work else None,
         by=(reply.by.login,) if reply else (),
         login=reply.by.login if reply else "",
         reply=text,
@@ -92,12 +92,12 @@ def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> R
 
 def _expires(context: ThreadContext, state: ThreadState) -> datetime:
     """Return when the question expires: after as many days as a plan; in approved work, with its plan at the latest."""
-    end = state.asked_on + timedelta(days=context.settings.expires_days)
-    return min(end, state.plan.expires) if state.steers else end
+    end = state.question_asked_at + timedelta(days=context.settings.expires_days)
+    return min(end, state.plan.expires) if state.has_approved_work else end
 
 
 def _who_may_answer(state: ThreadState) -> str:
-    return question_text.WHO_MAY_STEER if state.steers else question_text.WHO_MAY_ASK
+    return question_text.WHO_MAY_STEER if state.has_approved_work else question_text.WHO_MAY_ASK
 
 
 def _rules(context: ThreadContext, state: ThreadState) -> Rules:
@@ -111,4 +111,4 @@ def _rules(context: ThreadContext, state: ThreadState) -> Rules:
     def may_ask(who: Author) -> bool:
         return who.actor.id != policy.bot and settings.may_ask(who.actor, who.role)
 
-    return Rules(may_steer if state.steers else may_ask, state.steers)
+    return Rules(may_steer if state.has_approved_work else may_ask, state.has_approved_work)

@@ -20,7 +20,7 @@ from bot.core.gate import ON_ENTER, Effect, Stage
 from bot.core.moves import Failed, Instructed, MoveEvent, Planned, Replied
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, asking, executing, fixing, intake, planning, proposing, publishing
-from bot.workflow.journal.ledger import append, current, settle, take_over
+from bot.workflow.journal.writing import append, read_state, settle, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
 from bot.workflow.rights import may_ask
 from bot.workflow.session.budgets import book_stopped, estimate_cost, limit_move
@@ -28,9 +28,9 @@ from bot.workflow.session.day_budget import share_day_budget
 from bot.workflow.session.main_session import session_of
 from bot.workflow.thread_context import ThreadContext
 
-Verb = Callable[[ThreadContext, ThreadState], Awaitable[MoveEvent | None]]
+StageVerb = Callable[[ThreadContext, ThreadState], Awaitable[MoveEvent | None]]
 
-VERBS: Final[Mapping[Effect, Verb]] = MappingProxyType(
+VERBS: Final[Mapping[Effect, StageVerb]] = MappingProxyType(
     {
         Effect.PLANNING: planning.perform,
         Effect.PROPOSING: proposing.perform,
@@ -100,7 +100,7 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
     """Take in what people said, and post the replies that need no session."""
     await context.dialogue.acknowledge_reported(may_ask=partial(may_ask, context))
     try:
-        before = await current(context)
+        before = await read_state(context)
     except Unreadable:
         await notices.notice_unreadable_journal(context)
         raise
@@ -123,7 +123,7 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
                 state = await _take_in_turns(context)  # turns that might have been the answer have waited
             continue
         state = await settle(context, state)
-        after = await current(context)
+        after = await read_state(context)
         before, state = state, after
         if after.thread == before.thread:
             break
@@ -137,7 +137,7 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
     ledger = context.resources.ledger
     before = ledger.own
     try:
-        done = await _answer(context, state, effect)
+        done = await _run_verb(context, state, effect)
     except Refused as error:
         if not isinstance(error, CanaryShown):  # a canary is journaled as a failure, even at a terminal
             context.dialogue.interrupt(error)
@@ -159,7 +159,7 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
     )
 
 
-async def _answer(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
+async def _run_verb(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Run the verb of an effect. A verb that runs a session first needs a free slot and something left to spend."""
     if effect in _SANDBOXED:
         await context.before_work()

@@ -5,7 +5,7 @@ The move at the end names the tree that was verified last, and publishing refuse
 
 from dataclasses import asdict, dataclass, replace
 
-from bot.agent.finishing import request_finish
+from bot.agent.ending import request_finish
 from bot.agent.light_calls import pull_request_title
 from bot.agent.permissions.plan_mode import approval_result, pending_plan_call
 from bot.agent.scope import ScopeWatch
@@ -30,7 +30,7 @@ from bot.workflow.execution.verification import (
     measure_baseline,
     verify,
 )
-from bot.workflow.journal.ledger import current
+from bot.workflow.journal.writing import read_state
 from bot.workflow.requests import branch_name, pull_number, thread_title
 from bot.workflow.session.main_session import SessionStart, has_room, open_session, run_session, run_until_moved
 from bot.workflow.session.progress import row_of
@@ -92,7 +92,7 @@ class _Attempts:
 
 async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMove | None:
     """Work until there is a move. Failing checks and changes outside the plan go back to the session."""
-    attempts = _Attempts(_opening(context, await current(context)))
+    attempts = _Attempts(_opening(context, await read_state(context)))
     session = attempts.start.ident
     while True:
         done = await _attempt(context, state, attempts)
@@ -129,7 +129,7 @@ async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attemp
         return None
     repeats = attempts.verified is not None and attempts.verified.tree == done.tree
     again = await hand_back(context, state, session.id, done) if may_go_on and not repeats else None
-    finishing = again is not None and (await current(context)).is_finishing
+    finishing = again is not None and (await read_state(context)).is_finishing
     attempts.verified, attempts.handed_back = done, None if finishing else again
     return Executed(
         title=attempts.title,
@@ -157,7 +157,7 @@ async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> 
 
     There is one only if the journal was set back and lost the entry about it.
     """
-    if pull_number(context, state) or state.executed:
+    if pull_number(context, state) or state.has_finished_work:
         return None
     return await context.pulls.find(branch_name(context, state))
 

@@ -16,10 +16,19 @@ from bot.core.errors import PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move
 from bot.core.names import CommitId
 from bot.core.notes import Heard
-from bot.core.red_checks import MOST, CheckRun, checks_to_fix, may_begin, request_text, stop_text, turn_key, turns_begun
+from bot.core.red_checks import (
+    MOST_TURNS,
+    CheckRun,
+    checks_to_fix,
+    may_begin,
+    request_text,
+    stop_text,
+    turn_key,
+    turns_begun,
+)
 from bot.core.thread_state import ThreadState
 from bot.workflow.harness_access import CheckAccess
-from bot.workflow.journal.ledger import append, note
+from bot.workflow.journal.writing import append, note
 from bot.workflow.outbox.outcomes import tell_replies
 from bot.workflow.requests import beginning
 from bot.workflow.thread_context import ThreadContext
@@ -49,7 +58,7 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
         return state
     key, now = turn_key(found.head), context.resources.clock.now()
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
-    if turns_begun(state.seen) == MOST:
+    if turns_begun(state.seen) == MOST_TURNS:
         said = JournaledTurn(key, bot, "", now)
         noted = await note(context, state, Heard(said=said, owes=stop_text(found.runs, context.settings.mention)))
         return await tell_replies(context, noted, state.position)
@@ -63,7 +72,7 @@ def _may_take(context: ThreadContext, state: ThreadState) -> bool:
     at_rest = state.stage not in ON_ENTER and Move.REQUESTED in TRANSITIONS[state.stage]
     place, settings = context.location, context.settings
     may = settings.fix_checks and not settings.refusal and bool(place.branch) and may_begin(place.base, state.seen)
-    return may and at_rest and not state.kept
+    return may and at_rest and not state.kept_turns
 
 
 async def _read(context: ThreadContext, checks: CheckAccess, state: ThreadState) -> _Red | None:
@@ -72,7 +81,7 @@ async def _read(context: ThreadContext, checks: CheckAccess, state: ThreadState)
         found = await checks.read(context.location.thread)
         if found is None or found.head != context.location.base or not (red := checks_to_fix(found)):
             return None
-        needed = turns_begun(state.seen) < MOST
+        needed = turns_begun(state.seen) < MOST_TURNS
         return _Red(found.head, red, await checks.report(found.head, red) if needed else "")
     except PlangateError as error:
         _log.warning("the checks of #%s cannot be read: %s", context.location.thread, error)

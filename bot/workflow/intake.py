@@ -23,13 +23,13 @@ from bot.core.errors import Transient
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
 from bot.core.moves import Closed, Noted, Resumed, Retried, Stopped
 from bot.core.notes import Heard
-from bot.core.notice_text import configuration_error
 from bot.core.plan import Hidden
+from bot.core.reply_text import configuration_error
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.asking import waits_for
 from bot.workflow.journal import rewind
-from bot.workflow.journal.ledger import append, defer, settle
+from bot.workflow.journal.writing import append, defer, settle
 from bot.workflow.requests import beginning, renewed_request
 from bot.workflow.rights import is_over_quota, may_act, may_ask, may_command
 from bot.workflow.thread_context import ThreadContext, working_mode
@@ -50,7 +50,7 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
 
     Raises Unreadable if the journal was set back.
     """
-    turns = await context.dialogue.turns(state.seen, state.heard_to, may_act=partial(may_act, context, state))
+    turns = await context.dialogue.turns(state.seen, state.heard_until, may_act=partial(may_act, context, state))
     state = await rewind.require_newest(context, state, turns)
     turns = [turn for turn in turns if turn.key not in state.seen]
     waiting = [turn for turn in turns if turn.role is None]
@@ -62,9 +62,9 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
         elif turn.role is not None and not _may_speak(context, state, turn):
             refused.append(turn)  # refused last, so that nobody who may speak waits for the signs
         elif turn.role is not None:
-            state = await _take(context, state, replace(turn, waits=_since(state, waiting)))
+            state = await _take_turn(context, state, replace(turn, waits=_oldest_waiting(state, waiting)))
             waiting += [turn] if turn.key not in state.seen else []
-    since = _since(state, waiting)
+    since = _oldest_waiting(state, waiting)
     state = defer(context, state, *(_heard(replace(turn, waits=since)) for turn in passed))
     for turn in refused:
         state = await _refuse(context, state, replace(turn, waits=since))
@@ -83,14 +83,14 @@ def require_all_heard(context: ThreadContext) -> None:
 
 async def begin_kept_turn(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Begin a request with the oldest turn that was kept while approved work ran."""
-    kept = state.kept[0]
+    kept = state.kept_turns[0]
     return await _begin(context, state, replace(kept.said, waits=None), kept.beside)
 
 
-def _since(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
+def _oldest_waiting(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
     """Return the time of the oldest waiting turn, "" if none waits any more, or None if none waited before either."""
     oldest = min((turn.at for turn in waiting), default=None)
-    return oldest.isoformat() if oldest else "" if state.waits else None
+    return oldest.isoformat() if oldest else "" if state.waiting_since else None
 
 
 def _may_speak(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
@@ -107,7 +107,7 @@ async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> Thr
     return defer(context, state, replace(_heard(turn), refused=day))
 
 
-async def _take(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
     """Take in one turn: run its command, begin its request, or reply."""
     said = _parse_command(context, turn)
     await context.dialogue.acknowledge(turn, Acknowledgment.SEEN)
@@ -153,7 +153,7 @@ async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text:
         return await _refuse_over_quota(context, state, turn)
     said, fragments = JournaledTurn.of(replace(turn, text=text)), await context.dialogue.hidden_fragments(turn)
     beside = Hidden.of(fragments) if fragments else None
-    if Move.REQUESTED in TRANSITIONS[state.stage] and not (state.stage is Stage.ASKED and state.steers):
+    if Move.REQUESTED in TRANSITIONS[state.stage] and not (state.stage is Stage.ASKED and state.has_approved_work):
         return await _begin(context, state, said, beside)
     return await append(context, state, Noted(said=said, beside=beside, kept=state.stage is not Stage.PLANNING))
 
@@ -272,4 +272,8 @@ def _heard(turn: Turn, owes: str = "") -> Heard:
 
 def _resume_move(state: ThreadState, said: JournaledTurn | None = None) -> Resumed | Retried:
     """Return the move that continues approved work, or that plans again if there is none."""
-    return Resumed(said=said) if state.steers and Move.RESUMED in TRANSITIONS[state.stage] else Retried(said=said)
+    return (
+        Resumed(said=said)
+        if state.has_approved_work and Move.RESUMED in TRANSITIONS[state.stage]
+        else Retried(said=said)
+    )

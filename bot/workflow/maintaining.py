@@ -33,7 +33,7 @@ from bot.core.tracking_text import tracking_title
 from bot.core.turn import Turn
 from bot.ports import Access
 from bot.workflow.execution.command_runs import run_command_with_output
-from bot.workflow.journal.ledger import append, current, note, note_next, take_over
+from bot.workflow.journal.writing import append, note, note_next, read_state, take_over
 from bot.workflow.rights import is_over_quota
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import toolhost
@@ -166,7 +166,7 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
     place = context.location
     tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, anew=True)
     try:
-        async with journal_network(context, await current(context), SessionId("check")) as reached:
+        async with journal_network(context, await read_state(context), SessionId("check")) as reached:
             network = Network(context.settings.hosts, reached.record)
             async with toolhost(context, tree, Access.WRITE, network) as host:
                 ended, said = await run_command_with_output(context, host, f"(\n{task.check}\n)")

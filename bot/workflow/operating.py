@@ -9,7 +9,7 @@ from bot.core.notes import Operated
 from bot.core.operations import Operation
 from bot.core.plan import PlanDocument
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.ledger import note
+from bot.workflow.journal.writing import note
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -29,7 +29,7 @@ async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState |
     """
     plan = state.plan
     for n, operation in enumerate(plan.operations):
-        if n in {each.operation for each in state.operated}:
+        if n in {each.operation for each in state.finished_operations}:
             continue
         if await context.fence.has_moved(state):
             return None
@@ -49,12 +49,16 @@ async def finish_operations(context: ThreadContext, state: ThreadState) -> Deliv
 
 def report(state: ThreadState) -> str:
     """Return the results of the plan's operations as a table."""
-    outcomes: Sequence[str] = [each.outcome for each in sorted(state.operated, key=lambda each: each.operation)]
+    outcomes: Sequence[str] = [
+        each.outcome for each in sorted(state.finished_operations, key=lambda each: each.operation)
+    ]
     return f"The approved operations:\n\n{comment.operation_table(state.plan.operations, outcomes)}"
 
 
 def _seen(state: ThreadState, operation: Operation) -> str:
     """Return the digest that the target must have: from the plan, or after the last operation on it."""
-    earlier = [each for each in state.operated if state.plan.operations[each.operation].number == operation.number]
+    earlier = [
+        each for each in state.finished_operations if state.plan.operations[each.operation].number == operation.number
+    ]
     newest = max(earlier, key=lambda each: each.operation, default=None)
     return newest.seen if newest is not None else operation.seen

@@ -21,7 +21,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
 from bot.workflow.operating import record_targets
-from bot.workflow.session.main_session import SessionStart, open_session, run_session, unheard
+from bot.workflow.session.main_session import SessionStart, open_session, run_session, unsent_additions
 from bot.workflow.session.questions import deliver_reply, question_move
 from bot.workflow.standing_approval import may_stand
 from bot.workflow.thread_context import ThreadContext
@@ -40,8 +40,8 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     async with open_session(context, state, opening) as session:
         if (question := await question_move(context, state, session)) is not None:
             return question
-        await deliver_reply(context, state, session, unheard(session, state))
-        _add(session, unheard(session, state))
+        await deliver_reply(context, state, session, unsent_additions(session, state))
+        _add(session, unsent_additions(session, state))
         while (handed_in := _submitted_plan(session)) is None:
             ended = await run_session(context, state, session)
             if ended is None:
@@ -58,7 +58,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
 async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
-    if await context.dialogue.closed_since(state.asked_at):
+    if await context.dialogue.closed_since(state.last_wish_at):
         return Stopped(owes=reply_text.thread_closed(context.settings.mention))
     return None
 

@@ -3,7 +3,7 @@
 Work that changed more than its plan names becomes an amendment. If the process died after the push, the same journal
 gives the same commit again: the publisher finds it on the branch, and `Pulls.ensure` finds or creates the pull request.
 On a pull request's own branch, the push also moves the head that the plan was made for, so the commit is journaled
-before it (`_announce`).
+before it (`_claim_push`).
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.execution.set_up import leftovers
 from bot.workflow.intake import take_in
-from bot.workflow.journal.ledger import note
+from bot.workflow.journal.writing import note
 from bot.workflow.operating import carry_out, finish_operations, report
 from bot.workflow.outbox.outcomes import tell_replies
 from bot.workflow.requests import branch_name, pull_number, pull_title
@@ -74,7 +74,7 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
             proof,
             await checkout(context, state),
             order,
-            before=partial(_announce, context, state, shared=order.expected is not None),
+            before=partial(_claim_push, context, state, shared=order.expected is not None),
         )
     except OutOfScope as error:
         if hidden := context.redactor.find_secrets("\n".join(error.paths)):
@@ -118,7 +118,7 @@ async def _ensure_pull_request(
         pull_request=pull.url,
         pull_number=pull.number,
         owes="\n\n".join(told),
-        reviews=tuple(each.said.key for each in state.asked_for if each.said.key.startswith("review-")),
+        reviews=tuple(each.said.key for each in state.newest_wishes if each.said.key.startswith("review-")),
         digest=digest,
     )
 
@@ -141,7 +141,7 @@ async def _issue_receipt(context: ThreadContext, made: PushedWork) -> str:
     return pull_text.receipt_block(made.commit, envelope.decode()) if envelope else ""
 
 
-async def _announce(context: ThreadContext, state: ThreadState, made: PushedWork, *, shared: bool) -> None:
+async def _claim_push(context: ThreadContext, state: ThreadState, made: PushedWork, *, shared: bool) -> None:
     """Journal the commit before it is pushed to a shared branch, so that a later process recognizes it there (E3).
 
     Raises Conflict if the thread was moved meanwhile, because copying and screening the work takes time.

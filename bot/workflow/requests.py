@@ -49,13 +49,13 @@ def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
 
     The entries of the repeated words record who may have edited them (`ThreadState.wishes`).
     """
-    request, *additions = state.asked_for
+    request, *additions = state.newest_wishes
     return replace(
         JournaledTurn.of(turn),
         actor=request.said.actor,
         text="\n\n".join((request.said.text, *map(addition_text, additions))),
-        foreign=any(each.said.foreign for each in state.asked_for),
-        strangers=any(each.said.strangers for each in state.asked_for),
+        foreign=any(each.said.foreign for each in state.newest_wishes),
+        strangers=any(each.said.strangers for each in state.newest_wishes),
         hands=(),
         hidden=state.hidden,
     )
@@ -84,7 +84,7 @@ def branch_name(context: ThreadContext, state: ThreadState) -> str:
         return named
     name = place.new_branch(thread_title(context, state), state.thread.round)
     return (
-        f"{name}-{state.apart}" if state.apart else name
+        f"{name}-{state.branch_suffix}" if state.branch_suffix else name
     )  # a journal that was set back may have lost a branch of the plain name
 
 

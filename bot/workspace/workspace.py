@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Self
 
 from bot.core.approval import ApprovedPlan
-from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits
+from bot.core.sandboxed_tools import UNBOUND, Bounds
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp

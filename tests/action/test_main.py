@@ -176,7 +176,7 @@ LEFT: dict[str, tuple[ThreadState, bool]] = {
     "an outcome that somebody is about to tell": (standing(Stage.FAILED, run="8", debts=owed(READY, LATELY)), False),
     "a reply that somebody is about to give": (standing(Stage.DONE, run="7", debts=owed(HELP, LATELY)), False),
     "a reply that was left behind": (standing(Stage.DONE, run="7", debts=owed(HELP, EARLIER)), True),
-    "a turn that was kept": (standing(Stage.IN_REVIEW, run="7", kept=(Noted(said=SAID, kept=True),)), True),
+    "a turn that was kept": (standing(Stage.IN_REVIEW, run="7", kept_turns=(Noted(said=SAID, kept=True),)), True),
 }
 
 
@@ -202,7 +202,7 @@ async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: in
     waits = standing(Stage.AWAITING_APPROVAL)
     found: list[tuple[ThreadAddress, ...] | Transient] = [(at(4), at(5)), Transient("GitHub is down")]
 
-    async def unheard() -> tuple[ThreadAddress, ...]:
+    async def unreported_threads() -> tuple[ThreadAddress, ...]:
         value = found.pop(0)
         if isinstance(value, Transient):
             raise value
@@ -211,7 +211,7 @@ async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: in
     log = io.StringIO()
     for threads in ([4, 5], [4]):
         host = Host({each: [waits] for each in (3, 4, 5)}, (at(4),))
-        job = Job(host, given(tmp_path), Runner(log), Time(), unheard)
+        job = Job(host, given(tmp_path), Runner(log), Time(), unreported_threads)
         assert await play(job, at(number) if number else None) == 0
         looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
         assert looked == ([3, 4] if number else threads)

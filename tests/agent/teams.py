@@ -16,11 +16,11 @@ from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.types import LIMITS, TYPES, AgentType
 from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
-from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits
+from bot.core.sandboxed_tools import UNBOUND, Bounds
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say

@@ -12,7 +12,7 @@ from bot.agent.session_events import AgentChanged, End, ToolFinished
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Tell
-from bot.compose.decoys import FILE, lay_decoy
+from bot.compose.canaries import FILE, lay_decoy
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
 from bot.core.secrets.canary import CanaryAlarm

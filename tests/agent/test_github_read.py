@@ -13,8 +13,8 @@ from bot.agent.subagents.types import RESTRICTED, STANDARD
 from bot.agent.tools.github_read import GITHUB, LONGEST
 from bot.agent.tools.registry import ALL
 from bot.core.errors import PlangateError, Refused
-from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.core.turn import Picture
 from bot.testing.model.reply import Reply, call, say, sequence, several
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open

@@ -11,9 +11,9 @@ from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for
 from bot.agent.model.specs import merge_listing, resolve
 from bot.agent.prompts import first_message
 from bot.agent.repository_reads import RepositoryReads
-from bot.core.picture import Picture
 from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.transcript import Json
+from bot.core.turn import Picture
 from bot.testing.model.reply import call, say, sequence
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, drive

@@ -34,8 +34,8 @@ from bot.github.reach import Reachable
 from bot.github.repository import Address
 from bot.github.tracking import IssueText
 from bot.workflow.journal.fence import Fence
-from bot.workflow.journal.ledger import append, current
 from bot.workflow.journal.state_cache import StateCache
+from bot.workflow.journal.writing import append, read_state
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.memory_store import MemoryTranscripts
 
@@ -164,7 +164,7 @@ class Process:
     async def look(self, address: ThreadAddress) -> ThreadState:
         """End what was requested, as a session does; now and then it stays at work."""
         async with self.thread_context(address) as context:
-            state = await current(context)
+            state = await read_state(context)
             if state.stage is Stage.PLANNING and self.world.random.random() < 0.8:
                 ends: list[MoveEvent] = [Failed(detail="the model is down"), Answered(answer="Nothing.", owes="")]
                 state = await append(context, state, self.world.random.choice(ends))
@@ -172,7 +172,7 @@ class Process:
 
     async def listen(self, address: ThreadAddress) -> ThreadState:
         async with self.thread_context(address) as context:
-            return await current(context)
+            return await read_state(context)
 
     def wake(self, address: ThreadAddress) -> None:
         """Leave it to the next look at every thread."""

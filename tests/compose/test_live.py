@@ -22,7 +22,7 @@ from bot.cli.doctor_live import table
 from bot.cli.main import main
 from bot.compose.live.by_runner import REMARKS
 from bot.compose.live.expectations import EXPECTATIONS, REFS, SWITCHED, WORDS
-from bot.compose.live.run import Console, Outcome, run_live
+from bot.compose.live.experiments import Console, Outcome, run_live
 from bot.compose.live.testbed import COMMITS, Patience
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured

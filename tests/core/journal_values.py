@@ -7,7 +7,7 @@ from bot.core.transcript import Json
 
 def state_values(state: ThreadState) -> Json:
     """Return the values of a state that has a request."""
-    asking = encode_event(state.asked)["asking"]["call"] if state.asked else None
+    asking = encode_event(state.newest_question)["asking"]["call"] if state.newest_question else None
     return {
         "stage": state.stage,
         "written": state.written,
@@ -24,22 +24,22 @@ def state_values(state: ThreadState) -> Json:
         "pushing": state.pushing and state.pushing.commit,
         "published": state.published and state.published.pull_number,
         "begun": list(state.work_begun_lines),
-        "executed": state.executed,
-        "steers": state.steers,
+        "executed": state.has_finished_work,
+        "steers": state.has_approved_work,
         "asking": asking,
-        "question": state.question and state.question.question,
+        "question": state.shown_question and state.shown_question.question,
         "granted": sorted(map(list, state.granted)),
         "mode": state.mode,
-        "asked_for": [each.said.key for each in state.asked_for],
+        "asked_for": [each.said.key for each in state.newest_wishes],
         "wishes": [each.said.key for each in state.wishes],
         "requesters": sorted(state.requesters),
         "hidden": state.hidden.to_json(),
-        "kept": [each.said.key for each in state.kept],
+        "kept": [each.said.key for each in state.kept_turns],
         "debts": [debt.n for debt in state.debts],
         "seen": sorted(state.seen),
-        "asked_at": state.asked_at.isoformat(),
-        "heard_to": state.heard_to and state.heard_to.isoformat(),
-        "explained": state.explained,
+        "asked_at": state.last_wish_at.isoformat(),
+        "heard_to": state.heard_until and state.heard_until.isoformat(),
+        "explained": state.posted_explanation,
         "waits_for_session": state.waits_for_session,
         "takes_kept": state.can_begin_kept_turn,
         "finished": state.is_finished,

@@ -130,4 +130,4 @@ def test_operations_of_the_plan_in_force_are_remembered() -> None:
     state = replace(ThreadState(), thread=Thread(digest=PLAN.digest))
     entry = Operated(digest=PLAN.digest, operation=0, outcome="done", seen="s")
     other = replace(entry, digest=ALONE.digest)
-    assert apply(apply(state, other, NOW), entry, NOW).operated == (entry,)
+    assert apply(apply(state, other, NOW), entry, NOW).finished_operations == (entry,)

@@ -1,6 +1,6 @@
 """Which lines of the new file a patch shows."""
 
-from bot.core.patch import right_lines
+from bot.core.lines import right_lines
 
 PATCH = "@@ -1,2 +1,3 @@ def f():\n a\n-b\n+c\n+@@ -9 +9 @@\n\\ No newline\n@@ -10 +20 @@\n-x\n+y"
 

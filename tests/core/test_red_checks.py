@@ -7,7 +7,7 @@ import pytest
 
 from bot.core.names import CommitId
 from bot.core.red_checks import (
-    MOST,
+    MOST_TURNS,
     CheckRun,
     CheckState,
     PullChecks,
@@ -73,7 +73,7 @@ def test_each_head_once_and_so_many_in_all() -> None:
             begun.append(turns_begun(seen))
             seen.add(turn_key(head))
         assert not may_begin(head, seen)
-    assert begun == [*range(MOST), MOST]
+    assert begun == [*range(MOST_TURNS), MOST_TURNS]
 
 
 def test_texts() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.core.picture import Picture
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
+from bot.core.turn import Picture
 
 
 @pytest.mark.req("K8")

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from bot.core import comment, notice_text, pull_text, question_text, reply_text, tracking_text
+from bot.core import comment, pull_text, question_text, reply_text, tracking_text
 from bot.core.actor import Actor
 from bot.core.approval import Finding, Outcome, Reason, Verdict
 from bot.core.errors import CanaryShown, OutOfScope, Refused, SecretAdded
@@ -141,11 +141,11 @@ REPLIES: Final = {
     "waiting for a session": reply_text.session_queued(BOT),
     "wait over": reply_text.WAIT_OVER,
     "review comment addressed": reply_text.dealt_with("0123456789ab"),
-    "broken configuration": notice_text.configuration_error("x is wrong (.github/plangate.yml:3:1)"),
-    "broken configuration after a plan": notice_text.approval_on_hold(PLAN, "x is wrong (.github/plangate.yml:3:1)"),
-    "unreadable state": notice_text.unreadable("refs/plangate/threads/8"),
-    "plan without force": notice_text.VOID,
-    "approval of a plan without force": notice_text.void_plan(PLAN),
+    "broken configuration": reply_text.configuration_error("x is wrong (.github/plangate.yml:3:1)"),
+    "broken configuration after a plan": reply_text.approval_on_hold(PLAN, "x is wrong (.github/plangate.yml:3:1)"),
+    "unreadable state": reply_text.unreadable("refs/plangate/threads/8"),
+    "plan without force": reply_text.VOID_PLAN,
+    "approval of a plan without force": reply_text.void_plan(PLAN),
     "replaced plan": comment.superseded_notice(PLAN),
     "executed plan": comment.next_plan_notice(PLAN),
     "work begun": comment.work_begun_line(["ana", "ben"], AT),

@@ -153,8 +153,8 @@ def test_a_kept_turn_begins_when_approved_work_is_over() -> None:
     assert not after(*begun).can_begin_kept_turn
     assert after(*begun, FAILED).can_begin_kept_turn
     assert not after(*story("7:asks failed")).can_begin_kept_turn
-    begins = Requested(said=after(*begun).kept[0].said, base=BASE)
-    assert after(*begun, FAILED, begins).kept == ()
+    begins = Requested(said=after(*begun).kept_turns[0].said, base=BASE)
+    assert after(*begun, FAILED, begins).kept_turns == ()
 
 
 @pytest.mark.req("L5")
@@ -190,9 +190,9 @@ def test_the_newest_run_is_at_the_thread() -> None:
 def test_why_a_plan_waits_is_said_of_each_plan() -> None:
     """What was said of the plan before it is not said of this one."""
     first = (REQUESTED, PLANNED, PROPOSED, Explained(reasons="too low"))
-    assert after(*first[:3]).explained == ""
-    assert after(*first, heard()).explained == "too low"
-    assert after(*first, REQUESTED, PLANNED, PROPOSED).explained == ""
+    assert after(*first[:3]).posted_explanation == ""
+    assert after(*first, heard()).posted_explanation == "too low"
+    assert after(*first, REQUESTED, PLANNED, PROPOSED).posted_explanation == ""
 
 
 @pytest.mark.req("X1")
@@ -262,7 +262,7 @@ def test_a_plan_that_lost_its_force() -> None:
     noticed = after(*waits, Folded(folded=1, shown="c1"), Noticed(owes="No."))
     assert noticed.voided is not None
     assert (noticed.voided.folded, noticed.voided.noticed) == (1, True)
-    assert noticed.notices == {"No."}
+    assert noticed.posted_notices == {"No."}
     assert after(*waits, later, PLANNED, PROPOSED).voided is None
     closed = after(REQUESTED, PLANNED, PROPOSED, Closed())
     assert closed.voided is not None

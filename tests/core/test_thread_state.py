@@ -47,7 +47,7 @@ def test_what_no_verb_reads_back_is_harmless() -> None:
 def test_a_journal_without_entries_is_a_thread_that_listens() -> None:
     """Nothing happened yet: no plan, nobody to ask, not finished."""
     empty = fold_entries(())
-    assert (empty.stage, empty.position, empty.is_finished, empty.heard_to) == (Stage.LISTENING, 0, False, None)
+    assert (empty.stage, empty.position, empty.is_finished, empty.heard_until) == (Stage.LISTENING, 0, False, None)
     with pytest.raises(Broken, match="no entry that is requested"):
         _ = empty.planning_session
     with pytest.raises(Broken, match="no entry that is planned"):

@@ -145,10 +145,10 @@ class Ground:
 
 
 async def turns_of(
-    dialogue: Dialogue, seen: Collection[str] = (), heard_to: datetime | None = None
+    dialogue: Dialogue, seen: Collection[str] = (), heard_until: datetime | None = None
 ) -> tuple[Turn, ...]:
     """List the turns of a thread on which everybody may act, without what turned out to be none."""
-    found = await dialogue.turns(seen, heard_to, may_act=lambda _: True)
+    found = await dialogue.turns(seen, heard_until, may_act=lambda _: True)
     return tuple(turn for turn in found if not turn.aside)
 
 

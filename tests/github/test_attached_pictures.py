@@ -9,8 +9,8 @@ import pytest
 
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
-from bot.core.picture import Picture
 from bot.core.transcript import Json
+from bot.core.turn import Picture
 from bot.github.attached_pictures import BYTES, MOST, MOST_NAMED, SECONDS
 from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground

@@ -29,8 +29,8 @@ from bot.ports import ModelRequest
 from bot.terminal import Terminal
 from bot.workflow import engine
 from bot.workflow.journal.fence import Fence
-from bot.workflow.journal.ledger import append, current
 from bot.workflow.journal.state_cache import StateCache
+from bot.workflow.journal.writing import append, read_state
 from bot.workflow.thread_context import ThreadContext, WorkSettings, planning_session
 from tests.agent.ground import ENVIRONMENT, HandClock
 from tests.memory_store import MemoryTranscripts
@@ -155,7 +155,7 @@ class Ground:
 
     async def state(self) -> ThreadState:
         """Return the thread as its journal tells it."""
-        return await current(self.process())
+        return await read_state(self.process())
 
     async def planned(self, text: str = "Do it.") -> ThreadState:
         """Have a plan shown for a request of somebody who may ask."""
@@ -180,7 +180,7 @@ class Ground:
     async def moved(self, *moves: MoveEvent) -> ThreadState:
         """Journal moves, as other processes would."""
         process = self.process()
-        state = await current(process)
+        state = await read_state(process)
         for move in moves:
             state = await append(process, state, move)
         return state

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from bot.core.approval import ApprovedPlan
-from bot.core.bounds import UNBOUND, Bounds
 from bot.core.errors import Conflict, OutOfScope
 from bot.core.names import CommitId, SessionId, ThreadNumber, branch_prefix
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits, PullOrder, PullRequest
+from bot.core.sandboxed_tools import UNBOUND, Bounds
 from bot.core.transcript import Json, Line
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import (

@@ -67,7 +67,7 @@ class MemoryThread:
     async def turns(
         self,
         seen: Collection[str],
-        heard_to: datetime | None = None,  # noqa: ARG002 - the port's
+        heard_until: datetime | None = None,  # noqa: ARG002 - the port's
         *,
         may_act: Callable[[Turn], bool],
     ) -> Sequence[Turn]:

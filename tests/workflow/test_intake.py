@@ -173,7 +173,7 @@ async def test_a_request_at_work_is_kept() -> None:
     state = await ground.look()
     assert (await ground.kinds()).count("published") == 1
     assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
-    assert [wish.said.text for wish in state.asked_for] == ["And the docs."]
+    assert [wish.said.text for wish in state.newest_wishes] == ["And the docs."]
     assert "And the docs." not in str(ground.model.requests[2].messages)
 
 

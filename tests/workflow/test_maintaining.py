@@ -14,7 +14,7 @@ from bot.core.names import CommitId
 from bot.core.operations import Operation, OperationResult, Target
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
-from bot.workflow.journal.ledger import current
+from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import NOTHING_TO_DO, PRINTED_SHOWN, offer_again, take_occurrence, track_task
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import MAYA, Ground, is_working, plan_and_work, say, submit, was_called
@@ -60,7 +60,7 @@ class TaskGround(Ground):
         """Let the next due time come, and look at the thread; return what became of the occurrence."""
         self.clock.seconds += 24 * 3600
         process = self.process()
-        state = await track_task(process, await current(process), task)
+        state = await track_task(process, await read_state(process), task)
         assert state.task is not None
         self.occurrence = Occurrence(task.name, self.clock.now(), follows=state.task.newest_key)
         await take_occurrence(process, state, task, self.occurrence)
@@ -75,7 +75,7 @@ async def test_an_occurrence_is_planned_once() -> None:
     ground = TaskGround()
     assert await ground.due() == "a plan is waiting for approval"
     process = ground.process()
-    await take_occurrence(process, await current(process), TASK, ground.occurrence)
+    await take_occurrence(process, await read_state(process), TASK, ground.occurrence)
     assert (await ground.kinds()).count("due") == (await ground.kinds()).count("requested") == 1
     assert "Let orders of 50 ship free." in str(ground.model.requests[0].messages)
 
@@ -223,7 +223,7 @@ async def test_a_rejected_finding_over_fifty_occurrences() -> None:
     process, state = ground.process(), await ground.state()
     assert state.task is not None
     (rejected,) = state.task.rejected
-    await offer_again(process, await current(process), rejected.finding, "maya")
+    await offer_again(process, await read_state(process), rejected.finding, "maya")
     ground.model.script = _hand_in(findings=[finding])
     assert await ground.due() == "a plan is waiting for approval"
     ground.thread.decide(MAYA, Opinion.REJECT)

@@ -6,7 +6,7 @@ from bot.core.errors import Conflict
 from bot.core.moves import Answered
 from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.ledger import append, current, defer, note, settle
+from bot.workflow.journal.writing import append, defer, note, read_state, settle
 from bot.workflow.thread_context import ThreadContext
 from tests.workflow.ground import Ground
 
@@ -38,4 +38,4 @@ async def test_it_never_catches_up() -> None:
         await append(job, state, Answered(answer="Done.", owes="Done."))
     with pytest.raises(Conflict):
         await settle(job, defer(job, state, Spent(session="plan-1", cost_usd=0.5)))
-    assert (await current(job)).position == 1
+    assert (await read_state(job)).position == 1

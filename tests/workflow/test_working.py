@@ -274,7 +274,7 @@ async def test_a_journal_that_was_set_back() -> None:
     ground.clock.seconds += 1
     ground.thread.say(MAYA, "@plangate retry")
     state = await ground.look()
-    assert (state.stage, state.apart) == (Stage.AWAITING_APPROVAL, 77)
+    assert (state.stage, state.branch_suffix) == (Stage.AWAITING_APPROVAL, 77)
     assert len(ground.workspace.pushed) == 1
 
 

@@ -15,7 +15,6 @@ from functools import partial
 
 from bot.agent.prompts import reminder_text
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifecycle
-from bot.agent.subagents.cache_warming import write_prefix
 from bot.agent.subagents.checkouts import Checkouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
@@ -30,7 +29,7 @@ from bot.agent.subagents.resuming import (
     interrupted_assignments,
     restore_rows,
 )
-from bot.agent.subagents.scheduler import Prefixes
+from bot.agent.subagents.scheduler import Prefixes, write_prefix
 from bot.agent.subagents.session_factory import ParentContext, SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.subagent_run import SubagentRun

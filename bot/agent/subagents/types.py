@@ -9,7 +9,7 @@ from bot.agent.limits import Limits, Resource
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_GITHUB, READING_WEB
 from bot.agent.tools.tool import Tool
-from bot.core.bounds import Bounds
+from bot.core.sandboxed_tools import Bounds
 from bot.core.transcript import Json
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bot.core.patch import right_lines
+from bot.core.lines import right_lines
 from bot.testing.github.bare import Bare
 from bot.testing.github.entities import ReviewComment
 from bot.testing.github.world import GitHubState

@@ -15,9 +15,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from bot.testing.model.error import ApiError, invalid
 from bot.testing.model.models import Model
-from bot.testing.model.wire import THINKING, Json, blocks, canonical, digest, without_cache_mark
+from bot.testing.model.wire import THINKING, ApiError, Json, blocks, canonical, digest, invalid, without_cache_mark
 
 _KEY = b"simulated messages api"
 _DROP_HINT = (

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 
 from bot.testing.model.binding import Mismatch, mismatches, summary_error
 from bot.testing.model.cache import PromptCache
-from bot.testing.model.error import ApiError, invalid
 from bot.testing.model.model_answer import Admitted, ModelAnswer, compose
 from bot.testing.model.models import Model, cost_usd
 from bot.testing.model.reply import Reply
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.rules import violations
 from bot.testing.model.rules_parameters import BINDING_BETA
-from bot.testing.model.wire import Json
+from bot.testing.model.wire import ApiError, Json, invalid
 
 MAX_BYTES = 32 * 1024 * 1024
 COUNTED = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

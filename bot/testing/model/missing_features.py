@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from bot.testing.model.error import ApiError, invalid
-from bot.testing.model.wire import Json, blocks
+from bot.testing.model.wire import ApiError, Json, blocks, invalid
 
 BEARER = "bearer"
 

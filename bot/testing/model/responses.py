@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from bot.testing.model.error import ApiError
 from bot.testing.model.reply import Fault
 from bot.testing.model.stream import frame
-from bot.testing.model.wire import Json
+from bot.testing.model.wire import ApiError, Json
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bot.testing.model.error import ApiError
 from bot.testing.model.missing_features import unknown_part
 from bot.testing.model.model_list import model_info, model_list
 from bot.testing.model.responses import Plain, Refusal, Response
+from bot.testing.model.wire import ApiError
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.testing.model.error import ApiError, invalid
 from bot.testing.model.models import MODELS, Model
 from bot.testing.model.rules_blocks import message_shapes, text_blocks
 from bot.testing.model.rules_cache import cache_markers
@@ -27,7 +26,7 @@ from bot.testing.model.rules_parameters import (
 )
 from bot.testing.model.rules_tools import strictness, tool_choice, tools
 from bot.testing.model.subject import Rule, Subject
-from bot.testing.model.wire import Json
+from bot.testing.model.wire import ApiError, Json, invalid
 
 RULES: tuple[Rule, ...] = (
     fields,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bot.testing.model.error import invalid
 from bot.testing.model.models import ALL_EFFORTS, EFFORTS_WITHOUT_THINKING
 from bot.testing.model.rules_schema import unsupported_keywords, well_formed
 from bot.testing.model.subject import Finding, Subject, extra_fields, missing_fields
-from bot.testing.model.wire import Json, blocks
+from bot.testing.model.wire import Json, blocks, invalid
 
 FIELDS = frozenset(
     "cache_control container diagnostics inference_geo max_tokens messages metadata model output_config service_tier "

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Self, assert_never
 
 from bot.testing.host import host_application
-from bot.testing.model.error import TYPES, ApiError
 from bot.testing.model.messages_service import Service, Totals, parse_request
 from bot.testing.model.missing_features import unknown_part
 from bot.testing.model.model_answer import Admitted
@@ -28,6 +27,7 @@ from bot.testing.model.responses import Plain, Refusal, Response, Stream
 from bot.testing.model.routes import application
 from bot.testing.model.stream import events
 from bot.testing.model.token_exchange import Federation
+from bot.testing.model.wire import TYPES, ApiError
 
 POLICY_THREADS = 64
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from bot.testing.model.error import ApiError
 from bot.testing.model.models import Model
-from bot.testing.model.wire import Json
+from bot.testing.model.wire import ApiError, Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bot.testing.model.error import ApiError, invalid
-from bot.testing.model.wire import Json
+from bot.testing.model.wire import ApiError, Json, invalid
 
 PREFIX = "sk-ant-oat01-"
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"

@@ -1,4 +1,4 @@
-"""One job: read the JSON of requests as the API renders it, so that every rule sees one form.
+"""One job: read the JSON of requests as the API renders it, and write its errors.
 
 A plain string stands for one text block. Cache markers are not part of what the model sees.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -44,3 +45,43 @@ def digest(*parts: bytes | str) -> str:
         sha.update(len(data).to_bytes(8, "big"))
         sha.update(data)
     return sha.hexdigest()
+
+
+# https://platform.claude.com/docs/en/api/errors
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    503: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """A refusal: an HTTP status, an error type, a message, and for some errors a machine-readable code."""
+
+    status: int
+    message: str
+    type: str = ""
+    code: str | None = None
+
+    def body(self, request_id: str) -> Json:
+        """Return the JSON object that the API responds with."""
+        error: Json = {"type": self.type or TYPES.get(self.status, "api_error"), "message": self.message}
+        if self.code is not None:
+            error["details"] = {"error_code": self.code}
+        return {"type": "error", "error": error, "request_id": request_id}
+
+
+def invalid(message: str, *, code: str | None = None) -> ApiError:
+    """Return a 400 invalid_request_error with this message."""
+    return ApiError(400, message, code=code)

@@ -21,7 +21,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
 from bot.workflow.execution.command_runs import run_command
-from bot.workflow.journal.ledger import note
+from bot.workflow.journal.writing import note
 from bot.workflow.session.main_session import run_until_moved
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import checkout, toolhost

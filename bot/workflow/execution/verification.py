@@ -41,7 +41,7 @@ from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
 from bot.workflow.execution.command_runs import run_command_with_output, run_commands
 from bot.workflow.execution.set_up import hosts, leftovers
-from bot.workflow.journal.ledger import current
+from bot.workflow.journal.writing import read_state
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import checkout, toolhost
 from bot.workflow.thread_context import ThreadContext
@@ -111,7 +111,7 @@ async def baseline_reminders(context: ThreadContext, session: Session) -> list[s
 async def verify(context: ThreadContext, state: ThreadState, session: SessionId) -> Verification:
     """Run the checks on a frozen copy of the work. Raises Refused if it cannot be copied or published."""
     commands, work = check_commands(context, state), await checkout(context, state)
-    left = leftovers(await current(context))
+    left = leftovers(await read_state(context))
     if not commands:
         with suppress(Refused):  # which publishing tells
             paths = await context.workspace.changed_paths(work)

@@ -1,8 +1,8 @@
 """The fence of one look: it posts and pushes nothing once another process works on the thread (E4).
 
-A process that begins to work on a thread journals that first (`ledger.take_over`). Everything that creates a comment, a
-review, or a reply, and every push, calls `check` just before. So if two jobs work on one thread, only the one that took
-it over last posts.
+A process that begins to work on a thread journals that first (`writing.take_over`). Everything that creates a comment,
+a review, or a reply, and every push, calls `check` just before. So if two jobs work on one thread, only the one that
+took it over last posts.
 """
 
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ from bot.core.names import thread_ref
 from bot.core.notes import Heard
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
-from bot.workflow.journal.ledger import current, note, restart
+from bot.workflow.journal.writing import note, read_state, restart
 from bot.workflow.requests import beginning, renewed_request
 from bot.workflow.rights import may_approve
 from bot.workflow.thread_context import ThreadContext
@@ -36,12 +36,12 @@ async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequ
 
     Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
     """
-    if state.forgotten:
-        context.dialogue.forget(state.forgotten)
+    if state.forgotten_comment:
+        context.dialogue.forget(state.forgotten_comment)
     number = await _ahead(context, state)
     for pause in PAUSES if number else ():
         await context.resources.clock.sleep(pause)
-        state = await current(context)
+        state = await read_state(context)
         if not (number := await _ahead(context, state)):
             break
     return await _wait_for_decision(context, state, turns, number) if number else state

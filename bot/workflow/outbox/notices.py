@@ -8,14 +8,14 @@
 from datetime import datetime
 from functools import partial
 
-from bot.core import notice_text
+from bot.core import reply_text
 from bot.core.approval import approval_attempts
 from bot.core.gate import Stage
 from bot.core.names import thread_ref
 from bot.core.notes import Folded, Noticed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment
-from bot.workflow.journal.ledger import note
+from bot.workflow.journal.writing import note
 from bot.workflow.outbox.outcomes import tell_outcomes
 from bot.workflow.rights import may_ask
 from bot.workflow.thread_context import ThreadContext
@@ -29,7 +29,7 @@ async def notice_void_plan(context: ThreadContext, state: ThreadState) -> Thread
         state = await _fold_void_plans(context, state)
     if state.voided is None or not state.voided.folded:
         return state
-    return await _answer_approval(context, state, state.voided.since, owes=notice_text.void_plan(state.plan))
+    return await _answer_approval(context, state, state.voided.since, owes=reply_text.void_plan(state.plan))
 
 
 async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -38,7 +38,7 @@ async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> Thread
     found = [journaled, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
     plans = [shown for shown in found if shown]
     for shown in plans:
-        await context.dialogue.supersede(shown, notice_text.VOID)
+        await context.dialogue.supersede(shown, reply_text.VOID_PLAN)
     return await note(context, state, Folded(folded=len(plans), shown=plans[-1] if plans else ""))
 
 
@@ -47,7 +47,7 @@ async def notice_configuration_error(context: ThreadContext, state: ThreadState)
     if state.stage is not Stage.AWAITING_APPROVAL:
         return state
     return await _answer_approval(
-        context, state, None, owes=notice_text.approval_on_hold(state.plan, context.settings.refusal)
+        context, state, None, owes=reply_text.approval_on_hold(state.plan, context.settings.refusal)
     )
 
 
@@ -57,7 +57,7 @@ async def notice_unreadable_journal(context: ThreadContext) -> None:
     asked = [turn for turn in turns if may_ask(context, turn) and not turn.aside]
     if asked:
         await context.dialogue.acknowledge(asked[-1], Acknowledgment.SEEN)
-        text = notice_text.unreadable(thread_ref(context.location.thread))
+        text = reply_text.unreadable(thread_ref(context.location.thread))
         await context.dialogue.tell(text, 0)  # entries count from 1
 
 
@@ -65,7 +65,7 @@ async def _answer_approval(
     context: ThreadContext, state: ThreadState, since: datetime | None, *, owes: str
 ) -> ThreadState:
     """Post a text once if somebody approved since `since`, or since the plan was shown."""
-    if owes in state.notices:
+    if owes in state.posted_notices:
         return state
     live = await context.dialogue.snapshot(
         state.plan, state.plan_comment, onto=state.onto, begun=state.work_begun_lines

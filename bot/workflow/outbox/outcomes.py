@@ -16,7 +16,7 @@ from bot.core.notes import Heard, Told
 from bot.core.thread_parts import Debt
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import all_messages, todos_of
-from bot.workflow.journal.ledger import defer, take_over
+from bot.workflow.journal.writing import defer, take_over
 from bot.workflow.session.progress import end_stopped_planning
 from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
@@ -56,7 +56,7 @@ async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt
 async def _progress_so_far(context: ThreadContext, state: ThreadState) -> str:
     """Return the progress of stopped work, from its transcript and checkout. Leaves out what cannot be read."""
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
-    if state.steers:
+    if state.has_approved_work:
         with suppress(PlangateError):
             lines = await asyncio.to_thread(context.resources.transcripts.load, context.work_session(state))
             todos = todos_of(all_messages(lines))

@@ -10,7 +10,7 @@ from bot.core.moves import Stopped
 from bot.core.notes import Queued
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, planning
-from bot.workflow.journal.ledger import note
+from bot.workflow.journal.writing import note
 from bot.workflow.session.progress import progress_ask
 from bot.workflow.thread_context import ThreadContext
 

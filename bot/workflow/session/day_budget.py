@@ -15,7 +15,7 @@ from bot.core.errors import Transient
 from bot.core.events import decode_entries
 from bot.core.names import SessionId
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.ledger import fold, note
+from bot.workflow.journal.writing import fold, note
 from bot.workflow.session.budgets import spent_note
 from bot.workflow.thread_context import ThreadContext
 

@@ -17,7 +17,7 @@ from bot.agent.assembly import (
     begin_session,
     restore_session,
 )
-from bot.agent.finishing import request_finish
+from bot.agent.ending import request_finish
 from bot.agent.history.escaping import escape_reminders
 from bot.agent.history.pending import run_permitted_call
 from bot.agent.limits import Limits
@@ -38,7 +38,7 @@ from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.thread_state import ThreadState
 from bot.ports import Access, AnswerStarted
-from bot.workflow.journal.ledger import current
+from bot.workflow.journal.writing import read_state
 from bot.workflow.requests import addition_text
 from bot.workflow.session.budgets import bind_budgets
 from bot.workflow.session.network_journal import journal_network
@@ -177,13 +177,13 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
     while context.settings.watch_seconds:
         await context.resources.clock.sleep(context.settings.watch_seconds)
         try:
-            later = await current(context)
+            later = await read_state(context)
         except Transient:
             continue  # the journal cannot be read now: the work continues
         if (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run):
             return
         if session is not None and later.stage is Stage.PLANNING:
-            session.queued += unheard(session, later)
+            session.queued += unsent_additions(session, later)
         if session is not None and later.is_finishing:
             request_finish(session)
     await asyncio.Event().wait()
@@ -202,9 +202,9 @@ async def run_until_moved(context: ThreadContext, state: ThreadState, work: Coro
         await asyncio.gather(working, watching, return_exceptions=True)
 
 
-def unheard(session: Session, state: ThreadState) -> list[str]:
+def unsent_additions(session: Session, state: ThreadState) -> list[str]:
     """List the additions to the newest request that the session has neither sent nor queued."""
-    additions = (escape_reminders(addition_text(wish)) for wish in state.asked_for[1:])
+    additions = (escape_reminders(addition_text(wish)) for wish in state.newest_wishes[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]

@@ -13,7 +13,7 @@ from bot.core.errors import Transient
 from bot.core.names import SessionId
 from bot.core.notes import NetworkReached
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.ledger import note
+from bot.workflow.journal.writing import note
 from bot.workflow.thread_context import ThreadContext
 
 

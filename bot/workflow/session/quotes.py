@@ -1,8 +1,8 @@
 """What a new session gets to read of its thread, pull request, and pictures: data, never instructions (K6, K7, K9)."""
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.core.picture import Picture
 from bot.core.thread_state import ThreadState
+from bot.core.turn import Picture
 from bot.core.work import Checkout
 from bot.workflow.thread_context import ThreadContext
 
@@ -15,7 +15,7 @@ async def quote_thread(context: ThreadContext, state: ThreadState, tree: Checkou
     Words that stand in the task are not quoted again, nor are those that a retry repeats, nor the plan to be revised.
     Nothing in it can imitate the harness (S11a).
     """
-    task = "\n\n".join(wish.said.text for wish in state.asked_for)
+    task = "\n\n".join(wish.said.text for wish in state.newest_wishes)
     requested = [wish.said.key for wish in state.wishes if wish.said.text in task]
     requested += [state.plan_comment] if state.newest_plan is not None and state.plan_comment else []
     wished = [wish.said.key for wish in state.wishes]

@@ -41,7 +41,7 @@ async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = F
     place = context.location
     name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
     is_of_fork = place.pull is not None and not place.branch
-    pull = None if is_of_fork and state.steers else place.pull
+    pull = None if is_of_fork and state.has_approved_work else place.pull
     name = name if pull == place.pull else f"{name}-work"
     transcripts, session = context.resources.transcripts, state.work_session
     anew = anew or await asyncio.to_thread(transcripts.is_behind, session)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.looks import unheard
+from bot.compose.looks import unreported_threads
 from bot.github.repository import Address
 from bot.service.inbox import Delivery, Inbox
 from bot.service.worker import Worker
@@ -122,7 +122,7 @@ async def test_a_daily_run_that_was_dropped_loses_nothing(story: Story) -> None:
     story.opens("will")
     story.host.only = (Address("parcel", "shop"),)
     story.clock.advance(2.5 * 24 * 3600)
-    assert await unheard(story.host) == (story.address(),)
+    assert await unreported_threads(story.host) == (story.address(),)
 
 
 @pytest.mark.req("W3")
@@ -131,9 +131,9 @@ async def test_what_a_scheduled_job_reads(story: Story) -> None:
     """A label that nobody heard is found, and is not looked for again whenever its thread moves; words are."""
     by_label(story)
     story.host.only = (Address("parcel", "shop"),)
-    assert await unheard(story.host) == (story.address(),)
+    assert await unreported_threads(story.host) == (story.address(),)
     await story.rests(1)
     story.says("rita", "Thank you.")
-    assert await unheard(story.host) == ()
+    assert await unreported_threads(story.host) == ()
     story.says("will", "@plangate and in the changelog")
-    assert await unheard(story.host) == (story.address(),)
+    assert await unreported_threads(story.host) == (story.address(),)

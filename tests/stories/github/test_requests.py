@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from bot.compose.looks import unheard
+from bot.compose.looks import unreported_threads
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.github import repository
@@ -201,7 +201,7 @@ async def read_on(story: Story, row: Callable[[str], None], marks: list[int]) ->
     row("a question for deliveries that failed, every ten minutes")
     (story.host.settings.data_dir / "reconciled.json").unlink()  # a job has a new disk
     story.host.only = (repository.Address(*HOME.split("/")),)
-    await unheard(story.host)
+    await unreported_threads(story.host)
     row("a reading of what no event told, by a scheduled run of the Action")
 
 

@@ -19,7 +19,7 @@ from bot.action.main import Job, play, thread_in
 from bot.action.preparing import preparation
 from bot.action.runner import Runner
 from bot.compose.github import GitHubHost
-from bot.compose.looks import thread_of, unheard
+from bot.compose.looks import thread_of, unreported_threads
 from bot.compose.sweep_switch import SWEEP as SWEEP_FILE
 from bot.config.action_inputs import action
 from bot.config.settings import Secret, Settings
@@ -118,7 +118,14 @@ class WorkflowJobs(Hub):
         number, told = thread_in(given)
         async with GitHubHost(given.settings, (Address("parcel", "shop"),), clock=self.clock, run=given.run) as host:
             address = replace(await thread_of(host, HOME, number), told=told) if number else None
-            job = Job(host, given, runner, self.clock, partial(unheard, host), preparation=preparation(given, runner))
+            job = Job(
+                host,
+                given,
+                runner,
+                self.clock,
+                partial(unreported_threads, host),
+                preparation=preparation(given, runner),
+            )
             code = await play(job, address)
         self.world.end_run(run.id, "success" if code == 0 else "failure")
         assert code == 0, runner.out

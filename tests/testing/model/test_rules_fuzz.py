@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.testing.model.error import ApiError
 from bot.testing.model.messages_service import Service
 from bot.testing.model.models import MODELS
 from bot.testing.model.request_view import ModelRequest
+from bot.testing.model.wire import ApiError
 
 MARK = {"type": "ephemeral"}
 STRICT = {

@@ -17,6 +17,7 @@ from bot.testing.github.rate_limits import Limits
 from bot.testing.github.rendered import with_html
 from bot.testing.github.rest import (
     accounts,
+    administration,
     check_runs,
     code,
     git_database,
@@ -24,7 +25,6 @@ from bot.testing.github.rest import (
     issues,
     pull_requests,
     repositories,
-    settings,
     workflow_runs,
 )
 from bot.testing.github.rest.endpoint import (
@@ -58,7 +58,7 @@ def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     modules = (
         accounts,
         repositories,
-        settings,
+        administration,
         check_runs,
         workflow_runs,
         pull_requests,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bot.core.patch import right_lines
+from bot.core.lines import right_lines
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT

@@ -35,7 +35,7 @@ from bot.workflow.thread_context import ThreadContext, working_mode
 _OF_PLANNING: Final = frozenset({Move.PLANNED, Move.ANSWERED})
 
 
-async def current(context: ThreadContext) -> ThreadState:
+async def read_state(context: ThreadContext) -> ThreadState:
     """Read the journal, and return the thread's state."""
     return fold(context, await context.journal.read(context.location.thread))
 
@@ -66,7 +66,7 @@ async def append(context: ThreadContext, state: ThreadState, event: MoveEvent) -
             moved = replace(later.thread, kept=state.thread.kept) != state.thread
             if ask is None or moved or later.written <= state.written:
                 raise
-            if event.kind in _OF_PLANNING and len(later.asked_for) > len(state.asked_for):
+            if event.kind in _OF_PLANNING and len(later.newest_wishes) > len(state.newest_wishes):
                 return later  # the planner may not know what was added: it plans again
             state = later
 
@@ -132,7 +132,7 @@ async def settle(context: ThreadContext, state: ThreadState) -> ThreadState:
 
 async def _read_on(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Read the thread again. Its pending notes stay pending, except for those that the journal holds by now."""
-    return defer(context, await current(context), *state.pending)
+    return defer(context, await read_state(context), *state.pending)
 
 
 def _with_mode_change(context: ThreadContext, state: ThreadState, stage: Stage, event: MoveEvent) -> MoveEvent:

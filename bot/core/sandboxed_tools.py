@@ -1,9 +1,9 @@
-"""What a toolhost may do, and what one of its operations results in (T3a)."""
+"""What sandboxed tools may do and use, and what one of their operations results in (T3a)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from bot.core.transcript import Json
 
@@ -27,3 +27,18 @@ class ToolOutput:
     """The state of files after the operation: path -> stamp (T4: Edit requires that the file was read)."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Facts for the harness, not for the model: exit_code, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of one sandbox; None means no bound of its own."""
+
+    memory_mb: int | None = None
+    memory_share: float = 1.0
+    """Share of the memory that every sandbox may use. The lesser of the two bounds holds."""
+    tmp_mb: int | None = None
+    file_bytes: int | None = None
+    """Size of the largest file that the sandbox reads."""
+
+
+UNBOUND: Final = Bounds()

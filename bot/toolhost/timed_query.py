@@ -11,14 +11,14 @@ from typing import TypeVar
 Given = TypeVar("Given")
 
 
-class Patience:
+class TimedQueries:
     """Runs one query at a time; while one is blocked, further ones are not started."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._free = threading.Lock()
 
-    def ask(self, question: Callable[[], Given]) -> Given | None:
+    def answer(self, question: Callable[[], Given]) -> Given | None:
         """Return the answer, or None if it did not arrive in time; the question itself raises nothing."""
         if not self._free.acquire(blocking=False):
             return None

@@ -3,26 +3,26 @@
 import threading
 import time
 
-from bot.toolhost.patience import Patience
+from bot.toolhost.timed_query import TimedQueries
 
 
 def test_an_answer_that_comes() -> None:
     """What is answered in time is given, one question after another."""
-    patience = Patience(5.0)
-    assert [patience.ask(lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
+    queries = TimedQueries(5.0)
+    assert [queries.answer(lambda n=n: n) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
 
 
 def test_a_question_that_is_held_up() -> None:
     """It is given up in time; until it is answered nothing else is asked, and afterwards all is as before."""
     held = threading.Event()
-    patience = Patience(0.1)
+    queries = TimedQueries(0.1)
     began = time.monotonic()
-    assert patience.ask(held.wait) is None
+    assert queries.answer(held.wait) is None
     asked: list[int] = []
-    assert patience.ask(lambda: asked.append(1)) is None
+    assert queries.answer(lambda: asked.append(1)) is None
     assert not asked
     assert time.monotonic() - began < 2
     held.set()
-    while (answer := patience.ask(lambda: "free")) is None:
+    while (answer := queries.answer(lambda: "free")) is None:
         time.sleep(0.01)
     assert answer == "free"
