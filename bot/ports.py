@@ -163,12 +163,12 @@ class Workspace(Protocol):
         """Start a toolhost on a checkout, within bounds. Raises NoSandbox if no sandbox is available (D1)."""
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: "BeforePush | None" = None
+        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before_push: "BeforePush | None" = None
     ) -> PushedWork:
         """Export the tree into a fresh clone, check its scope, commit, and push. The same order gives the same commit.
 
-        `before` receives what is about to be pushed. If it raises, nothing is pushed. Raises Refused if the work may
-        not be published, Conflict if the branch holds something else.
+        `before_push` receives what is about to be pushed. If it raises, nothing is pushed. Raises Refused if the work
+        may not be published, Conflict if the branch holds something else.
         """
 
     async def discard(self, checkout: Checkout) -> None:

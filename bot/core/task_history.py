@@ -1,4 +1,8 @@
-"""The history of a scheduled task: a fold over the entries of its tracking issue's journal (MT1, MT2, MT5)."""
+"""The history of a scheduled task: a fold over the entries of its tracking issue's journal (MT1, MT2, MT5).
+
+It remembers rejected findings (`TaskHistory.decided`). A plan that names one again is sent back to its session
+(`core.maintenance.check_undecided`), until a person asks for the finding once more.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

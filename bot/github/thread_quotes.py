@@ -2,6 +2,7 @@
 
 Rules
 - The opening post is always shown, and then the newest entries that fit. What stands in the task is not quoted again.
+- It reads at most CATCH_UP comments, and shows at most 80,000 characters. The session may read more with GitHubRead.
 - Anybody can write on a thread, so a text is sized before it is parsed, and what is parsed is bounded in all.
 - The visible text is cut, never the source: a cut in Markdown could bring to sight what its author hid, and hide what
   everybody saw.

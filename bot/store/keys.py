@@ -1,6 +1,10 @@
 """The state key: one secret, with a separate HKDF key for each purpose (interfaces.md, PLANGATE_STATE_KEY).
 
 No key is ever printed. Every repr omits the secret, and only `key_file` writes it.
+
+With another state key, what is stored cannot be read (`sealed.unseal` raises Unreadable), and no marker in an earlier
+comment counts. The thread gets one notice (`workflow/outbox/notices.py`), and nothing is planned, approved, or pushed
+on it. With the old key back, it goes on.
 """
 
 import contextlib

@@ -1,5 +1,10 @@
 """Publishing: pushes the work if its approval still stands, and ensures its pull request, receipt, and operations.
 
+Compared again just before the first push: what people said until now, the configuration of who may approve, one live
+snapshot of the plan comment and its approvals, and whether another process moved the thread. Then `workspace.publish`
+compares the tree with the verified and the approved one, and its paths with the plan's scope; `_claim_push` looks once
+more whether the thread was moved; and the server moves the branch only if it is where the order expects it.
+
 Work that changed more than its plan names becomes an amendment. If the process died after the push, the same journal
 gives the same commit again: the publisher finds it on the branch, and `Pulls.ensure` finds or creates the pull request.
 On a pull request's own branch, the push also moves the head that the plan was made for, so the commit is journaled
@@ -74,7 +79,7 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
             proof,
             await checkout(context, state),
             order,
-            before=partial(_claim_push, context, state, shared=order.expected is not None),
+            before_push=partial(_claim_push, context, state, shared=order.expected is not None),
         )
     except OutOfScope as error:
         if hidden := context.redactor.find_secrets("\n".join(error.paths)):

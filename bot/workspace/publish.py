@@ -5,8 +5,9 @@ Rules
 - It commits nothing outside the approved plan's scope and no secret (X3); for an amendment, exactly its own tree.
 - If the work was verified, it commits exactly the verified tree (G3a).
 - The harness sets author, date, branch and message (commit.py).
-- It pushes with one compare-and-swap: what was screened and hashed here lands bit for bit. A commit that the server
-  creates could only be compared after it is on the branch, and cannot hold every file mode.
+- It pushes with one compare-and-swap: a new branch must not exist yet, and a pull request's branch must still be at the
+  plan's base. What was screened and hashed here lands bit for bit. A commit that the server creates could only be
+  compared after it is on the branch, and cannot hold every file mode.
 - The same order gives the same commit. A branch that holds something else is a Conflict and is never overwritten.
 """
 
@@ -72,11 +73,11 @@ class Publisher:
     rules: Publishing = field(default_factory=Publishing)
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder, *, before: BeforePush | None = None
+        self, plan: ApprovedPlan, checkout: Checkout, order: CommitOrder, *, before_push: BeforePush | None = None
     ) -> PushedWork:
         """Publish a checkout that nothing writes anymore; raises Refused or Conflict, and then nothing was pushed.
 
-        `before` is called with the work that is about to be pushed; if it raises, nothing is pushed.
+        `before_push` is called with the work that is about to be pushed; if it raises, nothing is pushed.
         """
         _check(plan, checkout, order)
         await self.mirror.ensure(checkout.base)
@@ -86,8 +87,8 @@ class Publisher:
             await self.rules.screen.check(clone, changes, order)
             commit = await commit_tree(clone, tree, checkout.base, order, committer=self.rules.committer)
             made = PushedWork(order.branch, commit, tuple(sorted(change.path for change in changes)), tree)
-            if before is not None:
-                await before(made)
+            if before_push is not None:
+                await before_push(made)
             await self._push(clone, commit, order)
         return made
 

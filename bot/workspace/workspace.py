@@ -169,12 +169,12 @@ class GitWorkspace:
         return host
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: BeforePush | None = None
+        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before_push: BeforePush | None = None
     ) -> PushedWork:
         """End all sandboxes of a checkout, then publish it; raises Refused or Conflict with nothing pushed."""
         self.checkouts.place(checkout)
         await self._close(checkout)
-        return await self.publisher.publish(plan, checkout, commit, before=before)
+        return await self.publisher.publish(plan, checkout, commit, before_push=before_push)
 
     async def discard(self, checkout: Checkout) -> None:
         """Remove a checkout and everything in it."""

@@ -113,7 +113,7 @@ class DeskWorkspace:
         checkout: Checkout,  # noqa: ARG002
         commit: CommitOrder,  # noqa: ARG002
         *,
-        before: BeforePush | None = None,  # noqa: ARG002
+        before_push: BeforePush | None = None,  # noqa: ARG002
     ) -> PushedWork:
         raise Broken("nothing is published here")
 

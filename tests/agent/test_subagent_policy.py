@@ -41,8 +41,8 @@ def test_one_that_reads_and_one_that_writes(room: Open, untrusted: bool) -> None
 def test_how_many(room: Open) -> None:
     """Places are counted for one task of several too; no writer starts in plan mode, and no task of it is shared."""
     policy = SubagentPolicy(room(lambda _: say("?")).world, LIMITS, SubagentCounts(3, in_all=4, on_one=3))
-    assert [policy.together(EXPLORE, used) for used in (0, 1, 2)] == [3, 2, 1]
-    assert policy.together(CODE, 0) == 1
+    assert [policy.agents_on_one_task(EXPLORE, used) for used in (0, 1, 2)] == [3, 2, 1]
+    assert policy.agents_on_one_task(CODE, 0) == 1
     assert policy.refusal(EXPLORE, parent(Mode.PLAN), 3) == ""
     assert "All 4 sub-agents" in policy.refusal(EXPLORE, parent(Mode.PLAN), 4)
     assert "cannot write" in policy.refusal(CODE, parent(Mode.PLAN), 0)

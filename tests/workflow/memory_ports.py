@@ -207,7 +207,7 @@ class MemoryWorkspace:
         return MemoryHost(self._files(checkout), self.commands, self.life)
 
     async def publish(
-        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before: BeforePush | None = None
+        self, plan: ApprovedPlan, checkout: Checkout, commit: CommitOrder, *, before_push: BeforePush | None = None
     ) -> PushedWork:
         paths, tree = await self.changed_paths(checkout), _tree(self._files(checkout))
         if outside := tuple(path for path in paths if not plan.document.contract.reaches(path)):
@@ -217,8 +217,8 @@ class MemoryWorkspace:
         if self.while_copying is not None:
             happens, self.while_copying = self.while_copying, None
             await happens()
-        if before is not None:
-            await before(made)
+        if before_push is not None:
+            await before_push(made)
         there = self.branches.get(commit.branch)
         if there not in {commit.expected, head}:
             raise Conflict("the branch holds something else", where=commit.branch)

@@ -4,15 +4,16 @@
 |---|---|---|
 | number | SubagentCounts per session, without those cancelled together with the answer that called them | same |
 | depth | one: no type has the Task tool | same |
-| limits | as configured for the type; the type's own limits override them | same; restricted if strangers have a say |
+| limits | as configured for the type; the type's own limits override them | same; if strangers have a say: restricted |
 | tools | those of its type; web tools and GitHubRead only if the session has them; resource_request | same |
 | paths | those that its type names, if any | same |
 | checkout | its own fork | the parent's checkout |
 | network | the parent's | none |
 | mode | the parent's; does not start in plan mode | plan mode |
-| parent | the session's steps, time, and dollars: what ends the parent ends its sub-agents (Monitor, Ledger) | same |
+| parent | its monitor and ledger count too (`Monitor`, `limits.Ledger`): what ends it ends its sub-agents | same |
 
-A limit that ran out may be raised (`recovery.py`). The values of the limits are in `types.py`.
+In a thread where strangers have a say, a type's own limits can only lower the restricted ones (`types.limits_of`). A
+limit that ran out may be raised (`recovery.py`). The values of the limits are in `types.py`.
 """
 
 from collections.abc import Mapping
@@ -81,7 +82,7 @@ class SubagentPolicy:
             return f"All {self.counts.in_all} sub-agents of this session were used. Do it yourself."
         return ""
 
-    def together(self, kind: AgentType, used: int) -> int:
+    def agents_on_one_task(self, kind: AgentType, used: int) -> int:
         """Return how many sub-agents work on one task. If that is more than one, one more merges their reports."""
         return 1 if kind.writes else min(self.counts.on_one, self.counts.in_all - used - 1)
 

@@ -96,7 +96,7 @@ class SubagentPool:
         if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
             return ToolOutput(known if kind is None else refusal, is_error=True)
-        several = self.policy.together(kind, self._used)
+        several = self.policy.agents_on_one_task(kind, self._used)
         if several <= 1:
             return await self._run_one(kind, description, brief, tell)
         # Several agents work on the task independently, and one more synthesizes their reports (S7).

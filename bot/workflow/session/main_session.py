@@ -170,8 +170,9 @@ async def _consume(
 
 
 async def wait_until_moved(context: ThreadContext, state: ThreadState, session: Session | None = None) -> None:
-    """Return once the thread was moved or taken over.
+    """Return once the thread was moved or taken over, such as by a stop.
 
+    Reads the journal every `watch_seconds` (5 seconds). The caller then cancels the work, which ends its sandboxes.
     Queue what people add while planning in the session (L4a), and have it finish if they say so.
     """
     while context.settings.watch_seconds:
