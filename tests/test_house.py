@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bot.agent.permissions.decision_table import REGENERATE, markdown, rows
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import DECISIONS, CallKind
 from bot.agent.tools.registry import ALL
@@ -19,6 +18,7 @@ from bot.config.repository_file import Configuration
 from bot.core.command import Verb
 from bot.core.gate import ON_ENTER
 from bot.workflow.engine import VERBS
+from tests.agent.decision_table import REGENERATE, markdown, rows
 from tests.core.gate_diagram import mermaid
 
 ROOT = Path(__file__).parent.parent

@@ -17,9 +17,7 @@ from bot.agent.tools.tool import Tool
 from bot.agent.tools.web_fetch import WEB_FETCH
 from bot.agent.tools.web_search import WEB_SEARCH
 
-REGENERATE: Final = (
-    "python -c 'from bot.agent.permissions.decision_table import markdown; print(markdown(), end=str())'"
-)
+REGENERATE: Final = "python -c 'from tests.agent.decision_table import markdown; print(markdown(), end=str())'"
 
 _BY_INPUT: Final[Mapping[str, Mapping[CallKind, str]]] = MappingProxyType(
     {"Bash": {CallKind.LOOK_COMMAND: "a line that only reads", CallKind.COMMAND: "any other line"}}
