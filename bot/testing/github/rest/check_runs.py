@@ -12,11 +12,10 @@ from typing import Any
 from bot.testing.github import code_changes
 from bot.testing.github.entities import CheckRun
 from bot.testing.github.rest.code import commit_of
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer
 from bot.testing.github.site import Json, Site, stamp, stamp_or_none
 
 RUNS = "/repos/{owner}/{repo}/check-runs"
-RUN = f"{RUNS}/{{check_run_id:int}}"
 READ, WRITE = ("checks:read",), ("checks:write",)
 TEXT_LIMIT = 65_535
 
@@ -34,11 +33,6 @@ def runs_of_commit(call: Call) -> RestAnswer:
     return RestAnswer([check_run_json(call.site, run) for run in found], wrapped="check_runs")
 
 
-def get_run(call: Call) -> RestAnswer:
-    """Return a check run."""
-    return RestAnswer(check_run_json(call.site, _run(call)))
-
-
 def create_run(call: Call) -> RestAnswer:
     """Create a check run. Only Apps may do this."""
     app = call.actor.app
@@ -54,15 +48,6 @@ def create_run(call: Call) -> RestAnswer:
         started_at=call.world.now(),
     )
     return RestAnswer(check_run_json(call.site, code_changes.check(call.actor, _update_check(call, run))), 201)
-
-
-def update_run(call: Call) -> RestAnswer:
-    """Update a check run. Only the App that created it may do this."""
-    run = _run(call)
-    if run.app != call.actor.app:
-        raise ApiError(403, f"Invalid app_id `{call.actor.app}` - check run can only be modified by the GitHub App "
-                            "that created it.")  # fmt: skip
-    return RestAnswer(check_run_json(call.site, code_changes.check(call.actor, _update_check(call, run))))
 
 
 def check_run_json(site: Site, run: CheckRun) -> Json:
@@ -115,13 +100,6 @@ def pull_requests_of(site: Site, run: CheckRun) -> list[Json]:
     ]
 
 
-def _run(call: Call) -> CheckRun:
-    run = call.world.check_runs.get(int(call.path["check_run_id"]))
-    if run is None or run.repository != call.repository.id:
-        raise not_found()
-    return run
-
-
 def _update_check(call: Call, run: CheckRun) -> CheckRun:
     output: dict[str, Any] = call.body.get("output") or {}
     if any(len(output.get(name) or "") > TEXT_LIMIT for name in ("summary", "text")):
@@ -144,6 +122,4 @@ def _update_check(call: Call, run: CheckRun) -> CheckRun:
 ENDPOINTS = (
     Endpoint("GET", "/repos/{owner}/{repo}/commits/{ref:path}/check-runs", runs_of_commit, READ),
     Endpoint("POST", RUNS, create_run, WRITE),
-    Endpoint("GET", RUN, get_run, READ),
-    Endpoint("PATCH", RUN, update_run, WRITE),
 )

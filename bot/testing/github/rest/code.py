@@ -56,20 +56,6 @@ def put_contents(call: Call) -> RestAnswer:
     return RestAnswer({"content": made, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
 
 
-def branches(call: Call) -> RestAnswer:
-    """List branches."""
-    refs = call.world.bare(call.repository).refs()
-    heads = {ref.removeprefix("refs/heads/"): sha for ref, sha in refs.items() if ref.startswith("refs/heads/")}
-    return RestAnswer([
-        {
-            "name": name,
-            "commit": {"sha": sha, "url": f"{call.site.api(call.repository)}/commits/{sha}"},
-            "protected": name in call.repository.protected,
-        }
-        for name, sha in heads.items()
-    ])  # fmt: skip
-
-
 def branch(call: Call) -> RestAnswer:
     """Return a branch."""
     name, home = call.path["branch"], call.repository
@@ -275,7 +261,6 @@ ENDPOINTS = (
     Endpoint("GET", f"{REPOSITORY}/contents", contents, READ),
     Endpoint("GET", f"{REPOSITORY}/contents/{{path:path}}", contents, READ),
     Endpoint("PUT", f"{REPOSITORY}/contents/{{path:path}}", put_contents, WRITE, Role.WRITE),
-    Endpoint("GET", f"{REPOSITORY}/branches", branches, READ),
     Endpoint("GET", f"{REPOSITORY}/branches/{{branch:path}}", branch, READ),
     Endpoint("GET", f"{REPOSITORY}/compare/{{basehead:path}}", compare, READ),
     Endpoint("GET", f"{REPOSITORY}/commits", commits, READ),

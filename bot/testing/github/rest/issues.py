@@ -1,4 +1,4 @@
-"""One job: REST endpoints of issues, comments, labels, assignees, locks, and reactions.
+"""One job: REST endpoints of issues, comments, labels, and reactions.
 
 https://docs.github.com/en/rest/issues and https://docs.github.com/en/rest/reactions
 """
@@ -80,15 +80,6 @@ def list_comments(call: Call) -> RestAnswer:
     return RestAnswer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
 
 
-def list_all_comments(call: Call) -> RestAnswer:
-    """Return the comments of a repository, optionally since a time, sorted by creation or update."""
-    mine = [each for each in call.world.comments.values() if each.repository == call.repository.id]
-    found = _since(call, mine)
-    key = "updated_at" if call.query.get("sort") == "updated" else "created_at"
-    found.sort(key=lambda each: (getattr(each, key), each.id), reverse=call.query.get("direction") == "desc")
-    return RestAnswer([comment_json(call.site, each) for each in found])
-
-
 def create_comment(call: Call) -> RestAnswer:
     """Comment on a thread. A locked thread requires write."""
     issue, body = call.issue, _body(call)
@@ -112,27 +103,10 @@ def change_comment(call: Call) -> RestAnswer:
     return RestAnswer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
 
 
-def delete_comment(call: Call) -> RestAnswer:
-    """Delete a comment. Other people's comments require write."""
-    _may_change(call, call.comment)
-    conversation.delete_comment(call.actor, call.comment)
-    return RestAnswer(status=204)
-
-
-def list_labels(call: Call) -> RestAnswer:
-    """Return the labels of a thread."""
-    return RestAnswer(_labels(call, call.issue))
-
-
 def add_labels(call: Call) -> RestAnswer:
     """Add labels to a thread, and create those that do not exist."""
     names = tuple(dict.fromkeys([*call.issue.labels, *call.texts("labels")]))
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, names)))
-
-
-def replace_labels(call: Call) -> RestAnswer:
-    """Replace the labels of a thread."""
-    return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, tuple(call.texts("labels")))))
 
 
 def remove_label(call: Call) -> RestAnswer:
@@ -142,12 +116,6 @@ def remove_label(call: Call) -> RestAnswer:
         raise ApiError(404, "Label does not exist")
     left = tuple(each for each in call.issue.labels if each != name)
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, left)))
-
-
-def repository_labels(call: Call) -> RestAnswer:
-    """Return the labels of a repository."""
-    home = call.repository
-    return RestAnswer([call.site.label(home, each) for each in call.world.labels[home.id].values()])
 
 
 def get_label(call: Call) -> RestAnswer:
@@ -164,31 +132,6 @@ def create_label(call: Call) -> RestAnswer:
     if name in call.world.labels[home.id]:
         raise ApiError(422, "Validation Failed", [{"resource": "Label", "code": "already_exists", "field": "name"}])
     return RestAnswer(call.site.label(home, call.world.add_label(home, name)), 201)
-
-
-def add_assignees(call: Call) -> RestAnswer:
-    """Assign people. Users who cannot be assigned are silently skipped."""
-    wanted = tuple(dict.fromkeys([*call.issue.assignees, *_users(call, "assignees")]))
-    return RestAnswer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, wanted)), 201)
-
-
-def remove_assignees(call: Call) -> RestAnswer:
-    """Remove assignees."""
-    gone = _users(call, "assignees")
-    left = tuple(each for each in call.issue.assignees if each not in gone)
-    return RestAnswer(issue_json(call.site, conversation.set_assignees(call.actor, call.issue, left)))
-
-
-def lock(call: Call) -> RestAnswer:
-    """Lock a conversation."""
-    conversation.set_locked(call.actor, call.issue, locked=True, reason=call.body.get("lock_reason"))
-    return RestAnswer(status=204)
-
-
-def unlock(call: Call) -> RestAnswer:
-    """Unlock a conversation."""
-    conversation.set_locked(call.actor, call.issue, locked=False)
-    return RestAnswer(status=204)
 
 
 def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
@@ -212,21 +155,6 @@ def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callabl
         _may_react(call, about)
         reaction, new = conversation.react(call.actor, about.node_id, content)
         return RestAnswer(reaction_json(call.site, reaction), 201 if new else 200)
-
-    return run
-
-
-def unreact(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
-    """Return the endpoint that removes a reaction, which must be the caller's own."""
-
-    def run(call: Call) -> RestAnswer:
-        found = call.world.reactions.get(int(call.path["reaction_id"]))
-        if found is None or found.subject != subject(call).node_id:
-            raise not_found()
-        if found.user != call.actor.id:
-            raise ApiError(403, "Must have admin rights to Repository.")
-        conversation.unreact(call.world, found)
-        return RestAnswer(status=204)
 
     return run
 
@@ -319,32 +247,22 @@ def _reaction_rows(path: str, subject: Callable[[Call], Issue | Comment | Review
     return (
         Endpoint("GET", f"{path}/reactions", reactions(subject), READ),
         Endpoint("POST", f"{path}/reactions", react(subject), WRITE),
-        Endpoint("DELETE", f"{path}/reactions/{{reaction_id:int}}", unreact(subject), WRITE),
     )
 
 
 ENDPOINTS = (
     Endpoint("GET", ISSUES, list_issues, READ),
     Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
-    Endpoint("GET", f"{ISSUES}/comments", list_all_comments, READ),
     Endpoint("GET", COMMENT, get_comment, READ),
     Endpoint("PATCH", COMMENT, change_comment, WRITE),
-    Endpoint("DELETE", COMMENT, delete_comment, WRITE),
     Endpoint("GET", THREAD, get_issue, READ),
     Endpoint("PATCH", THREAD, change_issue, WRITE),
     Endpoint("GET", f"{THREAD}/comments", list_comments, READ),
     Endpoint("POST", f"{THREAD}/comments", create_comment, WRITE),
-    Endpoint("GET", f"{THREAD}/labels", list_labels, READ),
     Endpoint("POST", f"{THREAD}/labels", add_labels, WRITE, Role.TRIAGE),
-    Endpoint("PUT", f"{THREAD}/labels", replace_labels, WRITE, Role.TRIAGE),
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
-    Endpoint("GET", "/repos/{owner}/{repo}/labels", repository_labels, READ),
     Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
-    Endpoint("POST", f"{THREAD}/assignees", add_assignees, WRITE, Role.TRIAGE),
-    Endpoint("DELETE", f"{THREAD}/assignees", remove_assignees, WRITE, Role.TRIAGE),
-    Endpoint("PUT", f"{THREAD}/lock", lock, WRITE, Role.WRITE),
-    Endpoint("DELETE", f"{THREAD}/lock", unlock, WRITE, Role.WRITE),
     *_reaction_rows(COMMENT, _comment),
     *_reaction_rows(THREAD, _thread),
     *_reaction_rows(LINE_COMMENT, line_comment),

@@ -12,9 +12,9 @@ from bot.core.lines import right_lines
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
-from bot.testing.github.diffs import changed_files, commits_between
+from bot.testing.github.diffs import changed_files
 from bot.testing.github.entities import Issue, Repository, Role
-from bot.testing.github.rest.code import commit_json, file_json
+from bot.testing.github.rest.code import file_json
 from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, invalid, not_found
 from bot.testing.github.rest.issues import changed_state, line_comment
 from bot.testing.github.shapes import pull_json, review_comment_json, review_json
@@ -98,32 +98,6 @@ def files(call: Call) -> RestAnswer:
     return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in found])
 
 
-def commits(call: Call) -> RestAnswer:
-    """Return the commits."""
-    pull, home = pull_of(_pull(call)), call.repository
-    found = commits_between(call.world.bare(home), pull.base_sha, pull.head_sha)
-    return RestAnswer([commit_json(call.site, home, sha) for sha in found])
-
-
-def merge(call: Call) -> RestAnswer:
-    """Merge a pull request. Raises ApiError (409) if the caller's `sha` is no longer the head."""
-    issue = _pull(call)
-    if call.body.get("sha") not in {None, pull_of(issue).head_sha}:
-        raise ApiError(409, "Head branch was modified. Review and try the merge again.")
-    try:
-        sha = code_changes.merge(call.actor, issue, call.body.get("commit_message"))
-    except StateConflictError as conflict:
-        raise ApiError(405, str(conflict)) from None
-    return RestAnswer({"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
-
-
-def is_merged(call: Call) -> RestAnswer:
-    """Return 204 if the pull request was merged, else 404."""
-    if pull_of(_pull(call)).merged_at is None:
-        raise not_found()
-    return RestAnswer(status=204)
-
-
 def reviews(call: Call) -> RestAnswer:
     """Return the reviews."""
     return RestAnswer([review_json(call.site, each) for each in call.world.reviews_of(_pull(call))])
@@ -183,12 +157,6 @@ def reply(call: Call) -> RestAnswer:
     return RestAnswer(review_comment_json(call.site, made), 201)
 
 
-def get_reviewers(call: Call) -> RestAnswer:
-    """Return the users whose review was requested."""
-    asked = pull_of(_pull(call)).requested_reviewers
-    return RestAnswer({"users": [call.site.user(each) for each in asked], "teams": []})
-
-
 def request_reviewers(call: Call) -> RestAnswer:
     """Request reviews from collaborators. The author cannot be asked."""
     issue = _pull(call)
@@ -236,9 +204,6 @@ ENDPOINTS = (
     Endpoint("GET", PULL, get_pull, READ),
     Endpoint("PATCH", PULL, change_pull, WRITE),
     Endpoint("GET", f"{PULL}/files", files, READ),
-    Endpoint("GET", f"{PULL}/commits", commits, READ),
-    Endpoint("GET", f"{PULL}/merge", is_merged, ("contents:read",)),
-    Endpoint("PUT", f"{PULL}/merge", merge, ("contents:write",), Role.WRITE),
     Endpoint("GET", f"{PULL}/reviews", reviews, READ),
     Endpoint("POST", f"{PULL}/reviews", create_review, WRITE),
     Endpoint("GET", f"{PULL}/reviews/{{review_id:int}}", get_review, READ),
@@ -246,6 +211,5 @@ ENDPOINTS = (
     Endpoint("GET", f"{PULL}/comments", line_comments, READ),
     Endpoint("POST", f"{PULL}/comments/{{comment_id:int}}/replies", reply, WRITE),
     Endpoint("GET", f"{PULLS}/comments/{{comment_id:int}}", get_line_comment, READ),
-    Endpoint("GET", f"{PULL}/requested_reviewers", get_reviewers, READ),
     Endpoint("POST", f"{PULL}/requested_reviewers", request_reviewers, WRITE, Role.WRITE),
 )

@@ -6,7 +6,7 @@ https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collab
 from __future__ import annotations
 
 from bot.testing.github.entities import Role
-from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found, visible
+from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer
 from bot.testing.github.site import Json, rights_of
 
 REPOSITORY = "/repos/{owner}/{repo}"
@@ -24,14 +24,6 @@ LEGACY = {
 def get_repository(call: Call) -> RestAnswer:
     """Return a repository."""
     return RestAnswer(call.site.whole_repository(call.repository, call.role))
-
-
-def repository_by_id(call: Call) -> RestAnswer:
-    """Return a repository by its id."""
-    found = call.world.repositories.get(int(call.path["repository_id"]))
-    if found is None or not visible(call.world, call.caller, found):
-        raise not_found()
-    return RestAnswer(call.site.whole_repository(found))
 
 
 def own_repositories(call: Call) -> RestAnswer:
@@ -62,23 +54,13 @@ def permission(call: Call) -> RestAnswer:
     return RestAnswer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
 
 
-def is_collaborator(call: Call) -> RestAnswer:
-    """Return 204 for a collaborator, else 404."""
-    user = call.world.user(call.path["username"])
-    if call.world.roles.get((call.repository.id, user.id), Role.NONE) == Role.NONE:
-        raise not_found()
-    return RestAnswer(status=204)
-
-
 def _collaborator(call: Call, user: int, role: Role) -> Json:
     return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
 
 
 ENDPOINTS = (
     Endpoint("GET", REPOSITORY, get_repository),
-    Endpoint("GET", "/repositories/{repository_id:int}", repository_by_id),
     Endpoint("GET", "/user/repos", own_repositories, by="person"),
     Endpoint("GET", f"{REPOSITORY}/collaborators", collaborators, role=Role.WRITE, by="token"),
     Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}/permission", permission, by="token"),
-    Endpoint("GET", f"{REPOSITORY}/collaborators/{{username}}", is_collaborator, by="token"),
 )
