@@ -23,7 +23,6 @@ from bot.testing.github.entities import (
     Repository,
     Review,
     ReviewComment,
-    Role,
     Text,
     from_node_id,
     node_id,
@@ -32,7 +31,7 @@ from bot.testing.github.graphql.pages import Node, connection, threads
 from bot.testing.github.graphql.pull_nodes import pull_changes
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within
-from bot.testing.github.shapes import association, thread_url
+from bot.testing.github.shapes import thread_url
 from bot.testing.github.site import Site, stamp, stamp_or_none, web_login
 from bot.testing.github.world import GitHubState, NotThereError
 
@@ -100,8 +99,7 @@ class Nodes:
 
     def repository(self, home: Repository) -> Node:
         """Return the node of a repository."""
-        bare, token = self.world.bare(home), self.caller.token
-        role = self.world.role(home, token.user) if token else Role.READ
+        bare = self.world.bare(home)
         return {
             "__typename": "Repository",
             "id": home.node_id,
@@ -110,9 +108,6 @@ class Nodes:
             "nameWithOwner": home.full_name,
             "owner": self.actor(home.owner),
             "url": self.site.web(home),
-            "isPrivate": home.private,
-            "isArchived": home.archived,
-            "viewerPermission": None if role is Role.NONE else role.name,
             "defaultBranchRef": lambda _: self.ref(home, f"refs/heads/{home.default_branch}"),
             "ref": lambda _, **name: self.ref(home, _qualified_ref(bare, name["qualifiedName"])),
             "object": lambda _, expression=None, oid=None: self.git_object(home, oid or expression or ""),
@@ -154,7 +149,6 @@ class Nodes:
             **self._comment(comment, comment.text),
             "url": f"{thread_url(self.site, thread)}#issuecomment-{comment.id}",
             "isMinimized": comment.minimized is not None,
-            "minimizedReason": comment.minimized,
             "repository": lambda _: self.repository(home),
             "issue": lambda _: self.issue(thread),
             "pullRequest": lambda _: self.issue(thread) if thread.pull else None,
@@ -178,7 +172,6 @@ class Nodes:
     def line_comment(self, comment: ReviewComment) -> Node:
         """Return the node of a line comment."""
         thread = self.world.issues[comment.repository, comment.number]
-        above = self.world.review_comments.get(comment.in_reply_to or 0)
         return {
             "__typename": "PullRequestReviewComment",
             **self._comment(comment, comment.text),
@@ -189,9 +182,6 @@ class Nodes:
             "outdated": lambda _: is_outdated(self.world, comment),
             "diffHunk": lambda _: hunk(self.world, comment),
             "isMinimized": comment.minimized is not None,
-            "minimizedReason": comment.minimized,
-            "replyTo": lambda _: self.line_comment(above) if above else None,
-            "pullRequestReview": lambda _: self.review(self.world.reviews[comment.review]),
         }
 
     def reaction(self, reaction: Reaction) -> Node:
@@ -204,7 +194,6 @@ class Nodes:
             "content": CONTENTS[reaction.content],
             "createdAt": stamp(reaction.created_at),
             "user": self.actor(reaction.user) if person else None,
-            "reactable": lambda _: self.by_id(reaction.subject),
         }
 
     def ref(self, home: Repository, name: str | None) -> Node | None:
@@ -252,7 +241,6 @@ class Nodes:
         return entries
 
     def _comment(self, of: Issue | Comment | Review | ReviewComment, text: Text) -> Node:
-        home = self.world.repositories[of.repository]
         made = of.submitted_at if isinstance(of, Review) else of.created_at
         return {
             "id": of.node_id,
@@ -260,16 +248,13 @@ class Nodes:
             "fullDatabaseId": str(of.id),
             "body": text.body,
             "author": self.actor(of.author),
-            "authorAssociation": association(self.world, home, of.author),
             "createdAt": stamp(made),
             "updatedAt": stamp(made if isinstance(of, Review) else of.updated_at),
             "lastEditedAt": stamp_or_none(text.last_edited_at),
             "editor": self.actor(text.editor),
-            "includesCreatedEdit": bool(text.edits),
             # Newest first; the original text is last.
             "userContentEdits": connection(text.edits[::-1], self._edit),
             "reactions": self._reactions(of.node_id),
-            "reactionGroups": lambda _: self._groups(of.node_id),
         }
 
     def _edit(self, edit: Edit) -> Node:
@@ -296,15 +281,6 @@ class Nodes:
 
         return field
 
-    def _groups(self, subject: str) -> list[Node]:
-        found = self.world.reactions_to(subject)
-        groups = []
-        for content, name in CONTENTS.items():
-            first = next((each.created_at for each in found if each.content == content), None)
-            subject_of = lambda _: self.by_id(subject)  # noqa: E731  # a field
-            groups.append({"content": name, "createdAt": stamp_or_none(first), "subject": subject_of})
-        return groups
-
     def _pull(self, issue: Issue, common: Node) -> Node:
         pull, head = pull_of(issue), self.world.repositories[pull_of(issue).head_repository]
         return {
@@ -313,7 +289,6 @@ class Nodes:
             "state": "MERGED" if pull.merged_at else common["state"],
             "isDraft": pull.draft,
             "merged": pull.merged_at is not None,
-            "mergedAt": stamp_or_none(pull.merged_at),
             "headRepository": lambda _: self.repository(head),
             "headRefName": pull.head_ref,
             "headRefOid": pull.head_sha,
