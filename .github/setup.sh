@@ -67,6 +67,14 @@ browser_for_tests() {
     (distribution_install chromium) || say "going on without a browser: the tests that need one will skip"
 }
 
+# The queue in PostgreSQL is tested with the distribution's server, which the tests start by themselves. Only an automated
+# run installs it, because the package also starts a server of its own.
+database_for_tests() {
+    [[ $kind == dev && ${CI:-} == true ]] || return 0
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && return
+    (distribution_install postgresql) || say "going on without PostgreSQL: the tests that need it will skip"
+}
+
 check_sandbox() {
     bwrap --unshare-user --ro-bind / / true 2>/dev/null ||
         say "warning: this system does not let bubblewrap make a user namespace, so nothing can run in the sandbox;" \
@@ -95,6 +103,7 @@ python=$(find_python) || fail "Python 3.11 or newer is needed; please run: sudo 
 mapfile -t missing < <(missing_packages "$python")
 [[ ${#missing[@]} == 0 ]] || distribution_install "${missing[@]}"
 browser_for_tests
+database_for_tests
 check_sandbox
 if has_uv; then
     with_uv "$python"

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.postgres import Server, running_server
+
 # What a campaign holds is asserted there: a failure after an hour has to say what it saw.
 pytest.register_assert_rewrite("tests.stories.github.deaths", "tests.stories.github.moments")
 
@@ -86,3 +88,16 @@ def browser() -> Iterator[Any]:
         started = driver.chromium.launch(executable_path=program, args=SWITCHES.split())
         yield started
         started.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A server of PostgreSQL; skips where none is installed."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(postgres: Server) -> str:
+    """The URL of a new, empty database."""
+    return postgres.new_database()

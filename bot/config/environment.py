@@ -41,6 +41,7 @@ _SECRETS = {
     "PLANGATE_WEBHOOK_SECRET": "webhook secret",
     "PLANGATE_API_TOKEN": "API token",
     "PLANGATE_CLIENT_SECRET": "client secret",
+    "PLANGATE_DATABASE_URL": "database URL",
     "GITHUB_TOKEN": "GitHub token",
     "GH_TOKEN": "GitHub token",
     "GH_ENTERPRISE_TOKEN": "GitHub token",
@@ -77,6 +78,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
         github=_github(env),
         service=_service(env),
+        database=Secret(env.get("PLANGATE_DATABASE_URL", "")),
         identity=None if "ANTHROPIC_API_KEY" in env else _identity(env),
         traces=env.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
         trace_headers=Secret(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
@@ -154,6 +156,7 @@ def _secrets(settings: Settings) -> Values:
         (github.private_key, "App key"),
         (github.webhook_secret, "webhook secret"),
         (github.api_token, "API token"),
+        (settings.database, "database URL"),
         (settings.trace_headers, "OTLP headers"),
         *(((identity.request_token, "identity token"),) if identity else ()),
     )

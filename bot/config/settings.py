@@ -148,6 +148,8 @@ class Settings:
     """Megabytes. A larger repository on GitHub is fetched without old contents (security.md, G2)."""
     github: GitHubSettings = field(default_factory=GitHubSettings)
     service: ServiceSettings = ServiceSettings()
+    database: Secret = field(default_factory=lambda: Secret(""))
+    """URL of the PostgreSQL database with the queue of the service. Empty: files in the data directory, one process."""
     identity: Identity | None = None
     overrides: Overrides = Overrides()
     traces: str = ""

@@ -1,0 +1,105 @@
+"""The database of the service: a pool of connections that outlives restarts of the server (D2).
+
+psycopg is imported when a database is opened, because it belongs to the extra ``plangate[cluster]``.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from bot.core.errors import Misconfigured, Transient
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
+    from psycopg_pool import AsyncConnectionPool
+
+VARIABLE: Final = "PLANGATE_DATABASE_URL"
+WAIT_SECONDS: Final = 5.0
+"""Seconds that a query waits for a connection. GitHub gives up on a delivery after 10."""
+CONNECT_SECONDS: Final = 5
+RETRY_SECONDS: Final = 15.0
+"""Longest pause between two attempts to connect, so that a server that is back is noticed soon."""
+LARGEST_POOL: Final = 10
+
+
+@dataclass(slots=True)
+class Database:
+    """One database, by its URL. Every method raises Transient while the server cannot be reached."""
+
+    url: str = field(repr=False)
+    wait_seconds: float = WAIT_SECONDS
+    pool: "AsyncConnectionPool[AsyncConnection[dict[str, Any]]]" = field(init=False, repr=False)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Database"]:
+        """Hold the pool open. The server may be away, then and later: each query tries again.
+
+        Raises Misconfigured if the driver is not installed or the URL cannot be read.
+        """
+        self.pool = _pool(self.url, self.wait_seconds)
+        await self.pool.open()
+        try:
+            yield self
+        finally:
+            await self.pool.close()
+
+    async def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
+        """Run one statement in a transaction of its own, and return its rows."""
+        async with self.connection() as connection:
+            return await run(connection, query, **values)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator["AsyncConnection[dict[str, Any]]"]:
+        """Yield a connection in a transaction, which is committed at the end and rolled back at an error."""
+        with as_transient():
+            async with self.pool.connection() as connection:
+                yield connection
+
+
+async def run(connection: "AsyncConnection[dict[str, Any]]", query: str, **values: object) -> list[dict[str, Any]]:
+    """Run one statement on a connection, and return its rows."""
+    cursor = await connection.execute(query.encode(), values or None)
+    return await cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def as_transient() -> Iterator[None]:
+    """Raise Transient for an error that means the server is away, starting, or too busy."""
+    from psycopg import InterfaceError, OperationalError
+    from psycopg_pool import PoolClosed, PoolTimeout
+
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeout, PoolClosed) as error:
+        raise Transient(
+            "the database cannot be reached", where=VARIABLE, fix=f"see whether it runs ({type(error).__name__})"
+        ) from error
+
+
+def _pool(url: str, wait_seconds: float) -> "AsyncConnectionPool[AsyncConnection[dict[str, Any]]]":
+    try:
+        from psycopg import AsyncConnection, ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+        from psycopg.rows import dict_row
+        from psycopg_pool import AsyncConnectionPool
+    except ImportError as error:
+        raise Misconfigured(
+            f"{error.name} is not installed", where=VARIABLE, fix="pip install 'plangate[cluster]'"
+        ) from None
+    try:
+        conninfo_to_dict(url)
+    except ProgrammingError:
+        fix = "write postgresql://user:password@host/database"
+        raise Misconfigured("not the URL of a PostgreSQL database", where=VARIABLE, fix=fix) from None
+    return AsyncConnectionPool(
+        url,
+        connection_class=AsyncConnection[dict[str, Any]],
+        kwargs={"row_factory": dict_row, "connect_timeout": CONNECT_SECONDS, "application_name": "plangate"},
+        min_size=2,
+        max_size=LARGEST_POOL,
+        timeout=wait_seconds,
+        reconnect_timeout=RETRY_SECONDS,
+        check=AsyncConnectionPool.check_connection,
+        open=False,
+    )

@@ -1,0 +1,105 @@
+"""A real PostgreSQL server for tests, started once a process by the first test that needs it.
+
+PostgreSQL refuses to run as root, so that root runs it as the account `nobody`.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ACCOUNT = "nobody"
+
+
+def programs() -> Path | None:
+    """Return the folder of the newest server that is installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    on_path = shutil.which("initdb")
+    return found[-1].parent if found else Path(on_path).resolve().parent if on_path else None
+
+
+@dataclass(slots=True)
+class Server:
+    """A server on a port of loopback, with its data in a temporary folder."""
+
+    bin: Path
+    folder: Path
+    port: int
+    made: int = 0
+
+    def start(self) -> None:
+        """Start the server, and return when it answers."""
+        options = f"-p {self.port} -h 127.0.0.1 -k {self.folder} -c max_connections=200"
+        self._run("pg_ctl", "start", "-w", "-s", "-D", self.data, "-l", str(self.folder / "log"), "-o", options)
+
+    def stop(self, how: str = "fast") -> None:
+        """Stop the server: `fast` ends every connection, `immediate` is as a crash."""
+        self._run("pg_ctl", "stop", "-w", "-s", "-m", how, "-D", self.data)
+
+    def kill(self) -> None:
+        """Kill -9 the server, as a loss of power does."""
+        os.kill(int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+
+    @property
+    def data(self) -> str:
+        """Where its data is."""
+        return str(self.folder / "data")
+
+    def url(self, database: str) -> str:
+        """Return the URL of a database."""
+        return f"postgresql://{ACCOUNT}@127.0.0.1:{self.port}/{database}"
+
+    def new_database(self) -> str:
+        """Create an empty database, and return its URL."""
+        import psycopg
+
+        self.made += 1
+        name = f"test{self.made}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+    def initialize(self) -> None:
+        """Make the folder for its data."""
+        self.folder.chmod(0o700)
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, ACCOUNT)
+        self._run("initdb", "-D", self.data, "-A", "trust", "-U", ACCOUNT, "-E", "UTF8", "--no-sync", "--locale=C")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        root = {"user": ACCOUNT} if os.geteuid() == 0 else {}
+        with (self.folder.parent / f"{self.folder.name}.out").open("a") as out:
+            command = [str(self.bin / program), *arguments]
+            subprocess.run(command, check=True, cwd="/", stdout=out, stderr=out, **root)  # type: ignore[call-overload]
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """Run a server; skips where none is installed."""
+    bin_folder = programs()
+    if bin_folder is None:
+        pytest.skip("no PostgreSQL is installed; on Debian: sudo apt-get install postgresql")
+    for library in ("psycopg", "procrastinate"):
+        pytest.importorskip(library, reason=f"{library} is not installed: pip install 'plangate[cluster]'")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    above = Path(tempfile.mkdtemp(prefix="plangate-postgres-"))
+    above.chmod(0o755)
+    server = Server(bin_folder, above / "server", port)
+    server.folder.mkdir()
+    try:
+        server.initialize()
+        server.start()
+        yield server
+        server.stop("immediate")
+    finally:
+        shutil.rmtree(above, ignore_errors=True)
