@@ -30,7 +30,7 @@ from bot.core.names import ThreadAddress
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from bot.logs import say, setup
 from bot.service.inbox import Delivery, run_in_intake_pool
-from bot.service.missed import Outcome
+from bot.service.queue.queue_port import Outcome
 from bot.service.reconcile import Reconciler
 from bot.service.service import PeriodicWork, Service
 from webhooks.client_limits import ClientLimits, bounded_protocol
@@ -44,7 +44,7 @@ _FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
 """Headers that proxies add, besides those that begin with x-forwarded-."""
 _STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    202: {"description": "accepted: the delivery is on disk"},
+    202: {"description": "accepted: the delivery is durable"},
     200: {"description": "a duplicate, or not for us"},
     400: {"description": "malformed"},
     401: {"description": "bad signature"},
@@ -122,7 +122,7 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
 
     @app.post("/webhooks/github", status_code=202, responses=_ANSWERS)
     async def receive(request: Request) -> JSONResponse:
-        """Receive a delivery from GitHub. The response is 202 once the delivery is on disk."""
+        """Receive a delivery from GitHub. The response is 202 once the delivery is stored durably."""
         try:
             status, outcome, facts = await _receive(service, request, await bodies.read(request))
         except _Unreadable as error:
@@ -257,7 +257,7 @@ async def run(
     """Run a service and its HTTP on a listening socket until a signal arrives. Calls `stopping` once, at the signal."""
     async with service.running():
         name = listener.getsockname()
-        say("listening", host=name[0], port=name[1], worker=service.worker is not None)
+        say("listening", host=name[0], port=name[1], worker=service.queue.has_worker)
         await _Server(_config(application(service), limits), stopping).serve(sockets=[listener])
         say("stopping")
 

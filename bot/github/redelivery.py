@@ -3,7 +3,7 @@
 https://docs.github.com/en/rest/apps/webhooks
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,6 +21,10 @@ MOST_AGAIN: Final = 100
 """Maximum number of redeliveries requested at a time. Threads are read as well, so the rest is found there."""
 
 
+KnownGuids = Callable[[Collection[str]], Awaitable[Collection[str]]]
+"""Returns those of some deliveries that arrived after all."""
+
+
 @dataclass(slots=True)
 class _Told:
     """The state of one delivery over its attempts."""
@@ -36,17 +40,17 @@ class Redeliveries:
     """Requests redelivery of what failed. `app` is a client that authenticates as the App itself."""
 
     app: GitHubClient
-    got: Callable[[str], bool]
-    """Returns whether a delivery with that guid arrived after all."""
+    known: KnownGuids
     _told: dict[str, _Told] = field(default_factory=dict)
 
     async def ask(self, since: datetime) -> int:
         """Request one redelivery for each delivery that failed since then and did not arrive. Return how many were
         requested."""
         await self._read(since)
-        lost = [told.first for guid, told in self._told.items() if told.first and not told.over]
+        lost = {guid: told.first for guid, told in self._told.items() if told.first and not told.over}
+        arrived = await self.known(lost) if lost else ()
         asked = 0
-        for attempt in lost[:MOST_AGAIN]:
+        for attempt in [first for guid, first in lost.items() if guid not in arrived][:MOST_AGAIN]:
             try:
                 await self.app.post(f"/app/hook/deliveries/{attempt}/attempts", {}, repeatable=True)
             except Refused:  # GitHub no longer keeps it, or the hook was removed
@@ -68,7 +72,7 @@ class Redeliveries:
     def _take(self, found: Json, *, under_way: bool) -> None:
         guid = str(found["guid"])
         told = self._told.setdefault(guid, _Told())
-        came = 200 <= int(found["status_code"]) < 400 or self.got(guid)
+        came = 200 <= int(found["status_code"]) < 400
         told.over |= came or under_way or bool(found["redelivery"])
         if not found["redelivery"]:
             told.first = int(found["id"])

@@ -1,28 +1,19 @@
-"""Stores what no webhook reported (W3): each thread that the reconciler finds becomes a delivery on disk, once."""
+"""Stores what no webhook reported (W3): each thread that the reconciler finds becomes a stored delivery, once."""
 
 import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Protocol
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
+from bot.github.redelivery import KnownGuids
 from bot.logs import say
-from bot.service.inbox import Delivery, Inbox
+from bot.service.inbox import Delivery
+from bot.service.queue.queue_port import Outcome, Queue
 from bot.service.reconcile import Take, Tally
-
-
-class Outcome(StrEnum):
-    """The outcome of receiving a delivery."""
-
-    STORED = "stored"
-    JOINED = "joined"
-    """A delivery for this thread is already stored, and the look that will cover it has not begun."""
-    DUPLICATE = "duplicate"
-    NO_ROOM = "not stored"
 
 
 class Reading(Protocol):
@@ -31,16 +22,16 @@ class Reading(Protocol):
     async def read(self, take: Take) -> Tally:
         """Pass every thread to `take` on which something may have been said that was not heard."""
 
-    async def redeliver(self, got: Callable[[str], bool]) -> int:
+    async def redeliver(self, known: KnownGuids) -> int:
         """Ask GitHub to redeliver what did not arrive. Return the number of redeliveries."""
 
 
 @dataclass(slots=True)
 class Missed:
-    """Stores the findings of a reading in the inbox."""
+    """Stores the findings of a reading in the queue."""
 
     reading: Reading
-    inbox: Inbox
+    queue: Queue
     receive: Callable[[Delivery], Awaitable[Outcome]]
     read_at: str | None = None
     """When everything was last read completely."""
@@ -65,14 +56,14 @@ class Missed:
 
     async def redeliver(self) -> bool:
         """Ask for redelivery of what failed, and log how much."""
-        say("redeliver", asked=await self.reading.redeliver(self.inbox.knows))
+        say("redeliver", asked=await self.reading.redeliver(self.queue.known_guids))
         return True
 
     async def _take(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         """Store a thread that was found. The same finding becomes the same delivery."""
         outcome = await self.receive(Delivery(_guid(address, keys), "missed", address))
         if outcome is Outcome.NO_ROOM:
-            raise Transient("a thread that was found cannot be stored", where=str(self.inbox.folder))
+            raise Transient("a thread that was found cannot be stored")
         self._woken += outcome is not Outcome.DUPLICATE
 
 

@@ -20,7 +20,7 @@ from bot.github import news
 from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import Limited
 from bot.github.reach import Reachable
-from bot.github.redelivery import Redeliveries
+from bot.github.redelivery import KnownGuids, Redeliveries
 from bot.github.repository import Address
 from bot.github.turns import Listener
 from bot.ports import Clock
@@ -110,7 +110,7 @@ class Reconciler:
             for installation in await connections.installations():
                 yield installation, connections.served_by(installation)
 
-    async def redeliver(self, got: Callable[[str], bool]) -> int:
+    async def redeliver(self, known: KnownGuids) -> int:
         """Request redelivery of what failed since the last call. Return how many; 0 with a plain token."""
         connections, clock = self.host.connections, self.host.clock
         if not connections.settings.github.as_app:
@@ -118,7 +118,7 @@ class Reconciler:
         began = clock.now().astimezone(UTC)
         since = self.cursors.get(_DELIVERIES, began - FIRST_SPAN)
         app = connections.app()
-        asked = await Redeliveries(app, got).ask(since)
+        asked = await Redeliveries(app, known).ask(since)
         app.close()
         self.cursors.set(_DELIVERIES, began - OVERLAP)
         await asyncio.to_thread(self.cursors.save)

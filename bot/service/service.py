@@ -1,19 +1,19 @@
-"""The service without its HTTP: joins inbox, worker, and ticker, receives deliveries, and reports health."""
+"""The service without its HTTP: joins queue and ticker, receives deliveries, and reports health."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import Transient
 from bot.logs import failure
 from bot.service.health import Check
 from bot.service.host_port import HostPort
-from bot.service.inbox import Delivery, Inbox, run_in_intake_pool
-from bot.service.missed import Missed, Outcome, Reading
+from bot.service.inbox import Delivery
+from bot.service.missed import Missed, Reading
+from bot.service.queue.choice import choose_queue
+from bot.service.queue.queue_port import Outcome
 from bot.service.ticker import Maintain, Ticker
-from bot.service.worker import Worker
 from bot.telemetry import Counters
 
 if TYPE_CHECKING:
@@ -55,39 +55,32 @@ class Service:
         self.settings = settings
         self.api_token = settings.github.api_token
         self.secret = settings.github.webhook_secret
-        self.inbox = Inbox(settings.data_dir / "inbox")
-        beside = settings.service
-        self.worker = Worker(host, self.inbox, looks=beside.looks, sessions=beside.sessions) if worker else None
-        self.missed = Missed(periodic.reading, self.inbox, self.receive) if periodic.reading else None
-        self.ticker = self._ticker(self.worker, settings, periodic) if self.worker else None
-        self._storage = Check("inbox", partial(run_in_intake_pool, self.inbox.probe), STORAGE_SECONDS)
+        self.queue = choose_queue(settings, host, worker=worker)
+        self.missed = Missed(periodic.reading, self.queue, self.receive) if periodic.reading else None
+        self.ticker = self._ticker(settings, periodic) if worker else None
+        self._storage = Check("queue", self.queue.probe, STORAGE_SECONDS)
         self._model = Check("model", model, MODEL_SECONDS) if model else None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run while the context is open. At its end everything is cancelled within seconds, and nothing is lost."""
         async with AsyncExitStack() as stack:
-            if self.worker and self.ticker:
-                await stack.enter_async_context(self.worker.running())
+            await stack.enter_async_context(self.queue.running())
+            if self.ticker:
                 await stack.enter_async_context(self.ticker.running())
             yield
 
     async def receive(self, delivery: Delivery) -> Outcome:
-        """Store a delivery. STORED: it is on disk. JOINED: another delivery on disk stands for it."""
-        if self.worker and self.worker.covers(delivery.address):
-            self.worker.wake(delivery.address)
-            return Outcome.JOINED
+        """Store a delivery. STORED: it is durable. JOINED: the look at another one that is stored covers it."""
         try:
-            fresh = await run_in_intake_pool(partial(self.inbox.store, delivery))
+            outcome = await self.queue.store(delivery)
         except (OSError, Transient) as error:
-            failure("inbox", error, guid=delivery.guid)
+            failure("queue", error, guid=delivery.guid)
             self._storage.learn(is_ok=False)
             return Outcome.NO_ROOM
-        if fresh:
+        if outcome is Outcome.STORED:
             self._storage.learn(is_ok=True)
-        if fresh and self.worker:
-            self.worker.deliver(delivery)
-        return Outcome.STORED if fresh else Outcome.DUPLICATE
+        return outcome
 
     async def can_store(self) -> bool:
         """Return whether deliveries can be stored, as of a few seconds ago."""
@@ -95,16 +88,22 @@ class Service:
 
     async def state(self) -> Mapping[str, object]:
         """Return the state of storage, GitHub, and the model (ok, failing, or unknown), when everything on GitHub was
-        last read, and how many threads do not rest."""
+        last read, and how many threads do not rest (None if the queue cannot tell)."""
         return {
             "deliveries": await self._storage.state(),
             "github": self.ticker.github if self.ticker else "unknown",
             "model": await self._model.state() if self._model else "unknown",
             "reconciled": self.missed.read_at if self.missed else None,
-            "busy": self.worker.busy if self.worker else 0,
+            "busy": await self._count_busy(),
         }
 
-    def _ticker(self, worker: Worker, settings: "Settings", periodic: PeriodicWork) -> Ticker:
+    async def _count_busy(self) -> int | None:
+        try:
+            return await self.queue.busy()
+        except Transient:
+            return None
+
+    def _ticker(self, settings: "Settings", periodic: PeriodicWork) -> Ticker:
         poll, pause = settings.github.poll_seconds, settings.github.reconcile_seconds
-        made = Ticker(self.host, worker, poll, missed=self.missed, missed_seconds=pause)
+        made = Ticker(self.host, self.queue, poll, missed=self.missed, missed_seconds=pause)
         return replace(made, maintain=periodic.maintain, check=periodic.check)

@@ -14,7 +14,7 @@ from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
 from bot.service.missed import Missed
-from bot.service.worker import Worker
+from bot.service.queue.queue_port import Queue
 
 RECONCILE_SECONDS: Final = 300.0
 MAINTAIN_SECONDS: Final = 300.0
@@ -26,6 +26,8 @@ Maintain = Callable[[Callable[[ThreadAddress], None]], Awaitable[None]]
 AGAIN_SECONDS: Final = 15.0
 """Pause after a failure, if it is shorter than the usual one."""
 SHORTEST_POLL: Final = 0.05
+LEAD_SECONDS: Final = 2.0
+"""Seconds until a process asks again whether the periodic work is its own now."""
 
 
 @dataclass(slots=True)
@@ -35,7 +37,7 @@ class Ticker:
     (MT9)."""
 
     host: HostPort
-    worker: Worker
+    queue: Queue
     poll_seconds: float
     clock: Clock = field(default_factory=SystemClock)
     missed: Missed | None = None
@@ -73,6 +75,9 @@ class Ticker:
 
     async def _every(self, seconds: float, what: str, action: Callable[[], Awaitable[bool]]) -> None:
         while True:
+            if not self.queue.leads:
+                await self.clock.sleep(LEAD_SECONDS)
+                continue
             pause = seconds
             try:
                 if await action():
@@ -85,19 +90,18 @@ class Ticker:
 
     async def _poll(self) -> bool:
         """Wake the threads that changed. Return False if there was nothing to poll."""
-        watched = self.worker.reaction_watched
+        watched = await self.queue.threads_to_poll()
         if watched:
             for address in await self.host.changed_threads(watched):
-                self.worker.wake(address)
+                self.queue.wake(address)
         return bool(watched)
 
     async def _reconcile(self) -> bool:
         """Wake every open thread that does not rest."""
-        await self.worker.wake_all(rests=self.host.rests)
-        say("reconcile", open=len(self.worker.reaction_watched))
+        say("reconcile", open=await self.queue.wake_all(rests=self.host.rests))
         return True
 
     async def _wake_what_has_work(self, maintain: Maintain) -> bool:
         """Take in what is due. Its sessions run where all others do: in looks of the worker."""
-        await maintain(self.worker.wake)
+        await maintain(self.queue.wake)
         return True

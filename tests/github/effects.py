@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -299,6 +299,11 @@ async def a_revocation(ground: Ground, size: int) -> Case:
     return Case(act, lambda: int(token not in {each.value for each in ground.github.world.tokens.values()}))
 
 
+async def none_known(guids: Collection[str]) -> Collection[str]:
+    """Know of no delivery that arrived."""
+    return ()
+
+
 async def a_redelivery(ground: Ground, size: int) -> Case:
     """Have GitHub deliver again what failed; a second copy of a delivery is thrown away when it comes (W2)."""
     hooks = ground.github.webhooks
@@ -311,7 +316,7 @@ async def a_redelivery(ground: Ground, size: int) -> Case:
     def made() -> int:
         return int(any(delivery.redelivery for delivery in hooks.deliveries))
 
-    return Case(lambda: Redeliveries(ground.app, lambda _: False).ask(since), made)
+    return Case(lambda: Redeliveries(ground.app, none_known).ask(since), made)
 
 
 JOURNAL: Final = "refs/plangate/threads/"

@@ -15,6 +15,8 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.service.inbox import Delivery
+from bot.service.queue.file_queue import FileQueue
+from bot.service.service import Service
 
 SECRET = "It's a Secret to Everybody"
 
@@ -29,6 +31,23 @@ def delivery(number: int | None, guid: str = "") -> Delivery:
 
 def settings(folder: Path, secret: str = SECRET) -> Settings:
     return Settings(data_dir=folder, github=GitHubSettings(webhook_secret=Secret(secret)))
+
+
+def files_of(service: Service) -> FileQueue:
+    assert isinstance(service.queue, FileQueue)
+    return service.queue
+
+
+async def idle(service: Service) -> None:
+    """Wait until every thread rests."""
+    worker = files_of(service).worker
+    assert worker is not None
+    await worker.idle()
+
+
+def waiting(service: Service) -> tuple[Delivery, ...]:
+    """Return the deliveries that wait for a look."""
+    return files_of(service).inbox.waiting()
 
 
 async def settle(rounds: int = 50) -> None:

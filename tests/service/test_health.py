@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.errors import Transient
 from bot.service.health import Check
-from bot.service.missed import Outcome
+from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from tests.service.ground import HandClock, Host, delivery, settings
 

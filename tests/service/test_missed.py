@@ -1,6 +1,5 @@
 """What a reading finds goes the way of a delivery: on disk first, once, and then a look."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,13 +7,16 @@ import pytest
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
+from bot.github.redelivery import KnownGuids
 from bot.service.inbox import Inbox
-from bot.service.missed import Missed, Outcome
+from bot.service.missed import Missed
+from bot.service.queue.file_queue import FileQueue
+from bot.service.queue.queue_port import Outcome
 from bot.service.reconcile import Take, Tally
 from bot.service.service import PeriodicWork, Service
 from bot.service.ticker import REDELIVER_SECONDS, Ticker
 from bot.service.worker import Worker
-from tests.service.ground import HandClock, Host, delivery, settings, settle, thread
+from tests.service.ground import HandClock, Host, delivery, idle, settings, settle, thread
 
 
 @dataclass
@@ -32,9 +34,9 @@ class Reading:
             await take(address, keys)
         return Tally(1, 1, len(self.found), self.unread)
 
-    async def redeliver(self, got: Callable[[str], bool]) -> int:
+    async def redeliver(self, known: KnownGuids) -> int:
         self.asked.append("redeliver")
-        return sum(not got(guid) for guid in self.known)
+        return len(self.known) - len(await known(self.known))
 
 
 @pytest.mark.req("W3", "W2")
@@ -49,8 +51,7 @@ async def test_what_is_found_is_stored_and_looked_at_once(tmp_path: Path) -> Non
         for keys in ({"issue"}, {"issue"}, {"issue", "comment-5"}):
             reading.found = [(thread(1), frozenset(keys))]
             await service.missed.look()
-            assert service.worker is not None
-            await service.worker.idle()
+            await idle(service)
     assert host.numbers() == [1, 1]
     assert (await service.state())["reconciled"] == service.missed.read_at != ""
 
@@ -76,7 +77,7 @@ async def test_where_it_cannot_be_stored_the_reading_ends(tmp_path: Path) -> Non
     async def full(_: object) -> Outcome:
         return Outcome.NO_ROOM
 
-    missed = Missed(Reading([(thread(1), frozenset({"issue"}))]), Inbox(tmp_path), full)
+    missed = Missed(Reading([(thread(1), frozenset({"issue"}))]), FileQueue(Inbox(tmp_path), None), full)
     with pytest.raises(Transient, match="stored"):
         await missed.look()
     assert missed.read_at is None
@@ -92,8 +93,9 @@ async def test_the_ticker_reads_at_the_start_and_again(tmp_path: Path, caplog: p
     async def receive(_: object) -> Outcome:
         return Outcome.STORED
 
-    missed = Missed(reading, inbox, receive)
-    tick = Ticker(Host(), Worker(Host(), inbox, clock), 10.0, clock, missed=missed, missed_seconds=300.0)
+    queue = FileQueue(inbox, Worker(Host(), inbox, clock))
+    missed = Missed(reading, queue, receive)
+    tick = Ticker(Host(), queue, 10.0, clock, missed=missed, missed_seconds=300.0)
     async with tick.running():
         for _ in range(2):
             await settle()

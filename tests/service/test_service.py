@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Transient
-from bot.service.missed import Outcome
+from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
-from tests.service.ground import Host, deliver, delivery, settings, settle
+from tests.service.ground import Host, deliver, delivery, idle, settings, settle, waiting
 from webhooks.app import listening, run
 from webhooks.client_limits import ClientLimits
 
@@ -22,11 +22,10 @@ async def test_a_delivery_is_looked_at(tmp_path: Path) -> None:
     service = Service(settings(tmp_path), host)
     async with service.running():
         assert await service.receive(delivery(1)) is Outcome.STORED
-        assert service.worker is not None
-        await service.worker.idle()
+        await idle(service)
         assert await service.receive(delivery(1)) is Outcome.DUPLICATE
     assert host.numbers() == [1]
-    assert service.inbox.waiting() == ()
+    assert waiting(service) == ()
 
 
 @pytest.mark.req("W1", "D2")
@@ -52,13 +51,13 @@ async def test_deliveries_for_a_thread_that_waits_join(tmp_path: Path) -> None:
         for number in range(1, 10):  # all look slots and one more
             await service.receive(delivery(number))
         await settle()
-        waiting = next(number for number in range(1, 10) if number not in host.numbers())
-        assert await service.receive(delivery(waiting, "later")) is Outcome.JOINED
-        assert len(service.inbox.waiting()) == 9
+        waits = next(number for number in range(1, 10) if number not in host.numbers())
+        assert await service.receive(delivery(waits, "later")) is Outcome.JOINED
+        assert len(waiting(service)) == 9
         looking = host.numbers()[0]
         assert await service.receive(delivery(looking, "during")) is Outcome.STORED
         assert await service.receive(delivery(looking, "too")) is Outcome.JOINED
-        assert len(service.inbox.waiting()) == 10
+        assert len(waiting(service)) == 10
 
 
 async def test_it_runs_until_a_signal(tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ async def test_it_runs_until_a_signal(tmp_path: Path) -> None:
         await running
     assert told == [1]
     assert host.under_way() == []
-    assert service.inbox.waiting()[0].guid == "guid-1"
+    assert waiting(service)[0].guid == "guid-1"
 
 
 async def test_without_a_worker_deliveries_are_only_stored(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Inbox
+from bot.service.queue.file_queue import FileQueue
 from bot.service.ticker import AGAIN_SECONDS, CHECK_SECONDS, MAINTAIN_SECONDS, RECONCILE_SECONDS, Ticker
 from bot.service.worker import Worker
 from tests.service.ground import HandClock, Host, settle, thread
@@ -18,7 +19,14 @@ POLL = 10.0
 
 def ticker(folder: Path, host: Host) -> Ticker:
     clock = HandClock()
-    return Ticker(host, Worker(host, Inbox(folder), clock), POLL, clock)
+    inbox = Inbox(folder)
+    return Ticker(host, FileQueue(inbox, Worker(host, inbox, clock)), POLL, clock)
+
+
+def worker_of(tick: Ticker) -> Worker:
+    assert isinstance(tick.queue, FileQueue)
+    assert tick.queue.worker is not None
+    return tick.queue.worker
 
 
 def turn(tick: Ticker, seconds: float) -> None:
@@ -33,13 +41,13 @@ async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: P
     tick = ticker(tmp_path, host)
     async with tick.running():
         await settle()
-        await tick.worker.idle()
+        await worker_of(tick).idle()
         assert host.numbers() == [1, 2]
         host.opened, host.resting = (thread(3), thread(1)), (thread(1),)
         turn(tick, RECONCILE_SECONDS)
         await settle()
-        await tick.worker.idle()
-        assert tick.worker.reaction_watched == (thread(3), thread(1))
+        await worker_of(tick).idle()
+        assert worker_of(tick).reaction_watched == (thread(3), thread(1))
     assert host.numbers() == [1, 2, 3]
 
 
@@ -49,11 +57,11 @@ async def test_reactions_wake(tmp_path: Path) -> None:
     tick = ticker(tmp_path, host)
     async with tick.running():
         await settle()
-        await tick.worker.idle()
+        await worker_of(tick).idle()
         host.moved = [thread(2)]
         turn(tick, POLL)
         await settle()
-        await tick.worker.idle()
+        await worker_of(tick).idle()
     assert host.numbers() == [1, 2, 2]
     assert host.asked[-1] == (thread(1), thread(2))
 
@@ -83,7 +91,7 @@ async def test_a_failure_is_said_and_the_next_tick_tries_again(
         assert [record.getMessage() for record in caplog.records] == ["reconcile"]
         turn(tick, AGAIN_SECONDS)
         await settle()
-        await tick.worker.idle()
+        await worker_of(tick).idle()
         assert tick.github == "ok"
     assert host.numbers() == [1]
 
@@ -105,7 +113,7 @@ async def test_scheduled_tasks_run_at_the_start_and_every_five_minutes(tmp_path:
         for seconds in (0.0, MAINTAIN_SECONDS, AGAIN_SECONDS, AGAIN_SECONDS):
             turn(tick, seconds)
             await settle()
-            await tick.worker.idle()
+            await worker_of(tick).idle()
     assert passes == [0.0, MAINTAIN_SECONDS, MAINTAIN_SECONDS + AGAIN_SECONDS]
     assert host.numbers() == [4, 4]
 
@@ -124,7 +132,7 @@ async def test_red_checks_are_looked_for_every_hour(tmp_path: Path) -> None:
         for seconds in (0.0, CHECK_SECONDS - 1, 1.0):
             turn(tick, seconds)
             await settle()
-            await tick.worker.idle()
+            await worker_of(tick).idle()
     assert host.numbers() == [5, 5]
 
 
@@ -134,7 +142,7 @@ async def test_it_ends_with_its_context(tmp_path: Path) -> None:
     tick = ticker(tmp_path, host)
     async with tick.running():
         await settle()
-    await tick.worker.idle()
+    await worker_of(tick).idle()
     turn(tick, RECONCILE_SECONDS)
     await settle()
     assert host.numbers() == [1]

@@ -51,7 +51,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator["AsyncConnection[dict[str, Any]]"]:
-        """Yield a connection in a transaction, which is committed at the end and rolled back at an error."""
+        """Yield a connection on which each statement is a transaction of its own."""
         with as_transient():
             async with self.pool.connection() as connection:
                 yield connection
@@ -95,7 +95,12 @@ def _pool(url: str, wait_seconds: float) -> "AsyncConnectionPool[AsyncConnection
     return AsyncConnectionPool(
         url,
         connection_class=AsyncConnection[dict[str, Any]],
-        kwargs={"row_factory": dict_row, "connect_timeout": CONNECT_SECONDS, "application_name": "plangate"},
+        kwargs={
+            "row_factory": dict_row,
+            "autocommit": True,
+            "connect_timeout": CONNECT_SECONDS,
+            "application_name": "plangate",
+        },
         min_size=2,
         max_size=LARGEST_POOL,
         timeout=wait_seconds,

@@ -58,14 +58,12 @@ async def migrate(database: Database, *, finish: bool = False) -> tuple[str, ...
 
 @asynccontextmanager
 async def _alone(connection: "AsyncConnection[dict[str, Any]]") -> AsyncIterator[None]:
-    """Keep other processes from migrating, and commit each statement that is in no transaction."""
-    await connection.set_autocommit(True)
+    """Keep other processes from migrating."""
     await run(connection, _LOCK)
     try:
         yield
     finally:
         await run(connection, _UNLOCK)
-        await connection.set_autocommit(False)
 
 
 async def require_current(database: Database) -> None:

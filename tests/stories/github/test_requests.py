@@ -19,7 +19,7 @@ from bot.service.reconcile import Reconciler
 from bot.testing.github import conversation
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Logged
-from tests.github.effects import EFFECTS, named
+from tests.github.effects import EFFECTS, named, none_known
 from tests.github.issue_effects import ISSUE_EFFECTS
 from tests.github.test_oracles import oracle, pattern, problems, resolved
 from tests.stories.github.ground import HOME, Story
@@ -62,7 +62,7 @@ async def long_story(story: Story) -> None:
     story.opens("will", title="Delivered to nobody")
     story.github.webhooks.drain()
     story.clock.advance(120)
-    assert await Reconciler(story.host).redeliver(lambda _: False) == 1
+    assert await Reconciler(story.host).redeliver(none_known) == 1
 
 
 async def taken(_: ThreadAddress, keys: frozenset[str]) -> None:
@@ -197,7 +197,7 @@ async def read_on(story: Story, row: Callable[[str], None], marks: list[int]) ->
     marks.append(len(story.github.requests))
     await reconciler.read(taken)
     row("a reading of 100 repositories, where nothing moved")
-    await reconciler.redeliver(lambda _: False)
+    await reconciler.redeliver(none_known)
     row("a question for deliveries that failed, every ten minutes")
     (story.host.settings.data_dir / "reconciled.json").unlink()  # a job has a new disk
     story.host.only = (repository.Address(*HOME.split("/")),)

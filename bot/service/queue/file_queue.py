@@ -1,0 +1,75 @@
+"""The queue of a service that is one process: deliveries are files in the data directory, and no database is needed."""
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from bot.core.names import ThreadAddress
+from bot.service.inbox import Delivery, Inbox, run_in_intake_pool
+from bot.service.queue.queue_port import Outcome
+from bot.service.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class FileQueue:
+    """An inbox, and the worker of this process. Without a worker, the next one that starts finds the deliveries."""
+
+    inbox: Inbox
+    worker: Worker | None
+
+    async def store(self, delivery: Delivery) -> Outcome:
+        """Store a delivery as a file, and wake its thread. Joins a file that waits for the same look."""
+        if self.worker and self.worker.covers(delivery.address):
+            self.worker.wake(delivery.address)
+            return Outcome.JOINED
+        fresh = await run_in_intake_pool(partial(self.inbox.store, delivery))
+        if fresh and self.worker:
+            self.worker.deliver(delivery)
+        return Outcome.STORED if fresh else Outcome.DUPLICATE
+
+    async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
+        """Return those of these deliveries that this process has seen."""
+        return frozenset(guid for guid in guids if self.inbox.knows(guid))
+
+    async def probe(self) -> None:
+        """Raise OSError or Transient if no file can be written."""
+        await run_in_intake_pool(self.inbox.probe)
+
+    def wake(self, address: ThreadAddress) -> None:
+        """Have the worker look at a thread."""
+        if self.worker:
+            self.worker.wake(address)
+
+    async def wake_all(self, *, rests: Callable[[ThreadAddress], bool]) -> int:
+        """Wake every open thread that neither rests nor waits for a session. Return how many are open."""
+        if self.worker:
+            await self.worker.wake_all(rests=rests)
+        return len(await self.threads_to_poll())
+
+    async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
+        """Return the open threads."""
+        return self.worker.reaction_watched if self.worker else ()
+
+    async def busy(self) -> int:
+        """Return how many threads do not rest."""
+        return self.worker.busy if self.worker else 0
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether this process looks at threads."""
+        return self.worker is not None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process does the periodic work: there is no other."""
+        return True
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Process what waits in the inbox, if there is a worker. Raises Misconfigured if another process does."""
+        if self.worker is None:
+            yield
+            return
+        async with self.worker.running():
+            yield

@@ -1,0 +1,66 @@
+"""What the service needs from its queue. Two adapters keep the same contract (tests/contracts/test_queue_contract.py).
+
+The journal of a thread is the truth and a queue holds only wake-ups: losing all of it loses no thread.
+"""
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
+from typing import Protocol
+
+from bot.core.names import ThreadAddress
+from bot.service.inbox import Delivery
+
+
+class Outcome(StrEnum):
+    """The outcome of receiving a delivery."""
+
+    STORED = "stored"
+    JOINED = "joined"
+    """A look at this thread waits already, so that it covers this delivery as well."""
+    DUPLICATE = "duplicate"
+    NO_ROOM = "not stored"
+
+
+class Queue(Protocol):
+    """Durable wake-ups of threads, and the workers that look at them. Each thread has one look at a time."""
+
+    async def store(self, delivery: Delivery) -> Outcome:
+        """Store a delivery, so that a look at its thread begins after this call even if the process dies (W2).
+
+        The same guid is stored once. Raises OSError or Transient if it cannot be stored; then nothing is kept.
+        """
+
+    async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
+        """Return those of these deliveries that were stored lately."""
+
+    async def probe(self) -> None:
+        """Raise OSError or Transient if no delivery can be stored."""
+
+    def wake(self, address: ThreadAddress) -> None:
+        """Make sure that a look at the thread begins after this call. The process may die first: a later reconciliation
+        finds the thread."""
+
+    async def wake_all(self, *, rests: Callable[[ThreadAddress], bool]) -> int:
+        """Wake every open thread, except those that rest or wait for a session. Return how many are open.
+
+        Raises what the host raises.
+        """
+
+    async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
+        """Return the threads that may change without a delivery, because GitHub sends none for reactions."""
+
+    async def busy(self) -> int:
+        """Return how many threads do not rest."""
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether this process looks at threads."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process does the periodic work: one process at a time does."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Store, and look at what waits, while the context is open. At its end no work is lost: another process, or the
+        next start, goes on with it."""
