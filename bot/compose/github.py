@@ -35,6 +35,7 @@ from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
 from bot.ports import Clock
 from bot.service.connections import Connections
+from bot.service.host_port import LookedAt
 from bot.service.polling import Polling
 from bot.service.resting import Resting
 from bot.store.git_journal import GitJournal
@@ -106,6 +107,8 @@ class GitHubHost:
     _polling: Polling = field(init=False)
     _resting: Resting = field(default_factory=Resting)
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
+    _ends: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once this process ends, so that sessions are left at their next step."""
 
     async def __aenter__(self) -> Self:
         """Set up connections and model. Raises Misconfigured without credentials."""
@@ -136,7 +139,9 @@ class GitHubHost:
         head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
         began = self.clock.now()
         async with self.thread_context(address) as context:
-            asked = replace(context, begin_session=begin_session, before_work=self.before_work)
+            asked = replace(
+                context, begin_session=begin_session, before_work=self.before_work, is_ending=self._ends.is_set
+            )
             state = self._remember(address, await engine.look(asked))
         self._resting.record_look(address, state, began, head)
         return state
@@ -152,6 +157,19 @@ class GitHubHost:
         What people do on it is found by polling and reading (W3). Another look would only cost points (E2).
         """
         return self._resting.rests(address, self.clock.now())
+
+    def looked_at(self, address: ThreadAddress) -> LookedAt:
+        """Return what the last look at a thread found out."""
+        return LookedAt(replace(address, told=""), self._polling.comment_of(address), self._resting.get(address))
+
+    def recall(self, looked_at: LookedAt) -> None:
+        """Take in what a look of another process found out."""
+        self._polling.show(looked_at.address, looked_at.comment)
+        self._resting.set(looked_at.address, looked_at.rest)
+
+    def end_at_next_step(self) -> None:
+        """Have the sessions under way end at their next step: this process ends, and another one goes on with them."""
+        self._ends.set()
 
     async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
         """Return whether the job of another run that worked on a thread must be gone; False if that is unknown.

@@ -1,10 +1,23 @@
 """What the service needs from the bot: looking at threads, and listing the threads that need a look."""
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Protocol
 
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
+from bot.service.resting import Rest
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """What a look at a thread found out, for the process that polls and reconciles."""
+
+    address: ThreadAddress
+    comment: str
+    """The plan or question that is polled for reactions; "" for none."""
+    rest: Rest | None
+    """Until when the thread need not be looked at; None if it does not rest."""
 
 
 class HostPort(Protocol):
@@ -34,3 +47,12 @@ class HostPort(Protocol):
 
     def is_bot(self, actor: int | None) -> bool:
         """Return whether an account is known to be the bot's own."""
+
+    def looked_at(self, address: ThreadAddress) -> LookedAt:
+        """Return what the last look at a thread found out."""
+
+    def recall(self, looked_at: LookedAt) -> None:
+        """Take in what a look of another process found out."""
+
+    def end_at_next_step(self) -> None:
+        """Have the sessions under way end at their next step, with Transient: this process ends."""

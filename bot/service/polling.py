@@ -32,6 +32,10 @@ class Polling:
         if comment:
             self._shown[address] = comment
 
+    def comment_of(self, address: ThreadAddress) -> str:
+        """Return the comment of a thread that is polled; "" for none."""
+        return self._shown.get(address, "")
+
     async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """Return the threads whose comment got a reaction or an edit since the last call. One query polls up to 100
         plans.

@@ -13,25 +13,45 @@ LOOKED_AT: Final = timedelta(hours=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
-    """What this process has looked at. Nothing here outlives the process."""
-
-    _until: dict[ThreadAddress, tuple[datetime, tuple[int, CommitId | None]]] = field(default_factory=dict)
+class Rest:
     """Until when the last whole look at a thread is valid, and the journal position and branch head it saw."""
+
+    until: datetime
+    position: int
+    head: CommitId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """What this process has looked at, and what others told it of their looks."""
+
+    _rests: dict[ThreadAddress, Rest] = field(default_factory=dict)
+
+    def get(self, address: ThreadAddress) -> Rest | None:
+        """Return the rest of a thread, if it rests."""
+        return self._rests.get(address)
+
+    def set(self, address: ThreadAddress, rest: Rest | None) -> None:
+        """Record what another process found in its look at a thread."""
+        self._rests.pop(address, None)
+        if rest is not None:
+            self._rests[address] = rest
 
     def record_look(self, address: ThreadAddress, state: ThreadState, began: datetime, head: CommitId | None) -> None:
         """Record a whole look, which began with the default branch at that head."""
-        self._until.pop(address, None)
+        self._rests.pop(address, None)
         if state.stage in WAITS_FOR_PEOPLE and not (state.debts or state.kept_turns):
             until = began + LOOKED_AT
             until = min(until, state.plan.expires) if state.stage is Stage.AWAITING_APPROVAL else until
-            self._until[address] = until, (state.position, head)
+            self._rests[address] = Rest(until, state.position, head)
 
     def record_listing(self, address: ThreadAddress, state: ThreadState, head: CommitId | None) -> None:
         """Record the current state of a thread and the default branch. A thread whose state changed rests no more."""
-        if address in self._until and self._until[address][1] != (state.position, head):
-            del self._until[address]
+        rest = self._rests.get(address)
+        if rest is not None and (rest.position, rest.head) != (state.position, head):
+            del self._rests[address]
 
     def rests(self, address: ThreadAddress, at: datetime) -> bool:
         """Return whether a thread rests at that time."""
-        return address in self._until and at < self._until[address][0]
+        rest = self._rests.get(address)
+        return rest is not None and at < rest.until

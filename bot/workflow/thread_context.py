@@ -179,6 +179,8 @@ class ThreadContext:
     """Called before each session. Returns False if no slot is free: then the look ends, and a later one begins it."""
     before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
     """Called before each step that needs a sandbox, to prepare the machine for one. Never raises."""
+    is_ending: Callable[[], bool] = lambda: False
+    """Returns whether this process ends, so that a session is left at its next step for another process."""
     states: StateCache = field(default_factory=StateCache)
     """The states of journals that this process has read, in this look or an earlier one."""
     look: Look = field(default_factory=Look)

@@ -12,8 +12,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
+from bot.service.host_port import LookedAt
 from bot.service.inbox import Delivery
 from bot.service.queue.file_queue import FileQueue
 from bot.service.service import Service
@@ -111,6 +113,11 @@ class Host:
     unasked: list[Exception] = field(default_factory=list)
     """What the next questions raise."""
     calls: list[Call] = field(default_factory=list)
+    recalled: dict[ThreadAddress, LookedAt] = field(default_factory=dict)
+    """What looks of other processes found out."""
+    ends_at_steps: bool = True
+    """Whether looks end when the process does."""
+    ends: bool = False
     asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
@@ -139,6 +146,18 @@ class Host:
 
     def is_bot(self, actor: int | None) -> bool:
         return actor == self.bot
+
+    def looked_at(self, address: ThreadAddress) -> LookedAt:
+        return LookedAt(address, f"plan-{address.number}" if address in self.opened else "", None)
+
+    def recall(self, looked_at: LookedAt) -> None:
+        self.recalled[looked_at.address] = looked_at
+
+    def end_at_next_step(self) -> None:
+        self.ends = True
+        for call in self.under_way():
+            if self.ends_at_steps:
+                call.end.set_exception(Transient("this process ends"))
 
     async def until(self, looks: int) -> None:
         """Wait until so many looks have begun."""

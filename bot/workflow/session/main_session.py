@@ -28,7 +28,7 @@ from bot.agent.permissions.plan_mode import pending_plan_call
 from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, SessionStarted
+from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, RequestStarted, SessionStarted
 from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.project_types import types_of
 from bot.core.errors import Broken, Transient
@@ -161,6 +161,8 @@ async def _consume(
         async for event in events:
             if isinstance(event, AnswerStarted):
                 continue
+            if isinstance(event, RequestStarted) and event.agent == MAIN and context.is_ending():
+                raise Transient("this process ends", fix="another one goes on with the session")
             context.listener(event)
             progress.take(event)
             if isinstance(event, Ended):

@@ -24,12 +24,6 @@ CREATE TABLE plangate_leases (
     until timestamptz NOT NULL
 );
 
--- Up to when GitHub was read.
-CREATE TABLE plangate_cursors (
-    name text PRIMARY KEY,
-    read_to timestamptz NOT NULL
-);
-
 -- Defer a job. Return false if one with the same queueing lock waits already.
 CREATE FUNCTION plangate_defer_v1(task text, queue text, priority integer, lock text, about text, args jsonb)
 RETURNS boolean LANGUAGE plpgsql AS $$

@@ -1,0 +1,245 @@
+"""Runs the jobs of the queue in PostgreSQL, in one process of many.
+
+Rules
+- A look begins in a look slot. If it needs a session and this process has a free session slot, it trades for that. If
+  not, it ends, and a session job waits until any process has one. So short looks never wait behind sessions.
+- Every BEAT seconds a worker says that it lives. One that is silent for STALLED seconds is declared dead, and its jobs
+  are given to others. A worker declares others dead only after its own beats went well for as long, because after an
+  outage of the database all of them were silent.
+- A worker that learns that it was declared dead drops its work and begins anew. What it does until then the journal
+  refuses (E4).
+- While the database is away, jobs under way go on; their end is recorded when it is back.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from bot.clock import SystemClock
+from bot.core.errors import Transient
+from bot.core.names import ThreadAddress
+from bot.logs import failure, say
+from bot.ports import Clock
+from bot.service.host_port import HostPort
+from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
+from bot.service.queue.watching import Watching
+from bot.service.worker import CLOSING_SECONDS, FIRST_WAIT, LONGEST_WAIT, PASSING
+
+POLL_SECONDS: Final = 1.0
+"""Seconds between two fetches of a worker that nobody notifies, such as while LISTEN is not up."""
+BEAT_SECONDS: Final = 5.0
+STALLED_SECONDS: Final = 25.0
+"""With a beat of another worker, and its next fetch, a dead worker's job begins again within 45 s."""
+GRACE_SECONDS: Final = 25.0
+"""Seconds that looks may take to reach their next step when the process ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a worker does what, in seconds."""
+
+    poll: float = POLL_SECONDS
+    beat: float = BEAT_SECONDS
+    stalled: float = STALLED_SECONDS
+    grace: float = GRACE_SECONDS
+
+
+@dataclass(eq=False, slots=True)
+class _Run:
+    """A job under way in this process."""
+
+    job: Job
+    has_session: bool
+    was_refused: bool = False
+    """Whether its look wanted a session and found no slot."""
+
+
+@dataclass(slots=True)
+class JobWorker:
+    """Fetches jobs and runs them, until it is told to end. All methods belong to one event loop."""
+
+    host: HostPort
+    jobs: Jobs
+    watching: Watching
+    looks: int
+    sessions: int
+    pace: Pace = Pace()
+    clock: Clock = field(default_factory=SystemClock)
+    id: int | None = None
+    """Its number in the database, while it is registered."""
+    _runs: dict[_Run, "asyncio.Task[None]"] = field(init=False, default_factory=dict)
+    _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set when a job may have become available, or a slot free."""
+    _healthy_since: float = field(init=False, default=float("inf"))
+    _ends: bool = field(init=False, default=False)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run jobs while the context is open. At its end work goes back to the queue at its next step, or is cut."""
+        loops = [asyncio.create_task(loop) for loop in (self._listen(), self._beat(), self._fetch())]
+        try:
+            yield
+        finally:
+            self._ends = True
+            self._news.set()
+            self.host.end_at_next_step()
+            await self._end_runs()
+            for loop in loops:
+                loop.cancel()
+            await asyncio.wait(loops)
+            if self.id is not None:
+                with suppress(Transient):
+                    await self.jobs.unregister(self.id)
+
+    async def _end_runs(self) -> None:
+        """Wait until the jobs under way have been given back, and cancel those that take too long."""
+        if self._runs:
+            say("handing back", jobs=len(self._runs))
+            await asyncio.wait(self._runs.values(), timeout=self.pace.grace)
+        self._cancel_runs()
+        if self._runs:
+            await asyncio.wait(self._runs.values(), timeout=CLOSING_SECONDS)
+
+    def _cancel_runs(self) -> None:
+        for task in self._runs.values():
+            task.cancel()
+
+    async def _listen(self) -> None:
+        async def hear() -> None:
+            self._news.set()
+
+        while True:
+            with suppress(Transient):  # the fetching says so
+                await self.jobs.listen(hear)
+            await self.clock.sleep(self.pace.poll)
+
+    async def _fetch(self) -> None:
+        """Begin every job for which there is a slot, again and again."""
+        while not self._ends:
+            self._news.clear()
+            try:
+                await self._begin_available()
+            except Transient as error:
+                failure("queue", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), self.pace.poll)
+
+    async def _begin_available(self) -> None:
+        if self.id is None:
+            self.id = await self.jobs.register()
+        while not self._ends and (queues := self._free_queues()) and self.id is not None:
+            job = await self.jobs.fetch(queues, self.id)
+            if job is None:
+                return
+            self._begin(job)
+
+    def _free_queues(self) -> list[str]:
+        """Return the queues for whose jobs there is a slot."""
+        in_session = self._count_sessions()
+        free = {LOOKS: self.looks - (len(self._runs) - in_session), SESSIONS: self.sessions - in_session}
+        return [queue for queue, slots in free.items() if slots > 0]
+
+    def _count_sessions(self) -> int:
+        return sum(run.has_session for run in self._runs)
+
+    def _begin(self, job: Job) -> None:
+        run = _Run(job, has_session=job.task is Task.SESSION)
+        task = self._runs[run] = asyncio.create_task(self._carry_out(run))
+        task.add_done_callback(lambda _: self._end_run(run))
+
+    def _end_run(self, run: _Run) -> None:
+        del self._runs[run]
+        self._news.set()
+
+    async def _carry_out(self, run: _Run) -> None:
+        """Run a job, and record its end. A cancelled one goes back to the queue."""
+        job = run.job
+        try:
+            seconds = await self._attempt(run)
+        except asyncio.CancelledError:
+            await self._settle(lambda: self.jobs.give_back(job, 0.0))
+            raise
+        if seconds is None:
+            await self._settle(lambda: self.jobs.finish(job))
+        else:
+            await self._settle(lambda: self.jobs.give_back(job, seconds))
+
+    async def _attempt(self, run: _Run) -> float | None:
+        """Look or listen once. Return after how many seconds to do so again, or None."""
+        began, facts = self.clock.monotonic(), _name(run.job)
+        try:
+            facts |= await self._perform(run)
+        except PASSING as error:
+            if self._ends:
+                return 0.0
+            pause = min(FIRST_WAIT * 2.0 ** min(run.job.run, 20), LONGEST_WAIT)
+            failure(run.job.task, error, **facts, attempt=run.job.run + 1, again_in=pause)
+            return pause
+        except Exception as error:  # noqa: BLE001 - the outermost shell: one thread's bug must not stop another
+            failure(run.job.task, error, **facts)
+            return None
+        say(run.job.task, **facts, seconds=round(self.clock.monotonic() - began, 1))
+        return None
+
+    async def _perform(self, run: _Run) -> dict[str, Any]:
+        """Do what a job says, and return the facts for the log."""
+        address = run.job.address
+        if address is None:
+            return {"open": await self.watching.wake_all(self.jobs.wake)}
+        if address.installation is None:
+            address = replace(address, installation=await self.host.installation(address))
+        if run.job.task is Task.LISTEN:
+            state = await self.host.listen(address)
+        else:
+            state = await self.host.look(address, lambda: self._begin_session(run))
+            await self.watching.record(address)
+            if run.was_refused:
+                await self.jobs.defer_session(address)
+        return {"stage": state.stage, "position": state.position}
+
+    def _begin_session(self, run: _Run) -> bool:
+        """Return whether a look may run a session now: it then leaves its look slot."""
+        if not run.has_session and self._count_sessions() < self.sessions:
+            run.has_session = True
+            self._news.set()
+        run.was_refused = not run.has_session
+        return run.has_session
+
+    async def _settle(self, record: Callable[[], Awaitable[bool]]) -> None:
+        """Record the end of a job, however long the database is away."""
+        while True:
+            try:
+                if not await record():
+                    say("a job was taken over by another worker")
+            except Transient as error:
+                failure("queue", error)
+                await self.clock.sleep(self.pace.poll)
+            else:
+                return
+
+    async def _beat(self) -> None:
+        """Record again and again that this worker lives, and take over the jobs of those that do not."""
+        while True:
+            await self.clock.sleep(self.pace.beat)
+            try:
+                await self._beat_once()
+            except Transient:
+                self._healthy_since = float("inf")
+
+    async def _beat_once(self) -> None:
+        if self.id is not None and not await self.jobs.beat(self.id):
+            say("this worker was declared dead, and begins anew", jobs=len(self._runs))
+            self.id = None
+            self._cancel_runs()
+        now = self.clock.monotonic()
+        self._healthy_since = min(self._healthy_since, now)
+        if now - self._healthy_since >= self.pace.stalled and (count := await self.jobs.take_over(self.pace.stalled)):
+            say("took over the jobs of a dead worker", jobs=count)
+            self._news.set()
+
+
+def _name(job: Job) -> dict[str, Any]:
+    address: ThreadAddress | None = job.address
+    return {"thread": f"{address.owner}/{address.name}#{address.number}" if address else "every"}

@@ -1,0 +1,211 @@
+"""The jobs of the queue in PostgreSQL: procrastinate's tables, and the functions of the migration 0001_queue.
+
+Three tasks wake a thread; `lock` keeps two of one thread from running at once, and the queueing lock keeps one of each
+waiting:
+- look (queue `looks`): carry the thread on.
+- session (queue `sessions`): the same, for a thread whose look found no free session slot. Its priority is lower the
+  more sessions of its installation wait, so that installations take turns.
+- listen (queue `looks`): read what people said while another job of the thread runs. It has a lock of its own.
+
+A job that runs is identified by its number and its attempt. A worker that was declared dead and comes back (a paused
+machine) can neither finish nor return a job that another worker has begun again.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from bot.core.errors import Transient
+from bot.core.names import ThreadAddress
+from bot.service.inbox import Delivery
+from bot.service.queue.queue_port import Outcome
+from bot.store.postgres.database import VARIABLE, Database, as_transient
+
+if TYPE_CHECKING:
+    from procrastinate.manager import JobManager
+
+LOOKS, SESSIONS = "looks", "sessions"
+KEPT_DAYS: Final = 4
+"""Days for which the guid of a delivery is known. GitHub redelivers what is at most 3 days old.
+https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
+"""
+EVERY: Final = "every"
+_WAKE: Final = "SELECT plangate_wake_v1(%(about)s, %(args)s)"
+_STORE: Final = "SELECT plangate_store_v1(%(guid)s, %(event)s, %(about)s, %(args)s) AS outcome"
+_SESSION: Final = """
+SELECT plangate_defer_v1('session', 'sessions', -least(count(*), 1000)::integer, %(about)s, %(about)s, %(args)s)
+FROM procrastinate_jobs
+WHERE queue_name = 'sessions' AND status = 'todo' AND args->'installation' = %(args)s::jsonb->'installation'
+"""
+_FINISH: Final = "SELECT plangate_finish_v1(%(job)s, %(run)s) AS yes"
+_RETURN: Final = "SELECT plangate_return_v1(%(job)s, %(run)s, %(seconds)s) AS yes"
+_TAKE_OVER: Final = "SELECT plangate_take_over_v1(%(seconds)s) AS count"
+_BEAT: Final = "UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = %(worker)s RETURNING id"
+_UNREGISTER: Final = "DELETE FROM procrastinate_workers WHERE id = %(worker)s"
+_LEAD: Final = """
+INSERT INTO plangate_leases AS lease (name, holder, until)
+VALUES ('periodic work', %(holder)s, now() + make_interval(secs => %(seconds)s))
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE lease.holder = excluded.holder OR lease.until < now()
+RETURNING holder
+"""
+_LET_GO: Final = "DELETE FROM plangate_leases WHERE holder = %(holder)s"
+_KNOWN: Final = "SELECT guid FROM plangate_deliveries WHERE guid = ANY(%(guids)s)"
+_FORGET: Final = "DELETE FROM plangate_deliveries WHERE stored_at < now() - make_interval(days => %(days)s)"
+_WAITING: Final = "SELECT DISTINCT lock FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%(locks)s)"
+_BUSY: Final = "SELECT count(DISTINCT lock) AS count FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"
+
+
+class Task(StrEnum):
+    """What a job does."""
+
+    LOOK = "look"
+    SESSION = "session"
+    LISTEN = "listen"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job that this process runs."""
+
+    id: int
+    run: int
+    """How often it was begun before."""
+    task: Task
+    address: ThreadAddress | None
+    """None: every open thread."""
+
+
+class HearsOfJobs(Protocol):
+    """Called when a job was deferred, in any process."""
+
+    async def __call__(self) -> None:
+        """Return at once."""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The jobs in one database. Every method raises Transient while the database cannot be reached."""
+
+    database: Database
+    _manager: "JobManager | None" = field(init=False, default=None)
+
+    async def store(self, delivery: Delivery) -> Outcome:
+        """Store a delivery and defer its look, in one transaction."""
+        values = {"guid": delivery.guid, "event": delivery.event, **_values(delivery.address)}
+        return Outcome((await self.database.rows(_STORE, **values))[0]["outcome"])
+
+    async def wake(self, address: ThreadAddress | None) -> None:
+        """Make sure that a look at a thread begins after this call."""
+        await self.database.rows(_WAKE, **_values(address))
+
+    async def defer_session(self, address: ThreadAddress) -> None:
+        """Have the next worker with a free session slot go on with a thread."""
+        await self.database.rows(_SESSION, **_values(address))
+
+    async def fetch(self, queues: Sequence[str], worker: int) -> Job | None:
+        """Begin the next job of these queues, or return None. A waiting job of a thread with one under way is passed
+        over."""
+        with _transient():
+            found = await (await self._procrastinate()).fetch_job(queues, worker)
+        if found is None or found.id is None:
+            return None
+        about = found.task_kwargs
+        address = ThreadAddress(**about) if about else None  # type: ignore[arg-type]  # as `_values` wrote it
+        return Job(found.id, found.attempts, Task(found.task_name), address)
+
+    async def finish(self, job: Job) -> bool:
+        """Remove a job. Return False if it was taken over by another worker."""
+        return bool((await self.database.rows(_FINISH, job=job.id, run=job.run))[0]["yes"])
+
+    async def give_back(self, job: Job, seconds: float) -> bool:
+        """Have a job run again after some seconds. Return False if it was taken over by another worker."""
+        return bool((await self.database.rows(_RETURN, job=job.id, run=job.run, seconds=seconds))[0]["yes"])
+
+    async def register(self) -> int:
+        """Register a worker, and return its number."""
+        with _transient():
+            return await (await self._procrastinate()).register_worker()
+
+    async def beat(self, worker: int) -> bool:
+        """Record that a worker is alive. Return False if it was declared dead, and its jobs were given to others."""
+        return bool(await self.database.rows(_BEAT, worker=worker))
+
+    async def unregister(self, worker: int) -> None:
+        """Forget a worker that ends. Jobs that it still has are given to others at the next taking over."""
+        await self.database.rows(_UNREGISTER, worker=worker)
+
+    async def take_over(self, seconds: float) -> int:
+        """Return to the queue the jobs of workers that were not heard of for so long. Return how many there were."""
+        return int((await self.database.rows(_TAKE_OVER, seconds=seconds))[0]["count"])
+
+    async def lead(self, holder: str, seconds: float) -> bool:
+        """Take or renew the lease of the periodic work. Return False if another process holds it."""
+        return bool(await self.database.rows(_LEAD, holder=holder, seconds=seconds))
+
+    async def end_lead(self, holder: str) -> None:
+        """Release the lease, if this process holds it."""
+        await self.database.rows(_LET_GO, holder=holder)
+
+    async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
+        """Return those of these deliveries that are stored."""
+        return frozenset(row["guid"] for row in await self.database.rows(_KNOWN, guids=list(guids)))
+
+    async def forget_deliveries(self) -> None:
+        """Delete the guids of deliveries that GitHub no longer redelivers."""
+        await self.database.rows(_FORGET, days=KEPT_DAYS)
+
+    async def find_waiting(self, addresses: Sequence[ThreadAddress]) -> frozenset[ThreadAddress]:
+        """Return those of these threads for which a job waits."""
+        by_lock = {_about(address): address for address in addresses}
+        rows = await self.database.rows(_WAITING, locks=list(by_lock))
+        return frozenset(by_lock[row["lock"]] for row in rows)
+
+    async def busy(self) -> int:
+        """Return for how many threads a job waits or runs."""
+        return int((await self.database.rows(_BUSY))[0]["count"])
+
+    async def listen(self, hear: HearsOfJobs) -> None:
+        """Call `hear` for each job that is deferred, until cancelled or the connection breaks."""
+
+        async def forward(**_: Any) -> None:
+            await hear()
+
+        with _transient():
+            manager = await self._procrastinate()
+            await manager.listen_for_jobs(on_notification=forward, queues=(LOOKS, SESSIONS))
+
+    async def _procrastinate(self) -> "JobManager":
+        """Return procrastinate's interface to its tables, on the pool of the database."""
+        if self._manager is None:
+            from procrastinate import PsycopgConnector
+            from procrastinate.manager import JobManager
+
+            connector = PsycopgConnector()
+            await connector.open_async(self.database.pool)  # type: ignore[arg-type]  # it sets its own row factory
+            self._manager = JobManager(connector)
+        return self._manager
+
+
+@contextmanager
+def _transient() -> Iterator[None]:
+    """Raise Transient for what procrastinate says of a database that is away."""
+    from procrastinate.exceptions import ConnectorException
+
+    try:
+        with as_transient():
+            yield
+    except ConnectorException as error:
+        raise Transient("the database cannot be reached", where=VARIABLE, fix="see whether it runs") from error
+
+
+def _about(address: ThreadAddress | None) -> str:
+    return EVERY if address is None else f"thread {address.repository}/{address.number}"
+
+
+def _values(address: ThreadAddress | None) -> dict[str, Any]:
+    from psycopg.types.json import Jsonb
+
+    return {"about": _about(address), "args": Jsonb({} if address is None else asdict(address))}

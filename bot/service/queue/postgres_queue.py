@@ -1,0 +1,148 @@
+"""The queue in PostgreSQL: any number of processes on any number of machines store deliveries and look at threads."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import uuid4
+
+from bot.clock import SystemClock
+from bot.config.settings import ServiceSettings
+from bot.core.errors import Transient
+from bot.core.names import ThreadAddress
+from bot.logs import failure, say
+from bot.ports import Clock
+from bot.service.host_port import HostPort
+from bot.service.inbox import Delivery
+from bot.service.queue.job_worker import JobWorker, Pace
+from bot.service.queue.jobs import Jobs
+from bot.service.queue.queue_port import Outcome
+from bot.service.queue.watching import Watching
+from bot.service.worker import THREADS
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import require_current
+
+LEASE_SECONDS: Final = 30.0
+"""Seconds after which another process does the periodic work, if the one that did it is silent."""
+RENEWAL_SECONDS: Final = 5.0
+FORGET_SECONDS: Final = 3600.0
+
+
+@dataclass(slots=True)
+class PostgresQueue:
+    """One process's view of the queue. Without limits it only stores: other processes look."""
+
+    host: HostPort
+    database: Database
+    limits: ServiceSettings | None
+    pace: Pace = Pace()
+    clock: Clock = field(default_factory=SystemClock)
+    _jobs: Jobs = field(init=False)
+    _watching: Watching = field(init=False)
+    _woken: "asyncio.Queue[ThreadAddress]" = field(init=False, default_factory=asyncio.Queue)
+    _leads_until: float = field(init=False, default=float("-inf"))
+    _holder: str = field(init=False, default_factory=lambda: uuid4().hex)
+
+    def __post_init__(self) -> None:
+        self._jobs = Jobs(self.database)
+        self._watching = Watching(self.host, self.database, self._jobs)
+
+    async def store(self, delivery: Delivery) -> Outcome:
+        """Store a delivery and defer the look at its thread, in one transaction."""
+        return await self._jobs.store(delivery)
+
+    async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
+        """Return those of these deliveries that any process stored."""
+        return await self._jobs.known_guids(guids)
+
+    async def probe(self) -> None:
+        """Raise Transient if the database does not answer."""
+        await self.database.rows("SELECT FROM plangate_deliveries LIMIT 1")
+
+    def wake(self, address: ThreadAddress) -> None:
+        """Defer a look at the thread, as soon as the database takes it."""
+        self._woken.put_nowait(address)
+
+    async def wake_all(self, *, rests: Callable[[ThreadAddress], bool]) -> int:
+        """Wake every open thread that neither rests nor waits. Return how many are open."""
+        return await self._watching.wake_all(self._jobs.wake, rests=rests)
+
+    async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
+        """Return the threads with a plan or question on display, whichever process looked at them."""
+        return await self._watching.threads_to_poll()
+
+    async def busy(self) -> int:
+        """Return for how many threads a job of any process waits or runs."""
+        return await self._jobs.busy()
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether this process looks at threads."""
+        return self.limits is not None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process holds the lease of the periodic work. One that was paused no longer does."""
+        return self.clock.monotonic() < self._leads_until
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Store, and run jobs if this process has a worker, while the context is open.
+
+        The database may be away at the start. Raises Misconfigured if it lacks a migration.
+        """
+        async with self.database.open():
+            with suppress(Transient):
+                await require_current(self.database)
+            if self.limits is None:
+                yield
+                return
+            looks, sessions = self.limits.looks, self.limits.sessions
+            threads = ThreadPoolExecutor(THREADS * (looks + sessions), "work")
+            asyncio.get_running_loop().set_default_executor(threads)
+            worker = JobWorker(self.host, self._jobs, self._watching, looks, sessions, self.pace, self.clock)
+            async with self._leading(), worker.running():
+                yield
+
+    @asynccontextmanager
+    async def _leading(self) -> AsyncIterator[None]:
+        """Try to hold the lease of the periodic work, and defer what is woken, while the context is open."""
+        loops = [asyncio.create_task(loop) for loop in (self._lead(), self._defer_woken(), self._forget())]
+        try:
+            yield
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.wait(loops)
+            self._leads_until = float("-inf")
+            with suppress(Transient):
+                await self._jobs.end_lead(self._holder)
+
+    async def _lead(self) -> None:
+        while True:
+            asked, led = self.clock.monotonic(), self.leads
+            with suppress(Transient):
+                if await self._jobs.lead(self._holder, LEASE_SECONDS):
+                    self._leads_until = asked + LEASE_SECONDS
+                    if not led:
+                        say("this process does the periodic work")
+            await self.clock.sleep(RENEWAL_SECONDS)
+
+    async def _defer_woken(self) -> None:
+        while True:
+            address = await self._woken.get()
+            try:
+                await self._jobs.wake(address)
+            except Transient as error:
+                failure("queue", error)
+                self._woken.put_nowait(address)
+                await self.clock.sleep(self.pace.poll)
+
+    async def _forget(self) -> None:
+        while True:
+            if self.leads:
+                with suppress(Transient):
+                    await self._jobs.forget_deliveries()
+            await self.clock.sleep(FORGET_SECONDS)

@@ -1,0 +1,218 @@
+"""The contract of the Queue port, held against files in one process and against PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from bot.config.settings import ServiceSettings
+from bot.core.errors import Refused
+from bot.core.names import ThreadAddress
+from bot.service.inbox import Inbox
+from bot.service.queue.file_queue import FileQueue
+from bot.service.queue.postgres_queue import PostgresQueue
+from bot.service.queue.queue_port import Outcome, Queue
+from bot.service.worker import Worker
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import migrate
+from tests.service.ground import Host, delivery, thread
+
+Start: TypeAlias = Callable[..., Awaitable[Queue]]
+
+
+class Processes:
+    """Processes of one service: each has a host and a queue of its own, on the same store."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
+        self._running: list[AsyncExitStack] = []
+
+    async def start(self, host: Host, *, worker: bool = True, looks: int = 2, sessions: int = 1) -> Queue:
+        """Start a process."""
+        queue: Queue
+        limits = ServiceSettings(sessions, looks)
+        if self.url:
+            queue = PostgresQueue(host, Database(self.url), limits if worker else None)
+        else:
+            inbox = Inbox(self.folder)
+            queue = FileQueue(inbox, Worker(host, inbox, looks=looks, sessions=sessions) if worker else None)
+        stack = AsyncExitStack()
+        await stack.enter_async_context(queue.running())
+        self._running.append(stack)
+        return queue
+
+    async def stop(self) -> None:
+        """End the process that was started last."""
+        await self._running.pop().aclose()
+
+    async def stop_all(self) -> None:
+        while self._running:
+            await self.stop()
+
+
+@pytest.fixture(params=("files", "postgres"))
+async def processes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Processes]:
+    url = ""
+    if request.param == "postgres":
+        url = request.getfixturevalue("database_url")
+        async with Database(url).open() as database:
+            await migrate(database)
+    made = Processes(tmp_path, url)
+    yield made
+    await made.stop_all()
+
+
+async def settled(queue: Queue) -> None:
+    """Wait until every thread rests."""
+    async with asyncio.timeout(20):
+        while await queue.busy():  # noqa: ASYNC110 - the queue may be another process's
+            await asyncio.sleep(0.01)
+
+
+async def soon(is_true: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    async with asyncio.timeout(20):
+        while not is_true():  # noqa: ASYNC110 - the host tells of no event for each of them
+            await asyncio.sleep(0.01)
+
+
+async def begun(host: Host, what: str, number: int) -> None:
+    """Wait until a call for a thread is under way."""
+    await soon(lambda: number in [call.address.number for call in host.under_way(what)])
+
+
+@pytest.mark.req("W2")
+async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
+    """The same guid is stored once, also after its look."""
+    host = Host()
+    queue = await processes.start(host)
+    assert await queue.store(delivery(1)) is Outcome.STORED
+    await settled(queue)
+    assert await queue.store(delivery(1)) is Outcome.DUPLICATE
+    assert await queue.known_guids(("guid-1", "guid-2")) == {"guid-1"}
+    await queue.probe()
+    await settled(queue)
+    assert host.numbers() == [1]
+
+
+@pytest.mark.req("W2")
+async def test_a_delivery_is_looked_at_by_a_later_process(processes: Processes) -> None:
+    """A process without a worker only stores; so does one that dies."""
+    silent = Host()
+    queue = await processes.start(silent, worker=False)
+    assert not queue.has_worker
+    await queue.store(delivery(1))
+    await processes.stop()
+    host = Host()
+    queue = await processes.start(host)
+    await host.until(1)
+    assert (host.numbers(), silent.numbers()) == ([1], [])
+    assert host.calls[0].address == thread(1)
+
+
+@pytest.mark.req("W2")
+async def test_deliveries_for_a_look_that_waits_join(processes: Processes) -> None:
+    """One look covers all that was said before it began."""
+    host = Host(hold=True)
+    queue = await processes.start(host, looks=1)
+    await queue.store(delivery(1))
+    await host.until(1)
+    assert await queue.store(delivery(2, "a")) is Outcome.STORED
+    assert await queue.store(delivery(2, "b")) is Outcome.JOINED
+    assert await queue.store(delivery(2, "b")) in {Outcome.JOINED, Outcome.DUPLICATE}
+    host.hold = False
+    host.finish(1)
+    await settled(queue)
+    assert host.numbers() == [1, 2]
+
+
+@pytest.mark.req("W2", "PR3")
+async def test_what_comes_during_a_look_is_heard_at_once_and_looked_at_afterward(processes: Processes) -> None:
+    """One thread has one look at a time; listening to it waits for nobody."""
+    host = Host(hold=True)
+    queue = await processes.start(host)
+    await queue.store(delivery(1, "first"))
+    await host.until(1)
+    await queue.store(delivery(1, "second"))
+    await soon(lambda: host.numbers("listen") != [])
+    assert len(host.under_way()) == 1
+    host.hold = False
+    host.finish(1)
+    await settled(queue)
+    assert host.numbers() == [1, 1]
+
+
+async def test_looks_never_wait_behind_sessions(processes: Processes) -> None:
+    """A look that needs a session and finds no slot ends, and goes on by itself once there is one."""
+    host = Host(hold=True, sessions=(1, 2))
+    queue = await processes.start(host)
+    await queue.store(delivery(1))
+    await begun(host, "look", 1)
+    await queue.store(delivery(2))
+    await soon(lambda: host.numbers("queued") == [2])
+    for number in (3, 4):
+        await queue.store(delivery(number))
+        await begun(host, "look", number)
+    host.finish(3)
+    host.finish(4)
+    host.finish(1)
+    await begun(host, "look", 2)
+    host.hold = False
+    host.finish(2)
+    await settled(queue)
+    assert sorted(host.numbers()) == [1, 2, 3, 4]
+
+
+async def test_a_bug_of_one_thread_stops_no_other(processes: Processes) -> None:
+    """What will never succeed is not tried again."""
+    host = Host(failures=[Refused("no"), ValueError("a bug")])
+    queue = await processes.start(host, looks=1)
+    for number in (1, 2, 3):
+        await queue.store(delivery(number))
+    await settled(queue)
+    assert host.numbers() == [1, 2, 3]
+
+
+@pytest.mark.req("E3")
+async def test_work_of_a_process_that_ends_goes_on_in_the_next(processes: Processes) -> None:
+    """At its next step, at once."""
+    first, second = Host(hold=True), Host()
+    queue = await processes.start(first)
+    await queue.store(delivery(1))
+    await first.until(1)
+    await processes.stop()
+    assert first.under_way() == []
+    queue = await processes.start(second)
+    await settled(queue)
+    assert second.numbers() == [1]
+
+
+async def test_waking(processes: Processes) -> None:
+    """One thread; all that are open, except those that rest; and all, for a delivery that names none."""
+    host = Host(opened=(thread(1), thread(2), thread(3)))
+    queue = await processes.start(host)
+    queue.wake(thread(5))
+    await host.until(1)
+    await settled(queue)
+    assert await queue.wake_all(rests=lambda address: address == thread(2)) == 3
+    await settled(queue)
+    assert sorted(host.numbers()) == [1, 3, 5]
+    assert set(await queue.threads_to_poll()) >= {thread(1), thread(3)}
+    await queue.store(replace(delivery(None), guid="every"))
+    await host.until(6)
+    await settled(queue)
+    assert sorted(host.numbers()) == [1, 1, 2, 3, 3, 5]
+
+
+async def test_the_installation_is_looked_up_where_a_delivery_names_none(processes: Processes) -> None:
+    """A repository's own webhook does not name it."""
+    host = Host()
+    queue = await processes.start(host)
+    await queue.store(replace(delivery(1), address=ThreadAddress(None, 1, "octo", "hello", 1)))
+    await host.until(1)
+    await settled(queue)
+    assert host.numbers() == [1]
