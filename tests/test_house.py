@@ -195,6 +195,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/cli/set_up_commands.py",
         "bot/cli/doctor_live.py",
         "bot/cli/replay.py",
+        "bot/cli/cluster_commands.py",
         "bot/cli/verify.py",
         "bot/terminal.py",
     }  # behind the outlet of bot/cli/main.py

@@ -3,10 +3,8 @@ here."""
 
 import asyncio
 import hmac
-import os
 import signal
 import socket
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +16,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.requests import ClientDisconnect
 
-from bot.compose.check_pass import look_at_red_checks
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
-from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.receipt_keys import published_keys
+from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
@@ -31,8 +28,7 @@ from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse
 from bot.logs import say, setup
 from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
-from bot.service.reconcile import Reconciler
-from bot.service.service import PeriodicWork, Service
+from bot.service.service import Service
 from webhooks.client_limits import ClientLimits, bounded_protocol
 
 BACKLOG: Final = 256
@@ -210,7 +206,9 @@ def _address(wake: Wake) -> ThreadAddress | None:
 def serve(
     settings: Settings, host: str, port: int, *, worker: bool = True, log: tuple[str, str] = ("text", "INFO")
 ) -> int:
-    """Serve until SIGTERM or SIGINT, then shut down within 10 s, and return the exit code.
+    """Serve until SIGTERM or SIGINT, then shut down, and return the exit code.
+
+    That takes at most 10 s; with a worker whose queue is in a database, as long as handing the work back takes.
 
     Raises Misconfigured if there is no webhook secret or if the address cannot be bound.
     """
@@ -221,15 +219,13 @@ def serve(
         )
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
-    cut = cutter(SHUTDOWN_SECONDS)
+    cut = cutter(DRAIN_SECONDS + HAND_BACK_SECONDS if worker and settings.database else SHUTDOWN_SECONDS)
 
     async def through() -> None:
         async with GitHubHost(settings, redactor=redactor) as github:
             await github.connections.check_private_key()
             model = partial(try_model, settings)
-            due, red = MaintenanceRounds(github).run, partial(look_at_red_checks, github)
-            periodic = PeriodicWork(Reconciler(github), due, red)
-            service = Service(settings, github, worker=worker, periodic=periodic, model=model)
+            service = Service(settings, github, worker=worker, periodic=periodic_work(github), model=model)
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)
             await run(service, listener, limits, stopping=cut.start)
@@ -238,17 +234,6 @@ def serve(
         asyncio.run(through())
     cut.cancel()
     return 0
-
-
-def cutter(seconds: float) -> threading.Timer:
-    """Return a timer that ends the process, whatever the process is doing.
-
-    A thread that waits for GitHub cannot be cancelled. Whatever still runs then is cut off as by kill -9, which every
-    component is built to survive.
-    """
-    timer = threading.Timer(seconds, os._exit, [0])
-    timer.daemon = True
-    return timer
 
 
 async def run(

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
-from bot.cli import receipt_commands, set_up_commands
+from bot.cli import cluster_commands, receipt_commands, set_up_commands
 from bot.config.environment import redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirect_output, unredacted_stream
@@ -105,10 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     serve.add_argument("--port", type=_port, default=8000, help="its port (8000)")
     serve.add_argument("--no-worker", action="store_true", help="only accept deliveries, and run no worker")
-    migrate = commands.add_parser("migrate", help="bring the database of PLANGATE_DATABASE_URL up to date")
-    migrate.add_argument(
-        "--finish", action="store_true", help="also what workers of the release before could not go on after"
-    )
+    cluster_commands.add_commands(commands)
     sweep = commands.add_parser(
         "sweep", help="look at every waiting thread once, and run the scheduled tasks that are due"
     )
@@ -285,15 +282,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
     return sweep(settings(), arguments.repo, log=log_style())
 
 
-def _migrate(arguments: argparse.Namespace) -> int:
-    from bot.compose.database import migrate_database
-    from bot.config.environment import settings
-
-    applied = asyncio.run(migrate_database(settings(), finish=arguments.finish))
-    print("\n".join(f"applied {name}" for name in applied) or "nothing to do")
-    return 0
-
-
 def _maintenance(arguments: argparse.Namespace) -> int:
     from bot.compose.maintenance_pass import maintain_by_hand
     from bot.config.environment import settings
@@ -372,7 +360,9 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "run": _run,
     "serve": _serve,
     "sweep": _sweep,
-    "migrate": _migrate,
+    "worker": cluster_commands.work,
+    "migrate": cluster_commands.migrate,
+    "reindex": cluster_commands.reindex,
     "maintenance": _maintenance,
     "demo": _demo,
     "replay": _replay,

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bot.compose.worker_process import cutter
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.logs import setup
 from bot.service.service import Service
 from tests.service.ground import Host, settings
-from webhooks.app import cutter, listening, run
+from webhooks.app import listening, run
 from webhooks.client_limits import ClientLimits
 
 

@@ -1,0 +1,57 @@
+"""The commands of a service with its queue in PostgreSQL: `worker`, `migrate`, `reindex`. SHELL. Heavy modules are
+imported on use."""
+
+import argparse
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+
+def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add the commands and their flags."""
+    worker = commands.add_parser("worker", help="look at threads, with the queue in PLANGATE_DATABASE_URL")
+    worker.add_argument("--sessions", type=_count, metavar="N", help="sessions with the model side by side")
+    worker.add_argument("--looks", type=_count, metavar="N", help="short looks at threads side by side")
+    migrate = commands.add_parser("migrate", help="bring the database of PLANGATE_DATABASE_URL up to date")
+    migrate.add_argument(
+        "--finish", action="store_true", help="also what workers of the release before could not go on after"
+    )
+    commands.add_parser("reindex", help="have the workers look at every open thread, after the database was lost")
+
+
+def work(arguments: argparse.Namespace) -> int:
+    """Run a worker until it is told to end."""
+    from bot.compose.local import try_sandbox
+    from bot.compose.worker_process import run_worker
+    from bot.config.environment import log_style, settings
+
+    try_sandbox()
+    given = settings()
+    sessions, looks = arguments.sessions or given.service.sessions, arguments.looks or given.service.looks
+    return run_worker(replace(given, service=replace(given.service, sessions=sessions, looks=looks)), log=log_style())
+
+
+def migrate(arguments: argparse.Namespace) -> int:
+    """Apply the migrations that the database lacks."""
+    from bot.compose.database import migrate_database
+    from bot.config.environment import settings
+
+    applied = asyncio.run(migrate_database(settings(), finish=arguments.finish))
+    print("\n".join(f"applied {name}" for name in applied) or "nothing to do")
+    return 0
+
+
+def reindex(_: argparse.Namespace) -> int:
+    """Wake every open thread."""
+    from bot.compose.worker_process import reindex_threads
+    from bot.config.environment import settings
+
+    print(f"{asyncio.run(reindex_threads(settings()))} open threads will be looked at")
+    return 0
+
+
+def _count(text: str) -> int:
+    """Return a positive number."""
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"not a positive whole number: {text!r}")
+    return int(text)

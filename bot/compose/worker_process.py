@@ -1,0 +1,81 @@
+"""A worker without HTTP: `plangate worker`, on any machine that reaches the database and GitHub."""
+
+import asyncio
+import os
+import signal
+import threading
+from functools import partial
+from typing import Final
+
+from bot.compose.check_pass import look_at_red_checks
+from bot.compose.database import database_of
+from bot.compose.github import GitHubHost
+from bot.compose.maintenance_rounds import MaintenanceRounds
+from bot.config.environment import redactor_for
+from bot.config.settings import Settings
+from bot.logs import say, setup
+from bot.service.queue.job_worker import GRACE_SECONDS
+from bot.service.queue.jobs import Jobs
+from bot.service.reconcile import Reconciler
+from bot.service.service import PeriodicWork, Service
+from bot.service.worker import CLOSING_SECONDS
+
+HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
+"""Longest time that a worker takes to end: sessions reach their next step and go back to the queue."""
+
+
+def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -> int:
+    """Look at threads until SIGTERM or SIGINT, hand the work back, and return the exit code.
+
+    Raises Misconfigured without a database: files in a data directory have one process.
+    """
+    database_of(settings)
+    redactor = redactor_for(settings)
+    setup(*log, redactor=redactor)
+    cut = cutter(HAND_BACK_SECONDS)
+
+    async def through() -> None:
+        async with GitHubHost(settings, redactor=redactor) as github:
+            await github.connections.check_private_key()
+            service = Service(settings, github, periodic=periodic_work(github))
+            service.counters = github.counters
+            ended = asyncio.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, ended.set)
+            async with service.running():
+                say("working", looks=settings.service.looks, sessions=settings.service.sessions)
+                await ended.wait()
+                cut.start()
+                say("stopping")
+
+    asyncio.run(through())
+    cut.cancel()
+    return 0
+
+
+def periodic_work(github: GitHubHost) -> PeriodicWork:
+    """Return what a service on GitHub does from time to time."""
+    return PeriodicWork(Reconciler(github), MaintenanceRounds(github).run, partial(look_at_red_checks, github))
+
+
+async def reindex_threads(settings: Settings) -> int:
+    """Have workers look at every open thread of the served repositories, and return how many there are.
+
+    All that is needed after the database was lost: the journals are the truth.
+    """
+    async with GitHubHost(settings) as github, database_of(settings).open() as database:
+        addresses, jobs = await github.open_threads(), Jobs(database)
+        for address in addresses:
+            await jobs.wake(address)
+    return len(addresses)
+
+
+def cutter(seconds: float) -> threading.Timer:
+    """Return a timer that ends the process, whatever the process is doing.
+
+    A thread that waits for GitHub cannot be cancelled. Whatever still runs then is cut off as by kill -9, which every
+    component is built to survive.
+    """
+    timer = threading.Timer(seconds, os._exit, [0])
+    timer.daemon = True
+    return timer
