@@ -195,3 +195,8 @@ def toolhost() -> Program:
         Server("bot.toolhost.main", "ctypes", "_blake2", flags=("-I", "-S")),
         "from bot.toolhost.main import main; main()",
     )
+
+
+def queue_worker() -> Program:
+    """Return a worker on PostgreSQL with a scripted host."""
+    return Program(_loaded(), "from tests.service.worker_process import main; main(*sys.argv[1:])")

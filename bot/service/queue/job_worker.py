@@ -121,7 +121,7 @@ class JobWorker:
             self._news.clear()
             try:
                 await self._begin_available()
-            except Transient as error:
+            except Exception as error:  # noqa: BLE001 - the outermost shell: the next fetch tries again
                 failure("queue", error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self.pace.poll)
@@ -213,7 +213,7 @@ class JobWorker:
             try:
                 if not await record():
                     say("a job was taken over by another worker")
-            except Transient as error:
+            except Exception as error:  # noqa: BLE001 - the outermost shell: a job must not stay begun for ever
                 failure("queue", error)
                 await self.clock.sleep(self.pace.poll)
             else:
@@ -225,7 +225,8 @@ class JobWorker:
             await self.clock.sleep(self.pace.beat)
             try:
                 await self._beat_once()
-            except Transient:
+            except Exception as error:  # noqa: BLE001 - the outermost shell: the next beat tries again
+                failure("heartbeat", error)
                 self._healthy_since = float("inf")
 
     async def _beat_once(self) -> None:

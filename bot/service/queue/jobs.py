@@ -17,11 +17,10 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Delivery
 from bot.service.queue.queue_port import Outcome
-from bot.store.postgres.database import VARIABLE, Database, as_transient
+from bot.store.postgres.database import Database, as_transient
 
 if TYPE_CHECKING:
     from procrastinate.manager import JobManager
@@ -108,8 +107,13 @@ class Jobs:
     async def fetch(self, queues: Sequence[str], worker: int) -> Job | None:
         """Begin the next job of these queues, or return None. A waiting job of a thread with one under way is passed
         over."""
+        from procrastinate.exceptions import UniqueViolation
+
         with _transient():
-            found = await (await self._procrastinate()).fetch_job(queues, worker)
+            try:
+                found = await (await self._procrastinate()).fetch_job(list(queues), worker)
+            except UniqueViolation:  # another worker began one of the same thread at this moment
+                return None
         if found is None or found.id is None:
             return None
         about = found.task_kwargs
@@ -191,14 +195,14 @@ class Jobs:
 
 @contextmanager
 def _transient() -> Iterator[None]:
-    """Raise Transient for what procrastinate says of a database that is away."""
+    """Raise Transient if the database is away, which procrastinate reports with errors of its own."""
     from procrastinate.exceptions import ConnectorException
 
-    try:
-        with as_transient():
+    with as_transient():
+        try:
             yield
-    except ConnectorException as error:
-        raise Transient("the database cannot be reached", where=VARIABLE, fix="see whether it runs") from error
+        except ConnectorException as error:
+            raise error.__cause__ or error from None
 
 
 def _about(address: ThreadAddress | None) -> str:

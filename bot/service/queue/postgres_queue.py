@@ -135,7 +135,7 @@ class PostgresQueue:
             address = await self._woken.get()
             try:
                 await self._jobs.wake(address)
-            except Transient as error:
+            except Exception as error:  # noqa: BLE001 - the outermost shell: what was woken is not forgotten
                 failure("queue", error)
                 self._woken.put_nowait(address)
                 await self.clock.sleep(self.pace.poll)

@@ -1,0 +1,250 @@
+"""The queue in PostgreSQL: what the contract of all queues leaves out, above all death and outages."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from typing import TextIO
+
+import pytest
+
+from bot.core.errors import Misconfigured, Transient
+from bot.core.names import ThreadAddress
+from bot.service.queue.job_worker import Pace
+from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
+from bot.service.queue.postgres_queue import PostgresQueue
+from bot.service.queue.queue_port import Outcome
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import migrate
+from tests import forks
+from tests.contracts.test_queue_contract import settled, soon
+from tests.postgres import Server
+from tests.service.ground import Host, delivery, thread
+from tests.service.worker_process import LIMITS, QUICK
+
+BOTH = (LOOKS, SESSIONS)
+
+
+@pytest.fixture
+async def jobs(database_url: str) -> AsyncIterator[Jobs]:
+    """The jobs of a database that was migrated."""
+    async with Database(database_url).open() as database:
+        await migrate(database)
+        yield Jobs(database)
+
+
+@asynccontextmanager
+async def queue_of(jobs: Jobs, host: Host, pace: Pace = QUICK) -> AsyncIterator[PostgresQueue]:
+    """Run a process of the service in this one."""
+    queue = PostgresQueue(host, Database(jobs.database.url, wait_seconds=0.5), LIMITS, pace)
+    async with queue.running():
+        yield queue
+
+
+@dataclass
+class Process:
+    """A worker in a process of its own."""
+
+    fork: forks.Fork
+    lines: TextIO
+
+    async def line(self) -> str:
+        return (await asyncio.to_thread(self.lines.readline)).strip()
+
+
+@contextmanager
+def started(jobs: Jobs) -> Iterator[Process]:
+    said, written = os.pipe()
+    with os.fdopen(said) as lines:
+        fork = forks.queue_worker().start(jobs.database.url, stdout=written, stderr=2)
+        os.close(written)
+        try:
+            yield Process(fork, lines)
+        finally:
+            fork.send_signal(signal.SIGCONT)
+            fork.kill()
+
+
+async def fetched(jobs: Jobs, worker: int) -> Job:
+    job = await jobs.fetch(BOTH, worker)
+    assert job is not None
+    return job
+
+
+@pytest.mark.req("E3")
+async def test_the_work_of_a_killed_worker_is_taken_over(jobs: Jobs) -> None:
+    """By whoever notices that its heart has stopped; once."""
+    host = Host()
+    with started(jobs) as process:
+        await jobs.store(delivery(1))
+        assert await process.line() == "began 1"
+        process.fork.kill()
+        async with queue_of(jobs, host) as queue:
+            await host.until(1)
+            await settled(queue)
+    assert host.numbers() == [1]
+
+
+@pytest.mark.req("E4")
+async def test_a_worker_that_was_paused_drops_what_was_taken_over(jobs: Jobs) -> None:
+    """It ends no job that is another's now, and begins anew."""
+    host = Host(hold=True)
+    with started(jobs) as process:
+        await jobs.store(delivery(1))
+        assert await process.line() == "began 1"
+        async with queue_of(jobs, host) as queue:
+            process.fork.send_signal(signal.SIGSTOP)
+            await host.until(1)
+            process.fork.send_signal(signal.SIGCONT)
+            assert await process.line() == "cancelled 1"
+            assert await queue.busy() == 1
+            assert len(host.under_way()) == 1
+            await jobs.store(delivery(2))
+            await jobs.store(delivery(3))
+            await jobs.store(delivery(4))
+            assert await process.line() in {"began 2", "began 3", "began 4"}
+
+
+@pytest.mark.req("D2", "W2")
+async def test_the_database_goes_away_and_comes_back(jobs: Jobs, postgres: Server) -> None:
+    """Nothing can be stored meanwhile, looks go on, and all that was stored before is looked at."""
+    host = Host(hold=True)
+    async with queue_of(jobs, host) as queue:
+        for number in (1, 2, 3):
+            assert await queue.store(delivery(number)) is Outcome.STORED
+        await host.until(2)
+        postgres.stop("immediate")
+        try:
+            with pytest.raises(Transient):
+                await queue.store(delivery(4))
+            with pytest.raises(Transient):
+                await queue.probe()
+            queue.wake(thread(5))
+            assert len(host.under_way()) == 2
+            host.hold = False
+            host.finish(1)
+        finally:
+            postgres.start()
+        await host.until(4)
+        host.finish(2)
+        await settled(queue)
+    assert sorted(host.numbers()) == [1, 2, 3, 5]
+
+
+async def test_the_database_is_away_at_the_start(jobs: Jobs, postgres: Server) -> None:
+    """The service starts, and goes on by itself; what it finds then must have been migrated."""
+    host = Host()
+    await jobs.store(delivery(1))
+    postgres.stop()
+    try:
+        async with queue_of(jobs, host):
+            postgres.start()
+            await host.until(1)
+    finally:
+        if not (postgres.folder / "data" / "postmaster.pid").exists():
+            postgres.start()
+    empty = PostgresQueue(host, Database(postgres.new_database()), None)
+    with pytest.raises(Misconfigured, match="plangate migrate"):
+        async with empty.running():
+            pass
+
+
+@pytest.mark.req("E4")
+async def test_only_the_newest_run_of_a_job_ends_it(jobs: Jobs) -> None:
+    """A job that was taken over belongs to its new worker, whatever the old one says."""
+    old, new = await jobs.register(), await jobs.register()
+    await jobs.store(delivery(1))
+    before = await fetched(jobs, old)
+    await jobs.unregister(old)
+    assert await jobs.take_over(60) == 1
+    assert not await jobs.beat(old)
+    assert not await jobs.finish(before)
+    after = await fetched(jobs, new)
+    assert (after.id, after.run) == (before.id, before.run + 1)
+    assert not await jobs.finish(before)
+    assert not await jobs.give_back(before, 0)
+    assert await jobs.take_over(60) == 0
+    assert await jobs.finish(after)
+    assert await jobs.busy() == 0
+
+
+async def test_a_job_that_another_stands_for_is_dropped(jobs: Jobs) -> None:
+    """The same thread was woken again meanwhile: one look is enough."""
+    worker = await jobs.register()
+    await jobs.store(delivery(1, "a"))
+    first = await fetched(jobs, worker)
+    assert await jobs.store(delivery(1, "b")) is Outcome.STORED
+    heard = await fetched(jobs, worker)
+    assert heard.task is Task.LISTEN
+    assert await jobs.fetch(BOTH, worker) is None, "the thread's lock is taken"
+    assert await jobs.give_back(first, 300)
+    assert (await fetched(jobs, worker)).id != first.id
+
+
+async def test_installations_take_turns_for_sessions(jobs: Jobs) -> None:
+    """One that has ten threads waiting does not keep another one waiting for all of them."""
+    worker = await jobs.register()
+    for number in range(1, 6):
+        await jobs.defer_session(thread(number))
+    other = ThreadAddress(8, 2, "cato", "world", 1)
+    await jobs.defer_session(other)
+    order = [(await fetched(jobs, worker)).address for _ in range(6)]
+    assert order.index(other) == 1
+
+
+async def test_a_look_overtakes_the_session_that_waits(jobs: Jobs) -> None:
+    """A stop must not wait for a free session."""
+    worker = await jobs.register()
+    await jobs.defer_session(thread(1))
+    await jobs.store(delivery(1))
+    assert (await fetched(jobs, worker)).task is Task.LOOK
+    assert await jobs.fetch((SESSIONS,), worker) is None
+
+
+async def test_one_process_does_the_periodic_work(jobs: Jobs) -> None:
+    """Another one takes it on when that one ends, and one that was paused stops by itself."""
+    async with queue_of(jobs, Host()) as one:
+        await soon(lambda: one.leads)
+        async with queue_of(jobs, Host()) as two:
+            await asyncio.sleep(3 * QUICK.beat)
+            assert (one.leads, two.leads) == (True, False)
+    async with queue_of(jobs, Host()) as three:
+        await soon(lambda: three.leads)
+
+
+async def test_what_a_look_found_out_reaches_the_process_that_polls(jobs: Jobs) -> None:
+    """The plan on display, whichever process posted it; none once the thread is at rest for good."""
+    looking, polling = Host(opened=(thread(1),)), Host()
+    async with queue_of(jobs, looking) as queue:
+        await queue.store(delivery(1))
+        await looking.until(1)
+        await settled(queue)
+    async with queue_of(jobs, polling) as queue:
+        assert await queue.threads_to_poll() == (thread(1),)
+        assert polling.recalled[thread(1)].comment == "plan-1"
+        await queue.store(delivery(1, "closed"))
+        await polling.until(1)
+        await settled(queue)
+        assert await queue.threads_to_poll() == ()
+
+
+async def test_guids_are_forgotten(jobs: Jobs) -> None:
+    """Once GitHub does not redeliver them any more."""
+    await jobs.store(delivery(1))
+    await jobs.forget_deliveries()
+    assert await jobs.known_guids(("guid-1",)) == {"guid-1"}
+    await jobs.database.rows("UPDATE plangate_deliveries SET stored_at = now() - interval '5 days'")
+    await jobs.forget_deliveries()
+    assert await jobs.known_guids(("guid-1",)) == frozenset()
+
+
+async def test_what_fails_for_a_while_is_tried_again(jobs: Jobs) -> None:
+    """After a pause."""
+    host = Host(failures=[Transient("away")])
+    async with queue_of(jobs, host) as queue:
+        await queue.store(replace(delivery(1)))
+        await host.until(2)
+        await settled(queue)
+    assert host.numbers() == [1, 1]
