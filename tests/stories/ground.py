@@ -177,9 +177,9 @@ def trees(data: Path) -> dict[str, str]:
     return {name: content for name, content in found.items() if not re.match(r"[^/]+/tmp-", name)}
 
 
-def until(true: Callable[[], object], what: str) -> None:
+def until(true: Callable[[], object], what: str, *, seconds: float = PATIENCE) -> None:
     """Wait until something is so; a story in which it never is fails here."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"this never happened: {what}"
         time.sleep(0.005)

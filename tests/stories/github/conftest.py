@@ -8,7 +8,9 @@ import pytest
 from bot.compose.github import GitHubHost
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
+from tests.postgres import Server
 from tests.stories.github.clocks import QuickClock, RealClock
+from tests.stories.github.cluster import Cluster
 from tests.stories.github.deaths import Mortal
 from tests.stories.github.ground import Model, Story, settings, settle
 from tests.stories.github.runner import Runs
@@ -36,6 +38,19 @@ def served(tmp_path: Path, model: Model) -> Iterator[Served]:
     with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
         installation = settle(github.world, github)
         made = Served(github, installation, clock.advance, model, api.base_url, tmp_path / "home")
+        try:
+            yield made
+        finally:
+            model.go_on()
+            made.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, model: Model, postgres: Server, database_url: str) -> Iterator[Cluster]:
+    clock = RealClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        reached = github, settle(github.world, github), clock.advance, model, api.base_url, tmp_path / "home"
+        made = Cluster(*reached, server=postgres, database_url=database_url)
         try:
             yield made
         finally:

@@ -32,9 +32,15 @@ class Served(Hub):
         """Start the service, and return when it answers."""
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "log").open("ab") as log:
-            command, written = ("serve", "--port", str(self.port)), log.fileno()
-            self.process = forks.plangate().start(*command, env=self.environment(), stdout=written, stderr=written)
+            written = log.fileno()
+            self.process = forks.plangate().start(
+                *self.command(), env=self.environment(), stdout=written, stderr=written
+            )
         until(lambda: self.state() is not None, "the service answers")
+
+    def command(self) -> tuple[str, ...]:
+        """Return the arguments of the program."""
+        return "serve", "--port", str(self.port)
 
     def hook(self) -> None:
         """Have GitHub tell the service."""

@@ -1,0 +1,76 @@
+"""The bot as a service of several processes: `serve --no-worker`, workers as of several machines, and PostgreSQL."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from tests import forks
+from tests.postgres import Server
+from tests.stories.github.service import Served
+
+WORKERS = 2
+
+
+@dataclass(slots=True)
+class Cluster(Served):
+    """A hub with the service on it. Each worker has a data directory of its own, as on a machine of its own."""
+
+    server: Server = field(kw_only=True)
+    database_url: str = field(kw_only=True)
+    workers: dict[int, forks.Fork] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Migrate the database, and start all processes."""
+        self.run("migrate")
+        self.start_web()
+        for number in range(WORKERS):
+            self.start_worker(number)
+
+    def run(self, command: str) -> None:
+        """Run a command to its end, as an operator does."""
+        ended = forks.plangate().run(command, env=self.environment())
+        assert ended.returncode == 0, ended.stderr
+
+    def start_web(self) -> None:
+        """Start the process that takes deliveries, and return when it answers."""
+        Served.start(self)
+
+    def start_worker(self, number: int) -> None:
+        """Start a worker."""
+        own = self.environment() | {"PLANGATE_DATA_DIR": str(self.home / f"data-{number}")}
+        with self._log(f"worker-{number}") as log:
+            command, written = ("worker", "--looks", "4", "--sessions", "2"), log.fileno()
+            self.workers[number] = forks.plangate().start(*command, env=own, stdout=written, stderr=written)
+
+    def end_worker(self, number: int, signal_: int) -> int:
+        """Send a signal to a worker, and wait for its end."""
+        worker = self.workers.pop(number)
+        worker.send_signal(signal_)
+        return worker.wait(60)
+
+    def stop(self) -> None:
+        """End all processes at once."""
+        for process in (*self.workers.values(), self.process):
+            if process is not None:
+                process.kill()
+                process.wait(20)
+
+    def command(self) -> tuple[str, ...]:
+        return "serve", "--no-worker", "--port", str(self.port)
+
+    def log(self) -> str:
+        """Return the end of what each process printed."""
+        names = ("log", *(f"worker-{number}" for number in range(WORKERS)))
+        return "\n".join(self._read(name) for name in names)
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that an operator sets, the same everywhere."""
+        return Served.environment(self) | {"PLANGATE_DATABASE_URL": self.database_url}
+
+    def _read(self, name: str) -> str:
+        file: Path = self.home / name
+        return f"-- {name}\n{file.read_text()[-2500:]}" if file.exists() else ""
+
+    def _log(self, name: str) -> IO[bytes]:
+        self.home.mkdir(parents=True, exist_ok=True)
+        return (self.home / name).open("ab")
