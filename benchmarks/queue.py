@@ -1,0 +1,187 @@
+"""How many deliveries a second are verified and durably stored: in files, in PostgreSQL, and beside them Probot.
+
+Probot (npm) verifies the signature, answers, and stores nothing: what it is told of is gone if it dies. All three take
+the same deliveries over the same connections, in turns, in one run; the ratio counts, not the figures, which depend on
+the machine. Arguments: DELIVERIES ROUNDS.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[1])  # this folder would hide the library's own module `queue`
+
+from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.service.service import Service
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import migrate
+from tests.postgres import programs, running_server
+from tests.service.ground import SECRET, Host, headers
+from webhooks.app import listening, run
+from webhooks.client_limits import ClientLimits
+
+CONNECTIONS = 16
+BODY_BYTES = 8_000
+"""About what GitHub sends for a comment."""
+PROBOT = "14.3.2"
+PROBOT_PROGRAM = """
+import { createServer } from "node:http";
+import { generateKeyPairSync } from "node:crypto";
+import { createNodeMiddleware, Probot } from "probot";
+const privateKey = generateKeyPairSync("rsa", { modulusLength: 2048 })
+  .privateKey.export({ type: "pkcs1", format: "pem" });
+const probot = new Probot({ appId: 1, privateKey, secret: process.env.SECRET, logLevel: "fatal" });
+const handle = await createNodeMiddleware((app) => app.on("issues", async () => {}), {
+  probot, webhooksPath: "/webhooks/github",
+});
+const server = createServer(handle);
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+"""
+
+
+def _payload(number: int) -> bytes:
+    account = {"id": 5, "login": "octo"}
+    facts = {
+        "action": "opened",
+        "issue": {"number": number, "id": number, "body": "x" * BODY_BYTES},
+        "repository": {"id": 1, "name": "hello", "full_name": "octo/hello", "owner": account},
+        "sender": {"id": 5, "login": "somebody"},
+        "installation": {"id": 7},
+    }
+    return json.dumps(facts).encode()
+
+
+def _requests(count: int, name: str) -> list[bytes]:
+    """Return signed deliveries, each about another thread."""
+    found = []
+    for number in range(1, count + 1):
+        body = _payload(number)
+        lines = {
+            **headers(body, f"{name}-{number}"),
+            "Host": "127.0.0.1",
+            "User-Agent": "GitHub-Hookshot/1",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        found.append(f"POST /webhooks/github HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return found
+
+
+async def _send(port: int, requests: Sequence[bytes]) -> float:
+    """Send all deliveries over some connections, and return how many a second were taken."""
+    waiting = iter(requests)
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for request in waiting:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            if not head.startswith((b"HTTP/1.1 202", b"HTTP/1.1 200")):
+                raise SystemExit(f"refused: {head.decode()}")
+            for line in head.lower().split(b"\r\n"):
+                if line.startswith(b"content-length:"):
+                    await reader.readexactly(int(line.partition(b":")[2]))
+        writer.close()
+
+    began = time.monotonic()
+    await asyncio.gather(*(client() for _ in range(CONNECTIONS)))
+    return len(requests) / (time.monotonic() - began)
+
+
+@contextmanager
+def _started(command: Sequence[str], folder: Path, **environment: str) -> Iterator[int]:
+    """Start a server that prints its port first, and yield the port."""
+    given = {"PATH": os.environ["PATH"], "SECRET": SECRET, **environment}
+    with subprocess.Popen(command, cwd=folder, env=given, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def _serve(folder: str, url: str) -> None:
+    """Take deliveries until the end, as `plangate serve --no-worker` does."""
+    github = GitHubSettings(webhook_secret=Secret(SECRET))
+    service = Service(Settings(data_dir=Path(folder), github=github, database=Secret(url)), Host(), worker=False)
+    with listening("127.0.0.1", 0) as listener:
+        print(listener.getsockname()[1], flush=True)
+        asyncio.run(run(service, listener, ClientLimits()))
+
+
+@contextmanager
+def _plangate(folder: Path, url: str = "") -> Iterator[int]:
+    with _started([sys.executable, __file__, "serve", str(folder), url], folder) as port:
+        yield port
+
+
+@contextmanager
+def _probot(folder: Path) -> Iterator[int | None]:
+    """Install Probot, and yield its port; None where npm or the registry has it not."""
+    if not (shutil.which("npm") and shutil.which("node")):
+        print("Probot is skipped: there is no npm here")
+        yield None
+        return
+    (folder / "server.mjs").write_text(PROBOT_PROGRAM)
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", f"probot@{PROBOT}"]
+    if subprocess.run(command, cwd=folder, check=False).returncode:
+        print(f"Probot is skipped: npm could not install probot@{PROBOT}")
+        yield None
+        return
+    with _started(["node", "server.mjs"], folder, NODE_ENV="production") as port:
+        yield port
+
+
+async def _migrate(url: str) -> None:
+    async with Database(url).open() as database:
+        await migrate(database)
+
+
+@contextmanager
+def _postgres(folder: Path) -> Iterator[int | None]:
+    if programs() is None:
+        print("PostgreSQL is skipped: it is not installed; on Debian: sudo apt-get install postgresql")
+        yield None
+        return
+    with running_server() as server:
+        url = server.new_database()
+        asyncio.run(_migrate(url))
+        with _plangate(folder, url) as port:
+            yield port
+
+
+def main(count: int = 1000, rounds: int = 5) -> None:
+    """Measure all three in turns, and print the median of each and its ratio to Probot."""
+    with tempfile.TemporaryDirectory() as place:
+        folders = [Path(place, name) for name in ("files", "postgres", "probot")]
+        for folder in folders:
+            folder.mkdir()
+        with _plangate(folders[0]) as files, _postgres(folders[1]) as postgres, _probot(folders[2]) as probot:
+            ports = {"files": files, "PostgreSQL": postgres, "Probot (stores nothing)": probot}
+            rates: dict[str, list[float]] = {name: [] for name, port in ports.items() if port}
+            for turn in range(rounds):
+                for name in rates:
+                    rates[name].append(asyncio.run(_send(ports[name] or 0, _requests(count, f"{turn}"))))
+                shutil.rmtree(folders[0] / "inbox", ignore_errors=True)  # a full inbox refuses more
+    medians = {name: statistics.median(each) for name, each in rates.items()}
+    beside = medians.get("Probot (stores nothing)")
+    print(f"{count} deliveries of {BODY_BYTES} bytes, {CONNECTIONS} connections, median of {rounds} rounds in turns")
+    for name, rate in medians.items():
+        print(f"{name}: {rate:.0f} a second" + (f", ratio {rate / beside:.2f}" if beside else ""))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["serve"]:
+        _serve(*sys.argv[2:])
+    else:
+        main(*map(int, sys.argv[1:]))
