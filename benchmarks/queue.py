@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).parents[1])  # this folder would hide the library's own module `queue`
+sys.path.remove(str(Path(__file__).parent))  # it would hide the library's own module `queue`
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.service.service import Service
@@ -103,9 +104,8 @@ def _started(command: Sequence[str], folder: Path, **environment: str) -> Iterat
     """Start a server that prints its port first, and yield the port."""
     given = {"PATH": os.environ["PATH"], "SECRET": SECRET, **environment}
     with subprocess.Popen(command, cwd=folder, env=given, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
-            yield int(process.stdout.readline())
+            yield int(process.stdout.readline() if process.stdout else 0)
         finally:
             process.terminate()
 
@@ -170,8 +170,8 @@ def main(count: int = 1000, rounds: int = 5) -> None:
             ports = {"files": files, "PostgreSQL": postgres, "Probot (stores nothing)": probot}
             rates: dict[str, list[float]] = {name: [] for name, port in ports.items() if port}
             for turn in range(rounds):
-                for name in rates:
-                    rates[name].append(asyncio.run(_send(ports[name] or 0, _requests(count, f"{turn}"))))
+                for name, found in rates.items():
+                    found.append(asyncio.run(_send(ports[name] or 0, _requests(count, f"{turn}"))))
                 shutil.rmtree(folders[0] / "inbox", ignore_errors=True)  # a full inbox refuses more
     medians = {name: statistics.median(each) for name, each in rates.items()}
     beside = medians.get("Probot (stores nothing)")
