@@ -1,0 +1,72 @@
+"""What threads cost: by day, repository, person, and model, added up from the journals' bookings."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date
+from math import fsum
+
+from bot.service.overview.agent_tree import session_at_work, session_models
+from bot.service.overview.thread_history import JournalStep
+from bot.service.overview.views import CostLine, Costs
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """What one journal entry first accounts for."""
+
+    day: date
+    """The day (UTC) on which it was journaled."""
+    repository: str
+    person: str
+    """Login of the person who made the newest request; "" if there was none."""
+    model: str
+    """The main model of the session; "" if the journal does not name it."""
+    cost_usd: float
+    tokens_input: int
+    tokens_output: int
+
+
+def bookings(repository: str, steps: Sequence[JournalStep]) -> tuple[Booking, ...]:
+    """Return every booking in a journal, oldest first. Their sum is what the thread has cost."""
+    models = session_models(steps)
+    found = []
+    for step in steps:
+        event, request = step.event, step.after.request
+        if event.cost_usd is None and not (event.tokens_input or event.tokens_output):
+            continue
+        person = request.said.actor.login if request is not None else ""
+        model = models.get(event.session or session_at_work(step.before), "")
+        day = step.entry.at.astimezone(UTC).date()
+        amounts = event.cost_usd or 0.0, event.tokens_input, event.tokens_output
+        found.append(Booking(day, repository, person, model, *amounts))
+    return tuple(found)
+
+
+def add_up(found: Iterable[Booking], since: date | None = None) -> Costs:
+    """Return the costs of all bookings since a day."""
+    counted = [each for each in found if since is None or each.day >= since]
+    return Costs(
+        since=since,
+        total=_line("", counted),
+        days=tuple(sorted(_lines(counted, lambda each: each.day.isoformat()), key=lambda line: line.name)),
+        repositories=_by_cost(counted, lambda each: each.repository),
+        people=_by_cost(counted, lambda each: each.person),
+        models=_by_cost(counted, lambda each: each.model),
+    )
+
+
+def _by_cost(found: Iterable[Booking], name: Callable[[Booking], str]) -> tuple[CostLine, ...]:
+    return tuple(sorted(_lines(found, name), key=lambda line: (-line.cost_usd, line.name)))
+
+
+def _lines(found: Iterable[Booking], name: Callable[[Booking], str]) -> Iterable[CostLine]:
+    groups: dict[str, list[Booking]] = defaultdict(list)
+    for each in found:
+        groups[name(each)].append(each)
+    return [_line(key, group) for key, group in groups.items()]
+
+
+def _line(name: str, found: Sequence[Booking]) -> CostLine:
+    read, written = sum(each.tokens_input for each in found), sum(each.tokens_output for each in found)
+    return CostLine(name, fsum(each.cost_usd for each in found), read, written)

@@ -1,0 +1,104 @@
+"""The versions of a thread's plan, and the decisions on them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from bot.core.decision_evidence import CountedOpinion
+from bot.core.gate import Stage
+from bot.core.moves import (
+    Approved,
+    Drifted,
+    Expired,
+    Outgrew,
+    Planned,
+    Proposed,
+    Rejected,
+    Requested,
+    Withdrawn,
+)
+from bot.core.plan import PlanDocument
+from bot.service.overview.thread_history import JournalStep
+from bot.service.overview.views import ApprovalView, PlanVersion
+
+
+def plan_versions(steps: Sequence[JournalStep]) -> tuple[PlanVersion, ...]:
+    """Return all versions of the plan, oldest first. Leaves out those in a format that this version cannot read."""
+    found: list[PlanVersion] = []
+    for step in steps:
+        match step.event:
+            case Planned() | Outgrew():
+                found = _decide(found, "", "replaced")
+                estimate = step.event.estimate if isinstance(step.event, Planned) else ""
+                found.append(_version(step.event.plan, step.after.thread.digest or "", step.entry.at, estimate))
+            case Requested():
+                found = _decide(found, "", "replaced")
+            case Proposed():
+                found = _show(found, step.before.thread.digest or "", step.event.shown_url or "")
+            case Approved() | Rejected() | Drifted() | Expired() | Withdrawn() if step.before.stage is not Stage.ASKED:
+                word = _DECISIONS[type(step.event)]
+                found = _decide(found, step.before.thread.digest or "none", word)
+            case _:
+                pass
+    return tuple(found)
+
+
+_DECISIONS = {Approved: "approved", Rejected: "rejected", Drifted: "stale", Expired: "expired", Withdrawn: ""}
+
+
+def approval_views(steps: Sequence[JournalStep]) -> tuple[ApprovalView, ...]:
+    """Return each person's decision that counted, oldest first."""
+    found: list[ApprovalView] = []
+    for step in steps:
+        event, digest = step.event, step.before.thread.digest or ""
+        if isinstance(event, Approved | Rejected):
+            decision = "approved" if isinstance(event, Approved) else "rejected"
+            at = event.approved_at if isinstance(event, Approved) else step.entry.at
+            opinions = event.evidence.opinions if event.evidence is not None else ()
+            found += [_with_evidence(digest, decision, each) for each in opinions] or [
+                ApprovalView(digest, login, "", "", decision, at) for login in event.by or ()
+            ]
+    return tuple(found)
+
+
+def _with_evidence(digest: str, decision: str, opinion: CountedOpinion) -> ApprovalView:
+    role = opinion.role or ("listed" if opinion.listed else "")
+    return ApprovalView(digest, opinion.actor.login, role, opinion.way, decision, opinion.at)
+
+
+def _version(plan: PlanDocument, digest: str, at: datetime, estimate: str) -> PlanVersion:
+    contract = plan.contract
+    return PlanVersion(
+        version=plan.plan,
+        digest=digest,
+        at=at,
+        markdown=plan.markdown,
+        tier=plan.tier,
+        base=plan.base,
+        scope=contract.scope,
+        commands=contract.commands,
+        hosts=contract.hosts,
+        dependencies=contract.dependencies,
+        budget_usd=plan.budget_usd,
+        estimate=estimate,
+        expires=plan.expires,
+        changed=plan.changed,
+        url="",
+        decision="",
+    )
+
+
+def _decide(found: list[PlanVersion], digest: str, decision: str) -> list[PlanVersion]:
+    """Return the versions after a decision on the newest one, if it has that digest ("": any) and none stands yet.
+
+    An approval may be followed by another decision: the approved plan became stale, or its approval was withdrawn.
+    """
+    if not found or (digest and found[-1].digest != digest) or (not digest and found[-1].decision):
+        return found
+    return [*found[:-1], replace(found[-1], decision=decision)]
+
+
+def _show(found: list[PlanVersion], digest: str, url: str) -> list[PlanVersion]:
+    if not found or found[-1].digest != digest:
+        return found
+    return [*found[:-1], replace(found[-1], url=url or found[-1].url)]

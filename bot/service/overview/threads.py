@@ -1,0 +1,121 @@
+"""One thread as people see it: a row of the list, and everything in detail."""
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from bot.core.checks import Check
+from bot.core.gate import Stage
+from bot.core.names import ThreadAddress
+from bot.core.thread_state import ThreadState
+from bot.core.tracking_text import tracking_title
+from bot.service.overview.agent_tree import agent_tree
+from bot.service.overview.plan_versions import approval_views, plan_versions
+from bot.service.overview.thread_history import JournalStep
+from bot.service.overview.timeline import describe_event, people_of
+from bot.service.overview.views import CheckView, ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
+
+ENDS: Final = frozenset(
+    {
+        Stage.ANSWERED,
+        Stage.DONE,
+        Stage.IN_REVIEW,
+        Stage.REJECTED,
+        Stage.STALE,
+        Stage.EXPIRED,
+        Stage.STOPPED,
+        Stage.FAILED,
+        Stage.LIMIT,
+    }
+)
+"""Stages in which a round has its result, and nothing more happens until people act."""
+
+
+def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadSummary:
+    """Return the row of a thread with at least one entry."""
+    last = steps[-1]
+    state, request = last.after, last.after.request
+    return ThreadSummary(
+        repository=f"{address.owner}/{address.name}",
+        number=address.number,
+        title=_title(state),
+        stage=state.stage,
+        waiting_for=waits_for(state),
+        plan_digest=state.thread.digest,
+        pull_request=state.pull_request_url or None,
+        cost_usd=state.cost_usd,
+        updated=last.entry.at,
+        url=thread_url(address, server_url),
+        requester=request.said.actor.login if request is not None else "",
+        round=state.thread.round,
+        position=state.position,
+    )
+
+
+def describe(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadDetail:
+    """Return everything that is shown of a thread with at least one entry."""
+    state, plans = steps[-1].after, plan_versions(steps)
+    read, written = state.tokens
+    return ThreadDetail(
+        summary=summarize(address, steps, server_url),
+        plan=plans[-1] if plans else None,
+        plans=plans,
+        agents=agent_tree(steps),
+        checks=tuple(map(_check, state.work.checks)) if state.work is not None else (),
+        approvals=approval_views(steps),
+        timeline=tuple(map(timeline_entry, steps)),
+        tokens_input=read,
+        tokens_output=written,
+        budget_usd=state.budget_usd or None,
+        mode=state.mode,
+        detail=state.result.detail,
+    )
+
+
+def timeline_entry(step: JournalStep) -> TimelineEntry:
+    """Return one entry in plain words."""
+    event, digest = step.event, step.event.digest or ""
+    text, people = describe_event(event), people_of(event)
+    return TimelineEntry(
+        step.entry.n, step.entry.at, step.entry.kind, step.after.stage, text, people, digest, event.cost_usd
+    )
+
+
+def waits_for(state: ThreadState) -> WaitsFor:
+    """Return who has to act before a thread moves on."""
+    match state.stage:
+        case Stage.PLANNING | Stage.EXECUTING | Stage.PROPOSING | Stage.PUBLISHING:
+            return WaitsFor.SLOT if state.waits_for_session else WaitsFor.PLANGATE
+        case Stage.AWAITING_APPROVAL:
+            return WaitsFor.APPROVER
+        case Stage.ASKED:
+            return WaitsFor.ANSWER
+        case Stage.IN_REVIEW:
+            return WaitsFor.REVIEWER
+        case Stage.STALE | Stage.EXPIRED | Stage.STOPPED | Stage.FAILED | Stage.LIMIT:
+            return WaitsFor.REQUESTER
+        case Stage.LISTENING | Stage.ANSWERED | Stage.DONE | Stage.REJECTED:
+            return WaitsFor.NOBODY
+        case _:
+            assert_never(state.stage)
+
+
+def thread_url(address: ThreadAddress, server_url: str) -> str:
+    """Return the URL of a thread. GitHub forwards that of an issue to the pull request of the same number."""
+    return f"{server_url.rstrip('/')}/{address.owner}/{address.name}/issues/{address.number}"
+
+
+def _title(state: ThreadState) -> str:
+    if state.task is not None:
+        return tracking_title(state.task.task)
+    return (state.request.title if state.request is not None else None) or ""
+
+
+def _check(row: Check) -> CheckView:
+    before = row.get("before")
+    return CheckView(
+        command=row["command"],
+        exit_code=row["exit_code"],
+        seconds=row.get("seconds"),
+        before=before["exit_code"] if before is not None else None,
+        output=row.get("output", ""),
+    )

@@ -1,0 +1,111 @@
+"""What people see of threads: every number equals one that is computed from the raw entries in another way."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from bot.core.entry import Entry
+from bot.core.gate import Event, Move, replay
+from bot.core.names import Digest, ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.service.overview.cost_lines import add_up, bookings
+from bot.service.overview.thread_history import journal_steps
+from bot.service.overview.threads import describe, summarize
+from bot.service.overview.views import CostLine, Costs, redact_view
+from tests.core.journal_histories import histories
+
+SERVER = "https://github.example"
+AT = ThreadAddress(7, 1, "octo", "hello", 4)
+
+
+def check_thread(entries: Sequence[Entry]) -> None:
+    """Compare what is shown of a journal with the raw entries."""
+    detail = describe(AT, [*journal_steps(entries)], SERVER)
+    moves = [Event(Move(each.kind), each.body.get("ask"), _digest(each)) for each in entries if each.kind in set(Move)]
+    thread, row = replay(moves), detail.summary
+    assert (row.stage, row.plan_digest, row.round) == (thread.stage, thread.digest, thread.round)
+    costs = [each.body["cost_usd"] for each in entries if "cost_usd" in each.body]
+    assert row.cost_usd == (pytest.approx(sum(costs)) if costs else None)
+    assert row.updated == entries[-1].at
+    assert row.position == len(entries) == len(detail.timeline)
+    assert [each.digest for each in detail.plans] == [
+        each.body["digest"] for each in entries if each.kind in {"planned", "outgrew"}
+    ]
+    approvals = [each.body["by"] for each in entries if each.kind == "approved"]
+    assert [each.login for each in detail.approvals if each.decision == "approved"] == [
+        login for by in approvals for login in by
+    ]
+    assert sum(agent.cost_usd or 0 for agent in detail.agents) == pytest.approx(
+        sum(each.body["cost_usd"] for each in entries if "cost_usd" in each.body and each.body.get("session"))
+    )
+    pulls = [each.body["pull_request"] for each in entries if each.kind == "published"]
+    assert row.pull_request == (pulls[-1] if pulls else None)
+
+
+def _digest(entry: Entry) -> Digest | None:
+    return Digest(entry.body["digest"]) if entry.body.get("digest") else None
+
+
+def check_costs(costs: Costs, entries: Sequence[Entry]) -> None:
+    """Compare added-up costs with the raw entries of all threads."""
+    for lines in (costs.days, costs.repositories, costs.people, costs.models):
+        assert sum(line.cost_usd for line in lines) == pytest.approx(costs.total.cost_usd)
+        assert sum(line.tokens_input for line in lines) == costs.total.tokens_input
+    days: Counter[str] = Counter()
+    for each in entries:
+        days[f"{each.at:%Y-%m-%d}"] += each.body.get("cost_usd") or 0
+    assert {line.name: line.cost_usd for line in costs.days} == {
+        day: pytest.approx(cost) for day, cost in days.items() if cost
+    }
+
+
+def check_histories(journals: Iterator[tuple[Entry, ...]]) -> None:
+    made = []
+    for entries in journals:
+        check_thread(entries)
+        found = bookings("octo/hello", [*journal_steps(entries)])
+        check_costs(add_up(found), entries)
+        made += [(found, entries)]
+    everything = [each for _, entries in made for each in entries]
+    check_costs(add_up(each for found, _ in made for each in found), everything)
+
+
+def test_every_number_is_the_journals() -> None:
+    """Random threads: stage, plans, approvals, costs, and pull requests are those of the raw entries."""
+    check_histories(histories(25, 40))
+
+
+@pytest.mark.soak
+def test_every_number_is_the_journals_500() -> None:
+    """The same over 500 threads."""
+    check_histories(histories(500, 60))
+
+
+def test_costs_since_a_day() -> None:
+    """Bookings of earlier days do not count."""
+    (entries,) = histories(1, 40)
+    found = bookings("octo/hello", [*journal_steps(entries)])
+    assert add_up(found, date(2026, 11, 20)).total == add_up(found).total != CostLine("", 0.0, 0, 0)
+    assert add_up(found, date(2030, 1, 1)).total == CostLine("", 0.0, 0, 0)
+
+
+def test_a_view_shows_no_secret() -> None:
+    """Every text of a view passes the redactor, at any depth; words of closed sets stay what they are."""
+    (entries,) = histories(1, 30)
+    detail = describe(AT, [*journal_steps(entries)], SERVER)
+    secret = "correct horse battery staple"
+    leaking = replace(detail, summary=replace(detail.summary, title=f"Rotate {secret}"))
+    shown = redact_view(leaking, Redactor(((secret, "PASSWORD"),)))
+    assert shown.summary.title == "Rotate [redacted: PASSWORD]"
+    assert shown == replace(detail, summary=replace(detail.summary, title=shown.summary.title))
+    assert shown.summary.stage is detail.summary.stage
+
+
+def test_a_summary_alone() -> None:
+    """The row of the list is the one that the detail has."""
+    (entries,) = histories(1, 30)
+    steps = [*journal_steps(entries)]
+    assert summarize(AT, steps, SERVER) == describe(AT, steps, SERVER).summary
