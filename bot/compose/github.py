@@ -5,7 +5,7 @@ cached here can be stale. What is kept between looks (tokens, what git last saw)
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -33,9 +33,10 @@ from bot.github.pull_checks import PullCheckReader
 from bot.github.reach import Reachable
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
-from bot.ports import Clock
-from bot.service.connections import Connections
+from bot.ports import Clock, Journal
+from bot.service.connections import Connections, RepositoryAccess
 from bot.service.host_port import LookedAt
+from bot.service.overview.recorded_journal import JournalObserver, NoObserver
 from bot.service.polling import Polling
 from bot.service.resting import Resting
 from bot.store.git_journal import GitJournal
@@ -101,6 +102,8 @@ class GitHubHost:
     """Knows the settings' secrets from the start, and each token once it is created."""
     counters: Counters = field(default_factory=Counters, kw_only=True)
     """Counters of what the sessions of this process did."""
+    observer: JournalObserver = field(default_factory=NoObserver, kw_only=True)
+    """Receives the journals that this process reads and writes."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _contexts: ThreadContexts = field(init=False)
@@ -118,7 +121,7 @@ class GitHubHost:
         self.connections = Connections(self.settings, self.clock, self.redactor)
         self._polling = Polling(self.connections)
         self.model = model_of(self.settings, self.clock)
-        beside = (self.redactor, self.counters, self.connections, self.model)
+        beside = (self.redactor, self.counters, self.connections, self.model, self.observer)
         self._contexts = ThreadContexts(self.settings, self.clock, self.run, *beside)
         return self
 
@@ -305,6 +308,29 @@ class GitHubHost:
     def _key(self) -> StateKey:
         return key_of(self.settings)
 
+    async def thread_journal(self, address: ThreadAddress) -> Journal:
+        """Return the journal that holds a thread, to read it. Raises Transient or Refused if it is out of reach."""
+        at = repository.Address(address.owner, address.name)
+        return (await self._journals(address.installation, address.repository, at))[1]
+
+    async def reindex(self) -> Mapping[str, int]:
+        """Read the journals of all served repositories, and return how many threads each has, by ``owner/name``.
+
+        The observer receives them. Raises what the first repository raises that cannot be read.
+        """
+        found = {}
+        for each in await self.served_repositories():
+            states = await self._states_in(each.installation, each.id, each.at)
+            found[f"{each.at.owner}/{each.at.name}"] = len(states)
+        return found
+
+    async def _journals(
+        self, installation: int | None, number: int, at: repository.Address
+    ) -> tuple[RepositoryAccess, GitJournal]:
+        """Return the access to a repository, and its journals."""
+        reached = await self.connections.reach(installation, number, at)
+        return reached, GitJournal(reached.refs, RepositoryId(number), key=self._key, clock=self.clock)
+
     async def _open_in(self, installation: int | None, number: int, at: repository.Address) -> list[ThreadAddress]:
         """Return the open threads of one repository."""
         states = await self._states_in(installation, number, at)
@@ -318,18 +344,19 @@ class GitHubHost:
         self, installation: int | None, number: int, at: repository.Address
     ) -> dict[ThreadAddress, ThreadState]:
         """Return the state of each thread of one repository, except those that another key protects."""
-        reached = await self.connections.reach(installation, number, at)
-        journal = GitJournal(reached.refs, RepositoryId(number), key=self._key, clock=self.clock)
-        found = {}
-        for thread in await journal.threads():
+        reached, journal = await self._journals(installation, number, at)
+        found, seen, every = {}, [], await journal.threads()
+        for thread in every:
             address = ThreadAddress(installation, number, at.owner, at.name, thread)
             try:
                 entries = await journal.cached_entries(thread)
+                seen.append((address, entries))
                 state = self._remember(address, self._contexts.states.fold(RepositoryId(number), thread, entries))
             except PlangateError:
                 continue  # another key's thread is not ours
             found[address] = state
             self._resting.record_listing(address, state, reached.refs.head)
+        await self.observer.take_listing(number, seen, every=every)
         return found
 
     async def _waits_in(self, found: RepositoryFound) -> bool:

@@ -48,6 +48,12 @@ class MaintenanceRounds:
 
     host: GitHubHost
     _resting: dict[int, _Rest] = field(default_factory=dict)
+    _due: dict[str, dict[str, datetime | None]] = field(default_factory=dict)
+    """When each task is due next, by repository, as of the newest pass over it."""
+
+    def next_due(self, repository: str, task: str) -> datetime | None:
+        """Return when a task of ``owner/name`` is due next; None if no pass of this process has read its schedule."""
+        return self._due.get(repository, {}).get(task)
 
     async def run(self, wake: Callable[[ThreadAddress], None]) -> None:
         """Take in what is due in all served repositories. The looks that `wake` starts run the sessions.
@@ -103,6 +109,7 @@ class MaintenanceRounds:
         except PlangateError as error:
             _log.warning("scheduled tasks of %s/%s: %s", found.at.owner, found.at.name, error)
             return None
+        self._due[f"{found.at.owner}/{found.at.name}"] = {each.task.name: each.next_due for each in done}
         until = _next_due(done, began + LONGEST_REST)
         changes = [found.listed.pushed, newest.issues if newest is not None and done else None]
         settled = all(at is None or began - at > SETTLED for at in changes)

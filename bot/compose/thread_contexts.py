@@ -57,10 +57,11 @@ from bot.github.repository_reader import GitHubReader
 from bot.github.task_checks import TaskChecks
 from bot.github.task_gateway import TaskGateway
 from bot.github.turns import Listener
-from bot.ports import Clock
+from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import with_current_key_file
 from bot.service.connections import Connections, RepositoryAccess, speaks_as_job
+from bot.service.overview.recorded_journal import JournalObserver, RecordedJournal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
 from bot.store.receipt_refs import Issuer, ReceiptRefs
@@ -102,6 +103,7 @@ class ThreadContexts:
     counters: Counters
     connections: Connections
     model: "AnthropicModel"
+    observer: JournalObserver
     readings: Readings = field(default_factory=Readings, init=False)
     states: StateCache = field(default_factory=StateCache, init=False)
     """What the journals of all threads led to when they were read last."""
@@ -202,7 +204,7 @@ class _Parts:
     address: ThreadAddress
     alarm: CanaryAlarm
     configuration_blob: str
-    journal: GitJournal = field(init=False)
+    journal: Journal = field(init=False)
     fence: Fence = field(init=False)
     dialogue: GitHubDialogue = field(init=False)
     reader: GitHubReader = field(init=False)
@@ -213,7 +215,9 @@ class _Parts:
         key, refs = key_of(shared.settings), self.reached.refs
         spool = shared.settings.data_dir / "transcripts"
         transcripts = SpooledTranscripts(refs, number, thread, key=key, spool=spool)
-        self.journal = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
+        stored = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
+        found = replace(self.address, owner=self.facts.address.owner, name=self.facts.address.name)
+        self.journal = RecordedJournal(stored, found, shared.observer)
         self.fence = Fence(self.journal, number, thread, shared.states)
         self.dialogue = self._dialogue(thread)
         self.reader = self._reader()

@@ -1,0 +1,60 @@
+"""Reads journals for people: from what this process has seen, and from the remote at most every few seconds."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from bot.clock import SystemClock
+from bot.core.entry import Entry
+from bot.core.errors import Transient
+from bot.core.names import ThreadAddress, ThreadNumber
+from bot.ports import Clock, Journal
+
+LOOK_SECONDS: Final = 15.0
+"""How often the remote is asked for a thread that people look at, however many they are. Appends of this process are
+seen at once; those of other processes, such as jobs of GitHub Actions, after this time at most."""
+REMEMBERED: Final = 1_000
+"""Threads whose last look is remembered."""
+
+
+class JournalSource(Protocol):
+    """Opens the journals of threads."""
+
+    async def thread_journal(self, address: ThreadAddress) -> Journal:
+        """Return the journal that holds a thread. Raises Transient or Refused if its repository is out of reach."""
+
+
+@dataclass(slots=True)
+class JournalReader:
+    """The journals as people read them. All methods belong to one event loop."""
+
+    source: JournalSource
+    clock: Clock = field(default_factory=SystemClock)
+    _looked: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
+    _alone: dict[tuple[int, int], asyncio.Lock] = field(init=False, default_factory=dict)
+
+    async def entries(self, address: ThreadAddress) -> Sequence[Entry]:
+        """Return the entries of a thread. What GitHub does not answer for now is as it was last seen.
+
+        Raises Unreadable if an entry was altered, and Transient or Refused if nothing was ever seen.
+        """
+        key, thread = (address.repository, address.number), ThreadNumber(address.number)
+        journal = await self.source.thread_journal(address)
+        async with self._alone.setdefault(key, asyncio.Lock()):
+            if self.clock.monotonic() - self._looked.get(key, float("-inf")) < LOOK_SECONDS:
+                return await journal.cached_entries(thread)
+            self._remember(key)
+            try:
+                return await journal.read(thread)
+            except Transient:
+                return await journal.cached_entries(thread)
+
+    def _remember(self, key: tuple[int, int]) -> None:
+        self._looked.pop(key, None)
+        self._looked[key] = self.clock.monotonic()
+        while len(self._looked) > REMEMBERED:
+            oldest = next(iter(self._looked))
+            del self._looked[oldest]
+            if oldest in self._alone and not self._alone[oldest].locked():
+                del self._alone[oldest]

@@ -1,0 +1,80 @@
+"""Keeps the thread index in step with the journals: at each append in this process, and at each listing of threads."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bot.core.entry import Entry
+from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.service.overview.announcements import Announcements
+from bot.service.overview.cost_lines import bookings
+from bot.service.overview.index import Origin, ThreadIndex, ThreadRecord
+from bot.service.overview.task_views import task_view
+from bot.service.overview.thread_history import journal_steps
+from bot.service.overview.threads import summarize
+from bot.service.overview.views import redact_view
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records threads in an index, without secrets. A failure is logged and never raised: no work depends on this."""
+
+    index: ThreadIndex
+    announcements: Announcements
+    redactor: Redactor
+    server_url: str
+    _checked: dict[tuple[int, int], Origin] = field(default_factory=dict)
+    """The records that this process has computed. Any other record may be of an older version, or altered."""
+
+    async def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
+        """Record a thread whose journal was just written to, and announce it to open streams."""
+        self.announcements.announce(address)
+        await asyncio.to_thread(self._put, address, entries)
+
+    async def take_listing(
+        self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], *, every: Sequence[int]
+    ) -> None:
+        """Record the threads of a repository that changed, and forget those that are not among `every`."""
+        await asyncio.to_thread(self._put_listing, repository, threads, every)
+
+    def _put_listing(
+        self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], every: Sequence[int]
+    ) -> None:
+        try:
+            known = self.index.origins(repository)
+            self.index.keep_only(repository, every)
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("the thread index cannot be read: %s", error)
+            return
+        for address, entries in threads:
+            now = _origin(address, entries)
+            if not known.get(address.number) == self._checked.get((repository, address.number)) == now:
+                self._put(address, entries)
+
+    def _put(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
+        try:
+            if entries:
+                record = thread_record(address, entries, self.server_url)
+                summary, task = redact_view((record.summary, record.task), self.redactor)
+                self.index.put(replace(record, summary=summary, task=task))
+                self._checked[address.repository, address.number] = _origin(address, entries)
+        except Exception as error:  # noqa: BLE001 - what people see of the work must never stop the work
+            _log.warning("%s/%s#%s is not in the thread index: %s", address.owner, address.name, address.number, error)
+
+
+def thread_record(address: ThreadAddress, entries: Sequence[Entry], server_url: str) -> ThreadRecord:
+    """Return what the index keeps of a thread with at least one entry. Raises as `core.thread_fold.apply` does."""
+    steps = [*journal_steps(entries)]
+    summary = summarize(address, steps, server_url)
+    costs = bookings(summary.repository, steps)
+    return ThreadRecord(address, entries[-1].chain_hash, summary, costs, task_view(address, steps, server_url))
+
+
+def _origin(address: ThreadAddress, entries: Sequence[Entry]) -> Origin:
+    return Origin(entries[-1].chain_hash if entries else "", f"{address.owner}/{address.name}", address.installation)
