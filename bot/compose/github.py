@@ -313,6 +313,11 @@ class GitHubHost:
         at = repository.Address(address.owner, address.name)
         return (await self._journals(address.installation, address.repository, at))[1]
 
+    async def mention(self, address: ThreadAddress) -> str:
+        """Return how commands to the bot begin in a thread's repository, by its configuration."""
+        at = repository.Address(address.owner, address.name)
+        return (await self.listener(address.installation, RepositoryId(address.repository), at)).mention
+
     async def reindex(self) -> Mapping[str, int]:
         """Read the journals of all served repositories, and return how many threads each has, by ``owner/name``.
 

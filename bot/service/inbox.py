@@ -86,6 +86,15 @@ class Inbox:
             self._remember(delivery.guid)
         return found
 
+    def stored(self) -> tuple[tuple[Delivery, float], ...]:
+        """Return every waiting delivery and when it was stored (seconds), without changing anything."""
+        found = [(self._parse(file), _stored_at(file)) for file in self._files()]
+        return tuple((delivery, at) for delivery, at in found if delivery is not None)
+
+    def unreadable(self) -> tuple[tuple[str, float], ...]:
+        """Return the names of the files that were set aside, and when each was stored (seconds)."""
+        return tuple((file.stem, _stored_at(file)) for file in (self.folder / _ASIDE).glob(f"*{_SUFFIX}"))
+
     def remove(self, guids: Iterable[str]) -> None:
         """Delete deliveries that a look has covered. One that reappears after a power failure costs one look."""
         for guid in guids:
@@ -166,6 +175,12 @@ class Inbox:
             self._set_aside(file, "it is not the delivery that its name says")
             return None
         return delivery
+
+    def _parse(self, file: Path) -> Delivery | None:
+        try:
+            return _reader().validate_json(file.read_bytes())
+        except (ValueError, OSError):  # the next start sets it aside, or a look has covered it
+            return None
 
     def _set_aside(self, file: Path, why: str) -> None:
         aside = self.folder / _ASIDE

@@ -39,6 +39,16 @@ class Slots:
         """Whether a look that begins now has to wait for its slot."""
         return self._free.locked()
 
+    @property
+    def held(self) -> int:
+        """Number of session slots that are held or promised."""
+        return len(self._holders)
+
+    @property
+    def queued(self) -> int:
+        """Number of threads that wait for a session slot."""
+        return len(self._queue)
+
     def is_queued(self, address: ThreadAddress) -> bool:
         """Return whether a thread waits for a session slot."""
         return _key(address) in self._queue

@@ -101,6 +101,16 @@ class Worker:
         """Number of threads that do not rest."""
         return len(self._threads)
 
+    @property
+    def running_sessions(self) -> int:
+        """Number of threads that run a session with the model, or are about to."""
+        return self._slots.held
+
+    @property
+    def queued(self) -> int:
+        """Number of threads that wait for a session slot."""
+        return self._slots.queued
+
     def covers(self, address: ThreadAddress | None) -> bool:
         """Return whether a stored delivery for that thread already waits for a look that has not begun."""
         thread = self._threads.get(_key(address))

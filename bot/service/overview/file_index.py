@@ -42,8 +42,9 @@ CREATE TABLE threads (
 CREATE INDEX by_time ON threads (updated DESC, repository, number);
 CREATE INDEX by_name ON threads (folded, number);
 CREATE TABLE bookings (
-  repository INTEGER NOT NULL, number INTEGER NOT NULL, day TEXT NOT NULL, name TEXT NOT NULL, person TEXT NOT NULL,
-  model TEXT NOT NULL, cost_usd REAL NOT NULL, tokens_input INTEGER NOT NULL, tokens_output INTEGER NOT NULL
+  repository INTEGER NOT NULL, number INTEGER NOT NULL, day TEXT NOT NULL, name TEXT NOT NULL,
+  folded TEXT NOT NULL, person TEXT NOT NULL, model TEXT NOT NULL,
+  cost_usd REAL NOT NULL, tokens_input INTEGER NOT NULL, tokens_output INTEGER NOT NULL
 );
 CREATE INDEX of_thread ON bookings (repository, number);
 """
@@ -65,8 +66,8 @@ class FileIndex:
             marks = ",".join("?" * len(row))
             database.execute(f"INSERT OR REPLACE INTO threads VALUES ({marks})", row)  # noqa: S608 - marks alone
             database.execute("DELETE FROM bookings WHERE (repository, number) = (?, ?)", key)
-            rows = [(*key, each.day.isoformat(), each.repository, *_amounts(each)) for each in record.bookings]
-            database.executemany("INSERT INTO bookings VALUES (?,?,?,?,?,?,?,?,?)", rows)
+            rows = [(*key, each.day.isoformat(), *_amounts(each)) for each in record.bookings]
+            database.executemany("INSERT INTO bookings VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
 
         self._run(store)
 
@@ -116,7 +117,20 @@ class FileIndex:
         following = _encode_cursor(rows[limit - 1][:3]) if len(rows) > limit else None
         return ThreadPage(tuple(_summaries().validate_json(row[3]) for row in rows[:limit]), total, following)
 
-    def bookings(self, since: date | None, visible: Collection[int] | None) -> Iterable[Booking]:
+    def all_threads(self) -> Sequence[ThreadSummary]:
+        """Return every thread, the ones that changed last first."""
+        rows = self._select("SELECT summary FROM threads ORDER BY updated DESC, repository, number")
+        return tuple(_summaries().validate_json(row[0]) for row in rows)
+
+    def revision(self) -> object:
+        """Return a value that differs once any process has changed the index.
+
+        https://www.sqlite.org/pragma.html#pragma_data_version
+        """
+        ((others,),) = self._select("PRAGMA data_version")
+        return id(self._connection), others, self._connection.total_changes if self._connection else 0
+
+    def bookings(self, since: date | None, visible: Collection[str] | None) -> Iterable[Booking]:
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
         where, values = _visible(visible)
         rows = self._select(
@@ -127,7 +141,7 @@ class FileIndex:
         )
         return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
 
-    def tasks(self, visible: Collection[int] | None) -> Sequence[TaskView]:
+    def tasks(self, visible: Collection[str] | None) -> Sequence[TaskView]:
         """Return the scheduled tasks, by repository and name."""
         where, values = _visible(visible)
         rows = self._select(f"SELECT task FROM threads WHERE task IS NOT NULL AND {where}", *values)  # noqa: S608
@@ -216,8 +230,17 @@ def _row(record: ThreadRecord) -> tuple[object, ...]:
     )
 
 
-def _amounts(booking: Booking) -> tuple[str, str, float, int, int]:
-    return booking.person, booking.model, booking.cost_usd, booking.tokens_input, booking.tokens_output
+def _amounts(booking: Booking) -> tuple[str, str, str, str, float, int, int]:
+    name = booking.repository
+    return (
+        name,
+        name.casefold(),
+        booking.person,
+        booking.model,
+        booking.cost_usd,
+        booking.tokens_input,
+        booking.tokens_output,
+    )
 
 
 def _delete(database: sqlite3.Connection, threads: Sequence[tuple[int, int]]) -> None:
@@ -241,11 +264,11 @@ def _filters(query: ThreadQuery) -> tuple[str, list[object]]:
     return where, values
 
 
-def _visible(visible: Collection[int] | None) -> tuple[str, list[object]]:
+def _visible(visible: Collection[str] | None) -> tuple[str, list[object]]:
     """Return the condition that a row belongs to one of these repositories. JSON takes any number of them."""
     if visible is None:
         return "true", []
-    return "repository IN (SELECT value FROM json_each(?))", [json.dumps([*visible])]
+    return "folded IN (SELECT value FROM json_each(?))", [json.dumps([each.casefold() for each in visible])]
 
 
 def _encode_cursor(place: Sequence[object]) -> str:

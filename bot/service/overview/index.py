@@ -55,8 +55,8 @@ class ThreadQuery:
     waiting_for: frozenset[WaitsFor] = frozenset()
     search: str = ""
     """Words that all have to be in the title, the name, the number, or the requester's login, in any case."""
-    visible: Collection[int] | None = None
-    """Numeric ids of the repositories that the viewer may see; None for all."""
+    visible: Collection[str] | None = None
+    """The repositories that the viewer may see, as ``owner/name`` in any case; None for all."""
     limit: int = USUAL_ROWS
     after: str = ""
     """`ThreadPage.next` of the page before; "" for the first page."""
@@ -94,8 +94,14 @@ class ThreadIndex(Protocol):
     def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused if the cursor is none of ours."""
 
-    def bookings(self, since: date | None, visible: Collection[int] | None) -> Iterable[Booking]:
+    def all_threads(self) -> Sequence[ThreadSummary]:
+        """Return every thread, the ones that changed last first."""
+
+    def revision(self) -> object:
+        """Return a value that differs once any process has changed the index."""
+
+    def bookings(self, since: date | None, visible: Collection[str] | None) -> Iterable[Booking]:
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
 
-    def tasks(self, visible: Collection[int] | None) -> Sequence[TaskView]:
+    def tasks(self, visible: Collection[str] | None) -> Sequence[TaskView]:
         """Return the scheduled tasks, by repository and name."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Protocol
 
@@ -15,7 +15,15 @@ from bot.service.overview.index import ThreadIndex, ThreadPage, ThreadQuery
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.thread_history import JournalStep, journal_steps
 from bot.service.overview.threads import describe
-from bot.service.overview.views import Costs, MaintenanceView, ThreadDetail, redact_view
+from bot.service.overview.views import (
+    Costs,
+    Deliveries,
+    Health,
+    MaintenanceView,
+    ThreadDetail,
+    ThreadSummary,
+    redact_view,
+)
 
 
 class DueTimes(Protocol):
@@ -32,21 +40,72 @@ class NoDueTimes:
         """Return None."""
 
 
-@dataclass(frozen=True, slots=True)
+class Mentions(Protocol):
+    """Knows what the bot is called."""
+
+    async def mention(self, address: ThreadAddress) -> str:
+        """Return how commands to the bot begin in a thread's repository. Raises Transient or Refused."""
+
+
+class StateSource(Protocol):
+    """Knows the state of the service itself."""
+
+    async def deliveries(self) -> Deliveries:
+        """Return the deliveries that are stored."""
+
+    async def health(self) -> Health:
+        """Return the state of the service's parts."""
+
+
+@dataclass(slots=True)
 class Overview:
-    """The read model of one service. All methods belong to one event loop, and block none of it."""
+    """The read model of one service. All methods belong to one event loop, and block none of it.
+
+    It shows everything: callers filter by what a person may see. Repositories are named ``owner/name``, in any case.
+    """
 
     index: ThreadIndex
     journals: JournalReader
     announcements: Announcements
     redactor: Redactor
     server_url: str
+    mentions: Mentions
+    state: StateSource
     due_times: DueTimes = NoDueTimes()
+    _all: tuple[object, Sequence[ThreadSummary]] = field(init=False, default=(None, ()))
+    """All threads, and the revision of the index that they are from."""
 
-    async def threads(self, query: ThreadQuery) -> ThreadPage:
+    async def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused for a bad cursor."""
         page = await asyncio.to_thread(self.index.page, query)
         return replace(page, threads=redact_view(page.threads, self.redactor))
+
+    async def threads(self) -> Sequence[ThreadSummary]:
+        """Return the row of every thread, the ones that changed last first. Repeating it costs little."""
+        revision = await asyncio.to_thread(self.index.revision)
+        if revision != self._all[0]:
+            self._all = revision, await asyncio.to_thread(self._read_all)
+        return self._all[1]
+
+    async def thread(self, repository: str, number: int) -> ThreadDetail | None:
+        """Return one thread as its journal has it now; None if there is none. Raises as `steps` does."""
+        address = await self.find(repository, number)
+        return await self.detail(address) if address is not None else None
+
+    async def mention(self, repository: str, number: int) -> str:
+        """Return how commands to the bot begin in a repository, such as ``@plangate``."""
+        address = await self.find(repository, number)
+        if address is None:
+            raise Refused("there is no such thread", where=f"{repository}#{number}")
+        return await self.mentions.mention(address)
+
+    async def deliveries(self) -> Deliveries:
+        """Return the deliveries that are stored."""
+        return redact_view(await self.state.deliveries(), self.redactor)
+
+    async def health(self) -> Health:
+        """Return the state of the service's parts."""
+        return await self.state.health()
 
     async def find(self, repository: str, number: int) -> ThreadAddress | None:
         """Return the address of a thread of ``owner/name``; None if it is not known."""
@@ -68,13 +127,16 @@ class Overview:
             raise Refused("this thread has no journal any more", where=where, fix="run plangate reindex")
         return await asyncio.to_thread(lambda: [*journal_steps(entries)])
 
-    async def costs(self, since: date | None = None, visible: Collection[int] | None = None) -> Costs:
-        """Return the costs since a day, over the repositories with these ids (None: all)."""
-        found = await asyncio.to_thread(self.index.bookings, since, visible)
+    async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
+        """Return the costs since a day (UTC) of these repositories; None: of all."""
+        found = await asyncio.to_thread(self.index.bookings, since, repositories)
         return redact_view(add_up(found, since), self.redactor)
 
-    async def maintenance(self, visible: Collection[int] | None = None) -> MaintenanceView:
-        """Return the scheduled tasks of the repositories with these ids (None: all)."""
-        tasks = await asyncio.to_thread(self.index.tasks, visible)
+    async def maintenance(self) -> MaintenanceView:
+        """Return the scheduled tasks."""
+        tasks = await asyncio.to_thread(self.index.tasks, None)
         timed = (replace(each, next_due=self.due_times.next_due(each.repository, each.task)) for each in tasks)
         return redact_view(MaintenanceView(tuple(timed)), self.redactor)
+
+    def _read_all(self) -> Sequence[ThreadSummary]:
+        return redact_view(tuple(self.index.all_threads()), self.redactor)

@@ -63,7 +63,10 @@ def test_filters(tmp_path: Path) -> None:
         (ThreadQuery(waiting_for=waiting), [row for row in rows if row.waiting_for in waiting]),
         (ThreadQuery(search="T2 HELLO"), [r for r in rows if "t2" in f"{r.title} {r.requester}".casefold()]),
         (ThreadQuery(search="%"), []),
-        (ThreadQuery(visible={2, 3}), [row for row in rows if row.repository in {"octo/hello-2", "octo/hello-3"}]),
+        (
+            ThreadQuery(visible={"octo/hello-2", "octo/Hello-3"}),
+            [row for row in rows if row.repository in {"octo/hello-2", "octo/hello-3"}],
+        ),
         (ThreadQuery(visible=()), []),
     ]
     for query, expected in cases:
@@ -92,7 +95,7 @@ def test_costs_are_those_of_the_journals(tmp_path: Path) -> None:
     indexed = add_up(index.bookings(None, None))
     assert [line.name for line in indexed.days] == [line.name for line in direct.days]
     assert indexed.total.cost_usd == pytest.approx(direct.total.cost_usd)
-    assert add_up(index.bookings(None, {2})).repositories[0].name == "octo/hello-2"
+    assert add_up(index.bookings(None, {"octo/HELLO-2"})).repositories[0].name == "octo/hello-2"
 
 
 @pytest.mark.parametrize("damage", ("noise", "half", "gone", "other version"))
