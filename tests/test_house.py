@@ -147,6 +147,7 @@ OUTLETS = {
     "bot/github/reviews.py": "redactor.redact_json",
     "bot/github/issue_operations.py": "client.redactor.redact",
     "bot/github/tracking.py": "redactor.redact",
+    "bot/service/person_turns.py": "client.redactor.redact",
     "bot/outlet.py": "redact(",
     "bot/cli/replay.py": "redactor",
     "bot/action/runner.py": "redactor.redact",

@@ -2,10 +2,9 @@
 here."""
 
 import asyncio
-import hmac
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,8 @@ from starlette.requests import ClientDisconnect
 
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
+from bot.compose.maintenance_rounds import MaintenanceRounds
+from bot.compose.overview import overview_of, recorder_of
 from bot.compose.receipt_keys import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work
 from bot.config.environment import redactor_for
@@ -29,15 +30,16 @@ from bot.logs import say, setup
 from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
+from webhooks.access import may_read
+from webhooks.api_routes import api_routes, person_turns
 from webhooks.client_limits import ClientLimits, bounded_protocol
+from webhooks.event_stream import Streams
 
 BACKLOG: Final = 256
 """Size of the accept queue. With the open connections it stays below a process's usual file limit (1,024)."""
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
 
-_FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
-"""Headers that proxies add, besides those that begin with x-forwarded-."""
 _STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     202: {"description": "accepted: the delivery is durable"},
@@ -48,6 +50,10 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     503: {"description": "it cannot be stored now: deliver it again"},
 }
 """Descriptions of the responses to a delivery, for /openapi.json."""
+
+
+Routes = Callable[[FastAPI], None]
+"""Adds routes to an application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +116,11 @@ class _Bodies:
             raise _Unreadable(503, "too many large deliveries at once")
 
 
-def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
-    """Return the HTTP application of a service. The service itself is started separately, or not at all."""
+def application(service: Service, bounds: Bounds = Bounds(), *further: Routes) -> FastAPI:
+    """Return the HTTP application of a service, with the routes that each of `further` adds.
+
+    The service itself is started separately, or not at all.
+    """
     # FastAPI's documentation pages load their scripts from a CDN, so they are turned off.
     app = FastAPI(title="Plangate", docs_url=None, redoc_url=None)
     bodies = _Bodies(bounds)
@@ -130,6 +139,14 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
         say("delivery", status=status, outcome=outcome, **facts)
         return JSONResponse({"outcome": outcome}, status)
 
+    _add_health(app, service)
+    _add_receipt_keys(app, service)
+    for add in further:
+        add(app)
+    return app
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/healthz")
     async def healthz() -> JSONResponse:
         """Respond as long as the process can."""
@@ -144,12 +161,9 @@ def application(service: Service, bounds: Bounds = Bounds()) -> FastAPI:
     async def metrics(request: Request) -> PlainTextResponse:
         """Return counters of the sessions for Prometheus. Requires the API token; without one, only this machine may
         read them."""
-        if not _may_read(service, request):
+        if not may_read(service.api_token, request):
             return PlainTextResponse("a bearer token is needed\n", 401, {"www-authenticate": "Bearer"})
         return PlainTextResponse(service.counters.text(), media_type="text/plain; version=0.0.4")
-
-    _add_receipt_keys(app, service)
-    return app
 
 
 def _add_receipt_keys(app: FastAPI, service: Service) -> None:
@@ -165,21 +179,8 @@ def _add_receipt_keys(app: FastAPI, service: Service) -> None:
 
 async def _readiness(service: Service, request: Request) -> JSONResponse:
     is_ready = await service.can_store()
-    details = await service.state() if _may_read(service, request) else {}
+    details = await service.state() if may_read(service.api_token, request) else {}
     return JSONResponse({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
-
-
-def _may_read(service: Service, request: Request) -> bool:
-    """Return whether a caller has the API token or, if none is set, whether it is a program on this machine.
-
-    A proxy on this machine that adds no header looks like such a program, whoever its client is. So once a token is
-    set, only the token counts.
-    """
-    if token := service.api_token.reveal().encode():
-        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        return hmac.compare_digest(given, token)
-    is_near = request.client is not None and request.client.host in {"127.0.0.1", "::1"}
-    return is_near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
 
 
 async def _receive(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
@@ -222,13 +223,17 @@ def serve(
     cut = cutter(DRAIN_SECONDS + HAND_BACK_SECONDS if worker and settings.database else SHUTDOWN_SECONDS)
 
     async def through() -> None:
-        async with GitHubHost(settings, redactor=redactor) as github:
+        recorder, streams = recorder_of(settings, redactor), Streams()
+        async with GitHubHost(settings, redactor=redactor, observer=recorder) as github:
             await github.connections.check_private_key()
             model = partial(try_model, settings)
-            service = Service(settings, github, worker=worker, periodic=periodic_work(github), model=model)
+            rounds = MaintenanceRounds(github)
+            service = Service(settings, github, worker=worker, periodic=periodic_work(github, rounds), model=model)
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)
-            await run(service, listener, limits, stopping=cut.start)
+            overview = overview_of(service, github, recorder, rounds, open_streams=lambda: streams.count)
+            further = (api_routes(overview, person_turns(github), service.api_token, streams),)
+            await run(service, listener, limits, stopping=cut.start, further=further)
 
     with listening(host, port) as listener:
         asyncio.run(through())
@@ -237,13 +242,18 @@ def serve(
 
 
 async def run(
-    service: Service, listener: socket.socket, limits: ClientLimits, *, stopping: Callable[[], None] = lambda: None
+    service: Service,
+    listener: socket.socket,
+    limits: ClientLimits,
+    *,
+    stopping: Callable[[], None] = lambda: None,
+    further: Sequence[Routes] = (),
 ) -> None:
     """Run a service and its HTTP on a listening socket until a signal arrives. Calls `stopping` once, at the signal."""
     async with service.running():
         name = listener.getsockname()
         say("listening", host=name[0], port=name[1], worker=service.queue.has_worker)
-        await _Server(_config(application(service), limits), stopping).serve(sockets=[listener])
+        await _Server(_config(application(service, Bounds(), *further), limits), stopping).serve(sockets=[listener])
         say("stopping")
 
 

@@ -11,10 +11,13 @@ address. A proxy on another machine needs a larger limit. GitHub's deliveries co
 import asyncio
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+EXTENSION: Final = "plangate.connection"
+"""The key in a scope's extensions under which the server offers `hold` and `cut_off` of the request's connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,18 @@ class BoundedProtocol(H11Protocol):
         """Handle received data, and record who now waits for whom."""
         super().handle_events()
         self._note()
+        if self._timed is not None:  # its application has not begun yet
+            extension: dict[object, object] = {"hold": self.hold, "cut_off": self.cut_off}
+            self._timed.scope.setdefault("extensions", {})[EXTENSION] = extension
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
         self._note()
+
+    def hold(self) -> None:
+        """Let the response take as long as it likes. Whoever sends it has to cut off a client that does not read."""
+        self._set_timer(None)
 
     def cut_off(self) -> None:
         """Close the connection at once, without a response."""

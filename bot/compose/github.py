@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from bot.clock import SystemClock
 from bot.compose.parts import key_of, model_of, work_settings
-from bot.compose.thread_contexts import ThreadContexts, own_recipe
+from bot.compose.thread_contexts import CurrentConfiguration, ThreadContexts, own_recipe
 from bot.config.environment import redactor_for
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.settings import Settings
@@ -249,14 +249,17 @@ class GitHubHost:
 
     async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
-        reached = await self.connections.reach(found.installation, found.id, found.at)
-        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at)
+        keys, mistake, _ = await self.current_configuration(found)
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
     async def configuration_mistake(self, found: RepositoryFound) -> str:
         """Return the mistake in a repository's configuration; "" for none."""
+        return (await self.current_configuration(found)).mistake
+
+    async def current_configuration(self, found: RepositoryFound) -> CurrentConfiguration:
+        """Return the configuration on a repository's default branch now."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
-        return (await self._contexts.configuration(reached.client, found.at)).mistake
+        return await self._contexts.configuration(reached.client, found.at)
 
     async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""

@@ -37,7 +37,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     async def through() -> None:
         async with GitHubHost(settings, redactor=redactor) as github:
             await github.connections.check_private_key()
-            service = Service(settings, github, periodic=periodic_work(github))
+            service = Service(settings, github, periodic=periodic_work(github, MaintenanceRounds(github)))
             service.counters = github.counters
             ended = asyncio.Event()
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -53,9 +53,9 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     return 0
 
 
-def periodic_work(github: GitHubHost) -> PeriodicWork:
+def periodic_work(github: GitHubHost, rounds: MaintenanceRounds) -> PeriodicWork:
     """Return what a service on GitHub does from time to time."""
-    return PeriodicWork(Reconciler(github), MaintenanceRounds(github).run, partial(look_at_red_checks, github))
+    return PeriodicWork(Reconciler(github), rounds.run, partial(look_at_red_checks, github))
 
 
 async def reindex_threads(settings: Settings) -> int:

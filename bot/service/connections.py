@@ -254,6 +254,16 @@ class Connections:
         github = self.settings.github
         return self._client(AppJwt(github.app_id, github.private_key.reveal, self.clock), self._new_pace())
 
+    def person_client(self, token: str) -> GitHubClient:
+        """Return a client that speaks as the person whose token this is. The caller closes it.
+
+        It has a redactor of its own: what strangers send may not displace the tokens that ours remembers.
+        """
+        github, trusted = self.settings.github, self.settings.network.authorities
+        beside = StaticToken(lambda: token), self.clock, self._new_pace()
+        redactor = Redactor(self.redactor.values)
+        return GitHubClient(github.api_url, github.graphql_url, *beside, redactor=redactor, authorities=trusted)
+
     async def close(self) -> None:
         """Revoke the tokens that were created, as far as GitHub does so within REVOKING_SECONDS (W4)."""
         clients = [*(reached.client for reached in self._reached.values()), *self._others.values()]

@@ -86,12 +86,12 @@ class Inbox:
             self._remember(delivery.guid)
         return found
 
-    def stored(self) -> tuple[tuple[Delivery, float], ...]:
+    def list_stored(self) -> tuple[tuple[Delivery, float], ...]:
         """Return every waiting delivery and when it was stored (seconds), without changing anything."""
         found = [(self._parse(file), _stored_at(file)) for file in self._files()]
         return tuple((delivery, at) for delivery, at in found if delivery is not None)
 
-    def unreadable(self) -> tuple[tuple[str, float], ...]:
+    def list_unreadable(self) -> tuple[tuple[str, float], ...]:
         """Return the names of the files that were set aside, and when each was stored (seconds)."""
         return tuple((file.stem, _stored_at(file)) for file in (self.folder / _ASIDE).glob(f"*{_SUFFIX}"))
 

@@ -99,7 +99,7 @@ class Service:
 
     async def _count_busy(self) -> int | None:
         try:
-            return await self.queue.busy()
+            return (await self.queue.load()).busy
         except Transient:
             return None
 

@@ -69,7 +69,7 @@ async def processes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 async def settled(queue: Queue) -> None:
     """Wait until every thread rests."""
     async with asyncio.timeout(20):
-        while await queue.busy():  # noqa: ASYNC110 - the queue may be another process's
+        while (await queue.load()).busy:  # noqa: ASYNC110 - the queue may be another process's
             await asyncio.sleep(0.01)
 
 

@@ -99,7 +99,7 @@ async def test_a_worker_that_was_paused_drops_what_was_taken_over(jobs: Jobs) ->
             await host.until(1)
             process.fork.send_signal(signal.SIGCONT)
             assert await process.line() == "cancelled 1"
-            assert await queue.busy() == 1
+            assert (await queue.load()).busy == 1
             assert len(host.under_way()) == 1
             await jobs.store(delivery(2))
             await jobs.store(delivery(3))
@@ -167,7 +167,7 @@ async def test_only_the_newest_run_of_a_job_ends_it(jobs: Jobs) -> None:
     assert not await jobs.give_back(before, 0)
     assert await jobs.take_over(60) == 0
     assert await jobs.finish(after)
-    assert await jobs.busy() == 0
+    assert (await jobs.load()).busy == 0
 
 
 async def test_a_job_that_another_stands_for_is_dropped(jobs: Jobs) -> None:

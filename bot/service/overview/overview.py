@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Protocol
 
-from bot.core.errors import Refused
+from bot.core.errors import Broken, Refused, Unreadable
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
@@ -119,13 +119,18 @@ class Overview:
     async def steps(self, address: ThreadAddress) -> Sequence[JournalStep]:
         """Return the entries of a thread, folded, at least one. The caller redacts what it shows of them.
 
-        Raises Refused if the journal is empty, Unreadable if it was altered, Transient if it cannot be read now.
+        Raises Refused if the journal is empty, Unreadable if it was altered or is of another version, and Transient if
+        it cannot be read now.
         """
         entries = await self.journals.entries(address)
         if not entries:
             where = f"{address.owner}/{address.name}#{address.number}"
             raise Refused("this thread has no journal any more", where=where, fix="run plangate reindex")
-        return await asyncio.to_thread(lambda: [*journal_steps(entries)])
+        try:
+            return await asyncio.to_thread(lambda: [*journal_steps(entries)])
+        except Broken as error:
+            fix = "use the version that wrote it, or a newer one"
+            raise Unreadable("this version cannot read the journal", where=error.where, fix=fix) from error
 
     async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
         """Return the costs since a day (UTC) of these repositories; None: of all."""

@@ -100,16 +100,16 @@ def _describe_move(event: MoveEvent) -> str:
 def _describe_request(event: Requested | Noted | Stopped | Retried | Resumed | Closed) -> str:
     match event:
         case Requested():
-            return f"{_said(event.said)} asked: {_quote(event.said.text)}"
+            return f"{_speaker(event.said)} asked: {_quote(event.said.text)}"
         case Noted():
             later = ", kept until the approved work is over" if event.kept else ""
-            return f"{_said(event.said)} added{later}: {_quote(event.said.text)}"
+            return f"{_speaker(event.said)} added{later}: {_quote(event.said.text)}"
         case Stopped():
-            return f"Stopped by {_said(event.said) or ', '.join(event.by) or 'Plangate'}"
+            return f"Stopped by {_speaker(event.said) or ', '.join(event.by) or 'Plangate'}"
         case Retried():
-            return f"{_said(event.said) or 'Plangate'} asked to plan again"
+            return f"{_speaker(event.said) or 'Plangate'} asked to plan again"
         case Resumed():
-            return f"{_said(event.said) or 'Plangate'} continued the approved work"
+            return f"{_speaker(event.said) or 'Plangate'} continued the approved work"
         case Closed():
             return "The pull request was closed"
         case _:
@@ -188,7 +188,7 @@ def _describe_saying(event: Heard | Told | Shown | Folded | Noticed | Explained)
     match event:
         case Heard():
             why = "may not ask" if event.refused else "is over the daily quota" if event.quota else "commented"
-            return f"{_said(event.said)} {why}: {_quote(event.said.text)}"
+            return f"{_speaker(event.said)} {why}: {_quote(event.said.text)}"
         case Told():
             return f"Posted the text of entry {event.answers}"
         case Shown():
@@ -245,7 +245,7 @@ def _describe_step(
             assert_never(event)
 
 
-def _said(turn: JournaledTurn | None) -> str:
+def _speaker(turn: JournaledTurn | None) -> str:
     return turn.actor.login if turn is not None else ""
 
 

@@ -1,13 +1,14 @@
 """The queue of a service that is one process: deliveries are files in the data directory, and no database is needed."""
 
-from collections.abc import AsyncIterator, Callable, Collection
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Delivery, Inbox, run_in_intake_pool
-from bot.service.queue.queue_port import Outcome
+from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.service.worker import Worker
 
 
@@ -51,9 +52,14 @@ class FileQueue:
         """Return the open threads."""
         return self.worker.reaction_watched if self.worker else ()
 
-    async def busy(self) -> int:
-        """Return how many threads do not rest."""
-        return self.worker.busy if self.worker else 0
+    async def load(self) -> Load:
+        """Return what waits and runs in this process."""
+        worker = self.worker
+        return Load(worker.busy, worker.running_sessions, worker.queued) if worker else Load()
+
+    async def list_stored(self) -> Sequence[StoredDelivery]:
+        """Return the deliveries that wait for a look, and the files that could not be read."""
+        return await asyncio.to_thread(self._list_stored)
 
     @property
     def has_worker(self) -> bool:
@@ -73,3 +79,8 @@ class FileQueue:
             return
         async with self.worker.running():
             yield
+
+    def _list_stored(self) -> Sequence[StoredDelivery]:
+        waiting = [StoredDelivery(each.guid, each.event, each.address, at) for each, at in self.inbox.list_stored()]
+        aside = [StoredDelivery(name, "", None, at, is_readable=False) for name, at in self.inbox.list_unreadable()]
+        return sorted([*waiting, *aside], key=lambda each: each.stored_at)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Delivery
-from bot.service.queue.queue_port import Outcome
+from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.store.postgres.database import Database, as_transient
 
 if TYPE_CHECKING:
@@ -54,7 +54,16 @@ _LET_GO: Final = "DELETE FROM plangate_leases WHERE holder = %(holder)s"
 _KNOWN: Final = "SELECT guid FROM plangate_deliveries WHERE guid = ANY(%(guids)s)"
 _FORGET: Final = "DELETE FROM plangate_deliveries WHERE stored_at < now() - make_interval(days => %(days)s)"
 _WAITING: Final = "SELECT DISTINCT lock FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%(locks)s)"
-_BUSY: Final = "SELECT count(DISTINCT lock) AS count FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"
+_LOAD: Final = """
+SELECT count(DISTINCT lock) AS busy,
+    count(*) FILTER (WHERE queue_name = 'sessions' AND status = 'doing') AS sessions,
+    count(*) FILTER (WHERE queue_name = 'sessions' AND status = 'todo') AS queued
+FROM procrastinate_jobs WHERE status IN ('todo', 'doing')
+"""
+_NEWEST: Final = """
+SELECT guid, event, extract(epoch FROM stored_at)::float8 AS stored_at
+FROM plangate_deliveries ORDER BY plangate_deliveries.stored_at DESC LIMIT 200
+"""
 
 
 class Task(StrEnum):
@@ -167,9 +176,14 @@ class Jobs:
         rows = await self.database.rows(_WAITING, locks=list(by_lock))
         return frozenset(by_lock[row["lock"]] for row in rows)
 
-    async def busy(self) -> int:
-        """Return for how many threads a job waits or runs."""
-        return int((await self.database.rows(_BUSY))[0]["count"])
+    async def load(self) -> Load:
+        """Return for how many threads a job waits or runs, and how many sessions run and wait."""
+        return Load(**(await self.database.rows(_LOAD))[0])
+
+    async def list_stored(self) -> Sequence[StoredDelivery]:
+        """Return the 200 newest deliveries, oldest first. Their threads are not recorded."""
+        rows = await self.database.rows(_NEWEST)
+        return [StoredDelivery(row["guid"], row["event"], None, row["stored_at"]) for row in reversed(rows)]
 
     async def listen(self, hear: HearsOfJobs) -> None:
         """Call `hear` for each job that is deferred, until cancelled or the connection breaks."""

@@ -1,7 +1,7 @@
 """The queue in PostgreSQL: any number of processes on any number of machines store deliveries and look at threads."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery
 from bot.service.queue.job_worker import JobWorker, Pace
 from bot.service.queue.jobs import Jobs
-from bot.service.queue.queue_port import Outcome
+from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.service.queue.watching import Watching
 from bot.service.worker import THREADS
 from bot.store.postgres.database import Database
@@ -73,9 +73,13 @@ class PostgresQueue:
         """Return the threads with a plan or question on display, whichever process looked at them."""
         return await self._watching.threads_to_poll()
 
-    async def busy(self) -> int:
-        """Return for how many threads a job of any process waits or runs."""
-        return await self._jobs.busy()
+    async def load(self) -> Load:
+        """Return what waits and runs in all processes."""
+        return await self._jobs.load()
+
+    async def list_stored(self) -> Sequence[StoredDelivery]:
+        """Return the newest deliveries, covered or not: a job stands for all deliveries of a thread."""
+        return await self._jobs.list_stored()
 
     @property
     def has_worker(self) -> bool:

@@ -3,8 +3,9 @@
 The journal of a thread is the truth and a queue holds only wake-ups: losing all of it loses no thread.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -20,6 +21,31 @@ class Outcome(StrEnum):
     """A look at this thread waits already, so that it covers this delivery as well."""
     DUPLICATE = "duplicate"
     NO_ROOM = "not stored"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDelivery:
+    """A delivery that the queue holds."""
+
+    guid: str
+    event: str
+    address: ThreadAddress | None
+    """None: every thread, or unknown."""
+    stored_at: float
+    """Seconds since 1970."""
+    is_readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What waits and runs, in all processes together."""
+
+    busy: int = 0
+    """Threads that do not rest."""
+    sessions: int = 0
+    """Sessions with the model that run."""
+    queued: int = 0
+    """Threads that wait for a session."""
 
 
 class Queue(Protocol):
@@ -50,8 +76,11 @@ class Queue(Protocol):
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
         """Return the threads that may change without a delivery, because GitHub sends none for reactions."""
 
-    async def busy(self) -> int:
-        """Return how many threads do not rest."""
+    async def load(self) -> Load:
+        """Return what waits and runs."""
+
+    async def list_stored(self) -> Sequence[StoredDelivery]:
+        """Return the deliveries that are stored, oldest first, and at most some hundred of those that were covered."""
 
     @property
     def has_worker(self) -> bool:

@@ -1,0 +1,49 @@
+"""Joins the read model to the journals of the repositories that a service serves."""
+
+from collections.abc import Callable
+
+from bot.compose.github import GitHubHost
+from bot.compose.maintenance_rounds import MaintenanceRounds
+from bot.config.settings import Settings
+from bot.core.secrets.redaction import Redactor
+from bot.service.overview.announcements import Announcements
+from bot.service.overview.file_index import FILE, FileIndex
+from bot.service.overview.journal_reader import JournalReader
+from bot.service.overview.overview import Overview
+from bot.service.overview.recorder import Recorder
+from bot.service.overview.service_state import ServiceState
+from bot.service.service import Service
+
+
+def recorder_of(settings: Settings, redactor: Redactor) -> Recorder:
+    """Return what keeps the thread index in the data directory."""
+    return Recorder(FileIndex(settings.data_dir / FILE), Announcements(), redactor, settings.github.server_url)
+
+
+def overview_of(
+    service: Service,
+    host: GitHubHost,
+    recorder: Recorder,
+    rounds: MaintenanceRounds,
+    *,
+    open_streams: Callable[[], int],
+) -> Overview:
+    """Return the read model of a service."""
+    return Overview(
+        recorder.index,
+        JournalReader(host, host.clock),
+        recorder.announcements,
+        recorder.redactor,
+        recorder.server_url,
+        host,
+        ServiceState(service, open_streams),
+        rounds,
+    )
+
+
+async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
+    """Make the thread index again from the journals. Return how many threads each repository has, by ``owner/name``."""
+    recorder = recorder_of(settings, redactor)
+    recorder.index.clear()
+    async with GitHubHost(settings, redactor=redactor, observer=recorder) as host:
+        return dict(await host.reindex())

@@ -1,0 +1,238 @@
+"""Turns that people say through the API: each is posted on its thread by the person's own token, never by the bot.
+
+Rules
+- GitHub says who a token belongs to and what the person may see, at every request. Nothing about it is kept.
+- A person who may not see a repository learns nothing about it: one answer for all that is not there for them.
+- The same idempotency key posts once, also after a death between the post and its record: then the person's comments
+  are read first (E1).
+- Tokens that GitHub refuses are counted. After too many, only tokens that were good before are tried: GitHub bars who
+  keeps sending bad ones.
+  https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
+"""
+
+import hashlib
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final, Protocol
+
+from bot.core.actor import Actor, ActorKind
+from bot.core.errors import Refused
+from bot.github.client import GitHubClient
+from bot.github.errors import BadToken, Forbidden, Missing
+from bot.github.people import rest_actor
+from bot.github.repository import Address
+from bot.ports import Clock
+from bot.service.turn_ledger import TurnLedger, TurnRecord
+
+# https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
+_OF_PEOPLE: Final = re.compile(r"(?:gh[pou]_[A-Za-z0-9_]{10,255}|github_pat_[A-Za-z0-9_]{10,255})")
+"""Tokens that can belong to a person. An installation's (``ghs_``) cannot."""
+MOST_REFUSALS: Final = 20
+REFUSAL_SECONDS: Final = 600.0
+REMEMBERED: Final = 1_000
+DRIFT: Final = timedelta(minutes=1)
+"""How far GitHub's clock may be behind ours."""
+
+
+class TurnFault(StrEnum):
+    """Why a turn was not posted."""
+
+    NOT_SIGNED_IN = "not signed in"
+    NOT_VISIBLE = "not visible"
+    NOT_ALLOWED = "not allowed"
+    KEY_REUSED = "key reused"
+    IN_PROGRESS = "in progress"
+    TOO_MANY = "too many"
+
+
+class TurnRefused(Refused):
+    """A turn was not posted."""
+
+    def __init__(self, fault: TurnFault, what: str, *, where: str = "", fix: str = "") -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOrder:
+    """What somebody wants to say on a thread."""
+
+    repository: str
+    """``owner/name``."""
+    number: int
+    text: str
+    key: str
+    """The idempotency key."""
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PostedTurn:
+    """A turn that stands on its thread."""
+
+    url: str
+    author: str
+    """Login of the person."""
+
+
+class PersonHost(Protocol):
+    """What the service knows about the repositories that it serves. Methods raise Transient or Refused."""
+
+    def person_client(self, token: str) -> GitHubClient:
+        """Return a client that speaks as the person whose token this is, and for nobody else."""
+
+    async def repository_id(self, at: Address) -> int:
+        """Return the number of a repository that is served. Raises Missing for any other."""
+
+    async def may_take_part(self, at: Address, person: Actor) -> bool:
+        """Return whether a person may ask or decide in a repository, by their live role and the configuration."""
+
+    async def mention_in(self, at: Address) -> str:
+        """Return how a turn addresses the bot in a repository."""
+
+
+@dataclass(slots=True)
+class PersonTurns:
+    """Posts turns. All methods belong to one event loop."""
+
+    host: PersonHost
+    ledger: TurnLedger
+    clock: Clock
+    _refusals: deque[float] = field(default_factory=deque)
+    _good: dict[str, None] = field(default_factory=dict)
+    """SHA-256 of tokens that GitHub accepted."""
+
+    async def post(self, order: TurnOrder) -> PostedTurn:
+        """Post a turn once per person and key, and return where it is. Raises TurnRefused and Transient."""
+        owner, _, name = order.repository.partition("/")
+        at, where = Address(owner, name), f"{order.repository}#{order.number}"
+        client = self._client(order.token)
+        try:
+            person = await self._person(client, order.token)
+            repository = await self._visible_repository(client, at, where)
+            if not await self.host.may_take_part(at, person):
+                fix = "ask somebody with write access, or comment on GitHub"
+                raise TurnRefused(TurnFault.NOT_ALLOWED, "you may not ask the bot in this repository", fix=fix)
+            text = await self._address_bot(at, client.redactor.redact(order.text))
+            place = f"{person.id}/{repository}/{order.number}/{order.key}"
+            with self.ledger.hold(place) as record:
+                if record is None:
+                    raise TurnRefused(TurnFault.IN_PROGRESS, "this turn is being posted", fix="repeat it in a second")
+                return PostedTurn(
+                    await self._post_once(client, _Comment(at, order.number, text, person), record), person.login
+                )
+        finally:
+            client.close()
+
+    def _client(self, token: str) -> GitHubClient:
+        """Return a client for a token that may be a person's. Raises TurnRefused."""
+        if not _OF_PEOPLE.fullmatch(token):
+            raise _not_signed_in("a GitHub token of a person is needed")
+        now = self.clock.monotonic()
+        while self._refusals and self._refusals[0] <= now - REFUSAL_SECONDS:
+            self._refusals.popleft()
+        if len(self._refusals) >= MOST_REFUSALS and _hash(token) not in self._good:
+            raise TurnRefused(
+                TurnFault.TOO_MANY, "GitHub refused too many tokens lately", fix="try again in 10 minutes"
+            )
+        return self.host.person_client(token)
+
+    async def _person(self, client: GitHubClient, token: str) -> Actor:
+        """Return the person whose token it is. Raises TurnRefused for any other account.
+
+        https://docs.github.com/en/rest/users/users#get-the-authenticated-user
+        """
+        try:
+            found = rest_actor(await client.get("/user"))
+        except (BadToken, Forbidden, Missing):
+            self._refusals.append(self.clock.monotonic())
+            self._good.pop(_hash(token), None)
+            raise _not_signed_in("GitHub does not accept the token") from None
+        if found.kind is not ActorKind.USER or not found.id:
+            raise _not_signed_in("the token belongs to no person")
+        self._good[_hash(token)] = None
+        while len(self._good) > REMEMBERED:
+            del self._good[next(iter(self._good))]
+        return found
+
+    async def _visible_repository(self, client: GitHubClient, at: Address, where: str) -> int:
+        """Return the number of a repository that is served and that the person sees. Raises TurnRefused alike for all
+        others."""
+        hidden = TurnRefused(TurnFault.NOT_VISIBLE, "there is no such thread, or you may not see it", where=where)
+        try:
+            seen = int((await client.get(at.path))["id"])
+            served = await self.host.repository_id(at)
+        except (Missing, Forbidden):
+            raise hidden from None
+        if seen != served:
+            raise hidden
+        return served
+
+    async def _address_bot(self, at: Address, text: str) -> str:
+        """Return a text that addresses the bot."""
+        mention = await self.host.mention_in(at)
+        is_command = text.lstrip().startswith(f"/{mention.removeprefix('@')}")
+        return text if is_command or mention.casefold() in text.casefold() else f"{mention} {text}"
+
+    async def _post_once(self, client: GitHubClient, comment: "_Comment", record: TurnRecord) -> str:
+        """Return the URL of the comment, which is posted unless it stands there."""
+        digest = _hash(comment.text)
+        if record.digest not in {"", digest}:
+            raise TurnRefused(
+                TurnFault.KEY_REUSED, "this idempotency key was used for another text", fix="use a new key"
+            )
+        if record.url:
+            return record.url
+        url = await comment.find(client, record.began) if record.began is not None else ""
+        if not record.digest:
+            record.begin(digest, self.clock.now())
+        try:
+            record.finish(url or await comment.create(client))
+        except (Missing, Forbidden) as error:
+            fault = TurnFault.NOT_VISIBLE if isinstance(error, Missing) else TurnFault.NOT_ALLOWED
+            raise TurnRefused(
+                fault, "GitHub does not let you comment there", where=error.where, fix=error.what
+            ) from None
+        return record.url
+
+
+@dataclass(frozen=True, slots=True)
+class _Comment:
+    """A comment of a person. https://docs.github.com/en/rest/issues/comments"""
+
+    at: Address
+    number: int
+    text: str
+    person: Actor
+
+    async def create(self, client: GitHubClient) -> str:
+        return str((await client.post(self._path, {"body": self.text}))["html_url"])
+
+    async def find(self, client: GitHubClient, began: datetime) -> str:
+        """Return the URL of the person's comment with this text, posted since then; "" if there is none."""
+        since = (began - DRIFT).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        async for each in client.pages(self._path, {"since": since}):
+            is_same = _plain(str(each.get("body") or "")) == _plain(self.text)
+            if (each.get("user") or {}).get("id") == self.person.id and is_same:
+                return str(each["html_url"])
+        return ""
+
+    @property
+    def _path(self) -> str:
+        return f"{self.at.path}/issues/{self.number}/comments"
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _not_signed_in(what: str) -> TurnRefused:
+    fix = "send the header `Authorization: Bearer` with a token of yours, such as from `gh auth token`"
+    return TurnRefused(TurnFault.NOT_SIGNED_IN, what, where="Authorization", fix=fix)

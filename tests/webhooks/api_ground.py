@@ -1,0 +1,134 @@
+"""A service with an API over journals in memory, and clients for it."""
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+
+from bot.config.settings import Secret
+from bot.core.entry import Entry
+from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.service.overview.announcements import Announcements
+from bot.service.overview.file_index import FileIndex
+from bot.service.overview.journal_reader import JournalReader
+from bot.service.overview.overview import Overview
+from bot.service.overview.recorded_journal import RecordedJournal
+from bot.service.overview.recorder import Recorder
+from bot.service.overview.service_state import ServiceState
+from bot.service.person_turns import PostedTurn, TurnOrder
+from bot.service.service import Service
+from bot.testing.host import host_application
+from tests.core.journal_histories import histories
+from tests.service.ground import HandClock, Host, settings
+from tests.service.overview.ground import SERVER, SharedJournal, Source
+from webhooks.api_routes import api_routes
+from webhooks.app import Bounds, application
+from webhooks.event_stream import Streams
+
+TOKEN = "operator"
+SECRET = "correct horse battery staple"
+
+
+def place(number: int) -> ThreadAddress:
+    return ThreadAddress(7, 1, "octo", "hello", number)
+
+
+class Called:
+    async def mention(self, address: ThreadAddress) -> str:
+        return f"@plangate-{address.repository}"
+
+
+@dataclass(slots=True)
+class Posted:
+    """Records turns, or raises what it is told to."""
+
+    orders: list[TurnOrder] = field(default_factory=list)
+    error: Exception | None = None
+
+    async def post(self, order: TurnOrder) -> PostedTurn:
+        self.orders.append(order)
+        if self.error is not None:
+            raise self.error
+        return PostedTurn("https://github.example/octo/hello/issues/1#issuecomment-5", "ada")
+
+
+class World:
+    """One repository with random threads, and a service that shows them."""
+
+    def __init__(self, folder: Path, *, token: str = TOKEN, streams: Streams | None = None) -> None:
+        self.clock, self.journal, self.turns = HandClock(), SharedJournal(), Posted()
+        self.recorder = Recorder(
+            FileIndex(folder / "overview.sqlite3"), Announcements(), Redactor(((SECRET, "PASSWORD"),)), SERVER
+        )
+        given = settings(folder)
+        self.service = Service(
+            replace(given, github=replace(given.github, api_token=Secret(token))), Host(), worker=False
+        )
+        self.streams = streams or Streams()
+        self.overview = Overview(
+            self.recorder.index,
+            JournalReader(Source(self.journal), self.clock),
+            self.recorder.announcements,
+            self.recorder.redactor,
+            SERVER,
+            Called(),
+            ServiceState(self.service, lambda: self.streams.count),
+        )
+        self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)
+
+    def application(self) -> FastAPI:
+        return application(self.service, Bounds(), self.routes)
+
+    def recorded(self, number: int) -> RecordedJournal:
+        """Return the journal of a thread as a look appends to it."""
+        return RecordedJournal(self.journal, place(number), self.recorder)
+
+    async def append(self, number: int, entries: Sequence[Entry]) -> None:
+        """Append as a look of this process does."""
+        recorded = self.recorded(number)
+        at = len(await recorded.cached_entries(number))  # type: ignore[arg-type]
+        await recorded.append(number, at, [(each.kind, each.body) for each in entries])  # type: ignore[arg-type]
+
+    async def fill(self, count: int, length: int = 20) -> None:
+        for number, entries in enumerate(histories(count, length), start=1):
+            await self.append(number, entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+def request(
+    base: str, method: str, path: str, headers: Mapping[str, str] | None = None, content: bytes | None = None
+) -> Answer:
+    """Send one request and read the whole response."""
+    where = urlsplit(base)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)
+    try:
+        connection.request(method, path, content, dict(headers or {}))
+        response = connection.getresponse()
+        text, found = response.read(), {name.lower(): value for name, value in response.getheaders()}
+        is_json = "json" in found.get("content-type", "")
+        return Answer(response.status, found, json.loads(text) if is_json and text else text)
+    finally:
+        connection.close()
+
+
+def as_operator(token: str = TOKEN) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@contextmanager
+def served(world: World) -> Iterator[str]:
+    with host_application(world.application()) as base:
+        yield base

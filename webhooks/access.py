@@ -1,0 +1,51 @@
+"""Who may read what the service shows: callers with the API token or, if none is set, programs on this machine."""
+
+import hmac
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import Request
+
+from bot.config.settings import Secret
+from webhooks.problems import Problem
+
+_FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
+"""Headers that proxies add, besides those that begin with x-forwarded-."""
+_NEAR: Final = frozenset({"127.0.0.1", "::1"})
+
+
+def may_read(api_token: Secret, request: Request) -> bool:
+    """Return whether a caller has the API token or, if none is set, whether it is a program on this machine.
+
+    A proxy on this machine that adds no header looks like such a program, whoever its client is. So once a token is
+    set, only the token counts.
+    """
+    if token := api_token.reveal().encode():
+        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+        return hmac.compare_digest(given, token)
+    is_near = request.client is not None and request.client.host in _NEAR
+    return is_near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOnly:
+    """Lets the operator read everything, and nobody else anything."""
+
+    api_token: Secret
+
+    async def repositories(self, request: Request) -> Collection[str] | None:
+        """Return None: all repositories. Raises Problem for everybody else."""
+        if may_read(self.api_token, request) and (self.api_token or names_this_machine(request)):
+            return None
+        fix = "send the header `Authorization: Bearer` with PLANGATE_API_TOKEN"
+        raise Problem(401, "a bearer token is needed", "Authorization", fix, headers={"www-authenticate": "Bearer"})
+
+
+def names_this_machine(request: Request) -> bool:
+    """Return whether a request was sent to a name of this machine.
+
+    A page on the internet can have its own name lead to 127.0.0.1 and so have a browser here read what only this
+    machine may read. Such a request carries that page's name.
+    """
+    return (request.url.hostname or "") in {*_NEAR, "localhost"}

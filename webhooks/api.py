@@ -1,0 +1,188 @@
+"""The API's routes that read: threads, one thread, and its journal (interfaces.md, HTTP). SHELL: no rules here."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, datetime
+from typing import Annotated, Any, Final, Protocol
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field, create_model
+
+from bot.core.errors import Refused
+from bot.core.gate import Stage
+from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadQuery
+from bot.service.overview.overview import Overview
+from bot.service.overview.thread_history import JournalStep
+from bot.service.overview.threads import timeline_entry
+from bot.service.overview.views import ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
+from webhooks.problems import Problem, add_problems, json_response, problem_answers
+
+MOST_ENTRIES: Final = 500
+"""Most journal entries in one response."""
+UNAUTHORIZED: Final = {401: "A bearer token is needed: PLANGATE_API_TOKEN."}
+MALFORMED: Final = {422: "A parameter is malformed."}
+OF_A_THREAD: Final = {
+    **UNAUTHORIZED,
+    **MALFORMED,
+    404: "There is no such thread, or you may not see it.",
+    409: "The journal cannot be read: it is protected by another key, or was altered.",
+    503: "GitHub does not answer, and nothing was read before.",
+}
+
+
+_PARTS: Final = {each.name: (each.type, ...) for cls in (ThreadSummary, ThreadDetail) for each in fields(cls)}
+ThreadBody = create_model("Thread", **{name: part for name, part in _PARTS.items() if name != "summary"})  # type: ignore[call-overload]  # fields by name
+"""One thread: the row of the list, and the fields of `ThreadDetail` beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalBody(TimelineEntry):
+    """One journal entry: in plain words, and as it is stored."""
+
+    body: dict[str, Any]
+    """The fields of its kind, without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPath:
+    """The thread that a path names."""
+
+    owner: Annotated[str, Path(max_length=100, description="The repository's owner.")]
+    repo: Annotated[str, Path(max_length=100, description="The repository's name.")]
+    number: Annotated[int, Path(ge=1, lt=10**15, description="The number of the issue or pull request.")]
+
+
+class ThreadFilters(BaseModel):
+    """The parameters of the list of threads."""
+
+    repository: str = Field("", max_length=201, description="`owner/name`, in any case.")
+    stage: list[Stage] = Field([], description="One of these stages.")
+    waiting_for: list[WaitsFor] = Field([], description="Waiting for one of these.")
+    search: str = Field("", max_length=200, description="Words of the title, the name, the number, or the requester.")
+    limit: int = Field(USUAL_ROWS, ge=1, le=MOST_ROWS)
+    after: str = Field("", max_length=200, description="The cursor in the link to the next page.")
+
+    def query(self, visible: Collection[str] | None) -> ThreadQuery:
+        """Return the query of these parameters, over what the caller may see."""
+        stages, waiting = frozenset(self.stage), frozenset(self.waiting_for)
+        return ThreadQuery(self.repository, stages, waiting, self.search, visible, self.limit, self.after)
+
+
+class Visibility(Protocol):
+    """Decides what a caller may see."""
+
+    async def repositories(self, request: Request) -> Collection[str] | None:
+        """Return the repositories, as ``owner/name``; None for all. Raises Problem for who may read nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiParts:
+    """What the reading routes share."""
+
+    overview: Overview
+    visibility: Visibility
+
+    async def find(self, request: Request, path: ThreadPath) -> ThreadAddress:
+        """Return the address of a thread that the caller may see. Raises Problem: 401, or 404 for all others alike."""
+        visible = await self.visibility.repositories(request)
+        repository = f"{path.owner}/{path.repo}"
+        may_see = visible is None or repository.casefold() in {each.casefold() for each in visible}
+        found = await self.overview.find(repository, path.number) if may_see else None
+        if found is None:
+            raise Problem(404, "there is no such thread, or you may not see it", f"{repository}#{path.number}", FIND)
+        return found
+
+
+FIND: Final = "list the threads with GET /api/threads, or run `plangate reindex`"
+
+
+def add_api(app: FastAPI, parts: ApiParts) -> None:
+    """Add the routes that read, and answer errors of the API as problems."""
+    add_problems(app)
+    router = APIRouter(prefix="/api/threads", tags=["threads"])
+    _add_list(router, parts)
+    _add_thread(router, parts)
+    _add_journal(router, parts)
+    app.include_router(router)
+
+
+def _add_list(router: APIRouter, parts: ApiParts) -> None:
+    @router.get("", response_model=list[ThreadSummary], responses=problem_answers({**UNAUTHORIZED, **MALFORMED}))
+    async def threads(request: Request, filters: Annotated[ThreadFilters, Query()]) -> Response:
+        """List threads, the ones that changed last first.
+
+        The header `Link` has the next page, `X-Total-Count` the number of threads on all pages.
+        """
+        visible = await parts.visibility.repositories(request)
+        try:
+            page = await parts.overview.page(filters.query(visible))
+        except Refused as error:
+            raise Problem(422, error.what, error.where, error.fix) from None
+        headers = {"x-total-count": str(page.total), **_link(request, page.next)}
+        return json_response(as_json(page.threads), headers=headers)
+
+
+def _add_thread(router: APIRouter, parts: ApiParts) -> None:
+    @router.get("/{owner}/{repo}/{number}", response_model=ThreadBody, responses=problem_answers(OF_A_THREAD))
+    async def thread(request: Request, path: Annotated[ThreadPath, Depends()]) -> Response:
+        """Return one thread: what the list has of it, its plans, agents, checks, approvals, and timeline."""
+        address = await parts.find(request, path)
+        return json_response(thread_json(await parts.overview.detail(address)))
+
+
+def _add_journal(router: APIRouter, parts: ApiParts) -> None:
+    @router.get(
+        "/{owner}/{repo}/{number}/journal", response_model=list[JournalBody], responses=problem_answers(OF_A_THREAD)
+    )
+    async def journal(
+        request: Request,
+        path: Annotated[ThreadPath, Depends()],
+        after: Annotated[int, Query(ge=0, lt=10**15, description="The number of the last entry that you have.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = MOST_ENTRIES,
+    ) -> Response:
+        """Return the entries of a thread's journal, oldest first. The header `Link` has the next page."""
+        address = await parts.find(request, path)
+        steps = await parts.overview.steps(address)
+        found = steps[after : after + limit]
+        cursor = str(after + limit) if len(steps) > after + limit else None
+        lines = [journal_json(each, parts.overview.redactor) for each in found]
+        return json_response(lines, headers=_link(request, cursor))
+
+
+def journal_json(step: JournalStep, redactor: Redactor) -> dict[str, Any]:
+    """Return one journal entry as JSON, without secrets."""
+    shown = as_json(timeline_entry(step)) | {"body": step.entry.body}
+    return {key: redactor.redact_json(value) if key in _FREE_TEXTS else value for key, value in shown.items()}
+
+
+_FREE_TEXTS: Final = frozenset({"text", "people", "body"})
+
+
+def thread_json(detail: ThreadDetail) -> dict[str, Any]:
+    """Return a thread as one flat object: its row of the list, and the rest beside."""
+    shown: dict[str, Any] = as_json(detail)
+    summary: dict[str, Any] = shown.pop("summary")
+    return summary | shown
+
+
+def as_json(value: Any) -> Any:
+    """Return a view as JSON. Times are ISO 8601."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: as_json(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_json(each) for each in value]
+    return value.isoformat() if isinstance(value, date | datetime) else value
+
+
+def _link(request: Request, cursor: str | None) -> dict[str, str]:
+    """Return the Link header of the next page: https://www.rfc-editor.org/rfc/rfc8288"""
+    if cursor is None:
+        return {}
+    others = [(name, value) for name, value in request.query_params.multi_items() if name != "after"]
+    return {"link": f'<{request.url.path}?{urlencode([*others, ("after", cursor)])}>; rel="next"'}

@@ -1,0 +1,121 @@
+"""Server-sent events over one connection: bounded in number, with signs of life, and without patience for slow readers.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from webhooks.client_limits import EXTENSION
+from webhooks.problems import Problem
+
+MOST_STREAMS: Final = 100
+"""Open streams in all. With them, other clients still find connections (`client_limits.ClientLimits`)."""
+STREAM_SECONDS: Final = 600.0
+"""How long a stream lasts. A client connects again then, and so shows again that it may read."""
+SEND_SECONDS: Final = 10.0
+"""How long a client may take to read what fills its buffers."""
+RETRY_MILLISECONDS: Final = 2_000
+
+
+@dataclass(slots=True)
+class Streams:
+    """Counts the open streams of one service."""
+
+    most: int = MOST_STREAMS
+    seconds: float = STREAM_SECONDS
+    send_seconds: float = SEND_SECONDS
+    count: int = field(init=False, default=0)
+
+    def check(self) -> None:
+        """Raise Problem if there are too many."""
+        if self.count >= self.most:
+            fix = "try again later, or read the journal"
+            raise Problem(503, "too many event streams are open", "events", fix, headers={"retry-after": "10"})
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Count a stream while the context is open. Raises Problem if there are too many."""
+        self.check()
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
+
+
+def encode_event(name: str, value: Any, id: int) -> bytes:
+    """Return one event. Its data is JSON on one line."""
+    return f"id: {id}\nevent: {name}\ndata: {json.dumps(value, separators=(',', ':'))}\n\n".encode()
+
+
+SIGN_OF_LIFE: Final = b": alive\n\n"
+
+
+class EventStream(Response):
+    """The response that sends a stream's events. It ends with the events, the client, or the time."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: Streams, events: AsyncGenerator[bytes]) -> None:
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})  # nginx would collect events
+        del self.headers["content-length"]
+        self._streams = streams
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the end. A client that does not read is cut off."""
+        connection = scope.get("extensions", {}).get(EXTENSION, {})
+        connection.get("hold", _do_nothing)()
+        with self._streams.open():
+            sending = asyncio.create_task(self._send_all(send))
+            leaving = asyncio.create_task(_wait_for_end(receive))
+            try:
+                await asyncio.wait(
+                    {sending, leaving}, timeout=self._streams.seconds, return_when=asyncio.FIRST_COMPLETED
+                )
+                await self._end(sending, send)
+            except TimeoutError:
+                connection.get("cut_off", _do_nothing)()
+            finally:
+                sending.cancel()
+                leaving.cancel()
+                await asyncio.wait({sending, leaving})
+                await self._events.aclose()
+
+    async def _send_all(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        await self._send(send, f"retry: {RETRY_MILLISECONDS}\n\n".encode())
+        async for event in self._events:
+            await self._send(send, event)
+
+    async def _send(self, send: Send, body: bytes) -> None:
+        async with asyncio.timeout(self._streams.send_seconds):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def _end(self, sending: "asyncio.Task[None]", send: Send) -> None:
+        """End the response, between two events. Raises TimeoutError if the client does not read."""
+        if not sending.done():
+            sending.cancel()
+            await asyncio.wait({sending})
+        elif (error := sending.exception()) is not None:
+            raise error
+        async with asyncio.timeout(self._streams.send_seconds):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _wait_for_end(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _do_nothing() -> None:
+    pass
