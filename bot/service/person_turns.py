@@ -78,20 +78,26 @@ class PostedTurn:
     """Login of the person."""
 
 
+@dataclass(frozen=True, slots=True)
+class Participation:
+    """A person's part in a repository."""
+
+    repository: int
+    """The repository's number."""
+    is_allowed: bool
+    """Whether the person may ask or decide there, by their role and the configuration."""
+    mention: str
+    """How a turn addresses the bot there."""
+
+
 class PersonHost(Protocol):
     """What the service knows about the repositories that it serves. Methods raise Transient or Refused."""
 
     def person_client(self, token: str) -> GitHubClient:
         """Return a client that speaks as the person whose token this is, and for nobody else."""
 
-    async def repository_id(self, at: Address) -> int:
-        """Return the number of a repository that is served. Raises Missing for any other."""
-
-    async def may_take_part(self, at: Address, person: Actor) -> bool:
-        """Return whether a person may ask or decide in a repository, by their live role and the configuration."""
-
-    async def mention_in(self, at: Address) -> str:
-        """Return how a turn addresses the bot in a repository."""
+    async def participation(self, at: Address, person: Actor) -> Participation:
+        """Return a person's part in a repository that is served, read live. Raises Missing for any other repository."""
 
 
 @dataclass(slots=True)
@@ -112,12 +118,12 @@ class PersonTurns:
         client = self._client(order.token)
         try:
             person = await self._person(client, order.token)
-            repository = await self._visible_repository(client, at, where)
-            if not await self.host.may_take_part(at, person):
+            part = await self._participation(client, at, person, where=where)
+            if not part.is_allowed:
                 fix = "ask somebody with write access, or comment on GitHub"
                 raise TurnRefused(TurnFault.NOT_ALLOWED, "you may not ask the bot in this repository", fix=fix)
-            text = await self._address_bot(at, client.redactor.redact(order.text))
-            place = f"{person.id}/{repository}/{order.number}/{order.key}"
+            text = _address_bot(part.mention, client.redactor.redact(order.text))
+            place = f"{person.id}/{part.repository}/{order.number}/{order.key}"
             with self.ledger.hold(place) as record:
                 if record is None:
                     raise TurnRefused(TurnFault.IN_PROGRESS, "this turn is being posted", fix="repeat it in a second")
@@ -158,24 +164,18 @@ class PersonTurns:
             del self._good[next(iter(self._good))]
         return found
 
-    async def _visible_repository(self, client: GitHubClient, at: Address, where: str) -> int:
-        """Return the number of a repository that is served and that the person sees. Raises TurnRefused alike for all
-        others."""
+    async def _participation(self, client: GitHubClient, at: Address, person: Actor, *, where: str) -> Participation:
+        """Return the person's part in a repository that is served and that the person sees. Raises TurnRefused alike
+        for all others."""
         hidden = TurnRefused(TurnFault.NOT_VISIBLE, "there is no such thread, or you may not see it", where=where)
         try:
             seen = int((await client.get(at.path))["id"])
-            served = await self.host.repository_id(at)
+            part = await self.host.participation(at, person)
         except (Missing, Forbidden):
             raise hidden from None
-        if seen != served:
+        if seen != part.repository:
             raise hidden
-        return served
-
-    async def _address_bot(self, at: Address, text: str) -> str:
-        """Return a text that addresses the bot."""
-        mention = await self.host.mention_in(at)
-        is_command = text.lstrip().startswith(f"/{mention.removeprefix('@')}")
-        return text if is_command or mention.casefold() in text.casefold() else f"{mention} {text}"
+        return part
 
     async def _post_once(self, client: GitHubClient, comment: "_Comment", record: TurnRecord) -> str:
         """Return the URL of the comment, which is posted unless it stands there."""
@@ -223,6 +223,12 @@ class _Comment:
     @property
     def _path(self) -> str:
         return f"{self.at.path}/issues/{self.number}/comments"
+
+
+def _address_bot(mention: str, text: str) -> str:
+    """Return a text that addresses the bot."""
+    is_command = text.lstrip().startswith(f"/{mention.removeprefix('@')}")
+    return text if is_command or mention.casefold() in text.casefold() else f"{mention} {text}"
 
 
 def _plain(text: str) -> str:
