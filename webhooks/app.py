@@ -50,6 +50,9 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     503: {"description": "it cannot be stored now: deliver it again"},
 }
 """Descriptions of the responses to a delivery, for /openapi.json."""
+_METRICS: Final[dict[int | str, dict[str, Any]]] = {
+    401: {"description": "a bearer token is needed", "content": {"text/plain": {"schema": {"type": "string"}}}},
+}
 
 
 Routes = Callable[[FastAPI], None]
@@ -157,7 +160,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
         """Respond 200 if deliveries can be stored. Callers who may read /metrics get details in the body."""
         return await _readiness(service, request)
 
-    @app.get("/metrics", responses={401: {"description": "a bearer token is needed"}})
+    @app.get("/metrics", response_class=PlainTextResponse, responses=_METRICS)
     async def metrics(request: Request) -> PlainTextResponse:
         """Return counters of the sessions for Prometheus. Requires the API token; without one, only this machine may
         read them."""

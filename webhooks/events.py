@@ -31,7 +31,12 @@ def add_events(app: FastAPI, parts: ApiParts, streams: Streams) -> None:
         OF_A_THREAD | {503: "Too many streams are open, or GitHub does not answer: try again later."}
     )
 
-    @router.get("/{owner}/{repo}/{number}/events", response_class=EventStream, responses={**_STREAM, **answers})
+    @router.get(
+        "/{owner}/{repo}/{number}/events",
+        status_code=200,
+        response_class=EventStream,
+        responses={**_STREAM, **answers},
+    )
     async def events(
         request: Request,
         path: Annotated[ThreadPath, Depends()],

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
 from bot.core.errors import Broken, PlangateError, Transient
@@ -68,11 +69,8 @@ def json_response(
 
 def problem_answers(answers: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
     """Return the descriptions of error responses for /openapi.json."""
-    schema = {"$ref": "#/components/schemas/ProblemBody"}
-    return {
-        status: {"description": text, "model": ProblemBody, "content": {MEDIA_TYPE: {"schema": schema}}}
-        for status, text in answers.items()
-    }
+    content = {MEDIA_TYPE: {"schema": TypeAdapter(ProblemBody).json_schema()}}
+    return {status: {"description": text, "content": content} for status, text in answers.items()}
 
 
 def add_problems(app: FastAPI) -> None:

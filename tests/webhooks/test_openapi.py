@@ -1,0 +1,103 @@
+"""/openapi.json is true: no route answers with a status that it does not name, or with a body of another shape."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.webhooks.api_ground import World, as_operator, request, served
+from webhooks.event_stream import Streams
+
+CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
+OURS = {"owner": "octo", "repo": "hello", "number": 1}
+"""A thread that there is: every other case is about this one."""
+USUAL, LONG = 6, 1_000
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    world = World(tmp_path_factory.mktemp("openapi"), streams=Streams(seconds=0.02))
+    asyncio.run(world.fill(3))
+    with served(world) as address:
+        yield address
+
+
+def operations(base: str) -> list[Any]:
+    schema = schemathesis.openapi.from_dict(request(base, "GET", "/openapi.json").body)
+    schema.config.update(base_url=base)
+    found = [*schema.get_all_operations()]
+    assert all(isinstance(each, Ok) for each in found)
+    return [each.ok() for each in found if isinstance(each, Ok)]
+
+
+def check_operation(operation: Any, cases: int) -> None:
+    """Send cases that fit the schema, and ones that do not."""
+    turns = itertools.count()
+
+    @settings(
+        max_examples=cases,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def check(case: Any) -> None:
+        if next(turns) % 2 and case.path_parameters:
+            case.path_parameters = {**case.path_parameters, **OURS}
+        headers = as_operator() if next(turns) % 8 else {}
+        response = case.call(headers=headers, timeout=20)
+        case.validate_response(response, checks=CHECKS)
+
+    check()
+
+
+def test_every_route_is_listed(base: str) -> None:
+    """What people build on stands in the document, each with its errors as problems."""
+    document = request(base, "GET", "/openapi.json").body
+    thread = "/api/threads/{owner}/{repo}/{number}"
+    listed = {(path, verb) for path, verbs in document["paths"].items() for verb in verbs}
+    assert listed >= {
+        ("/webhooks/github", "post"),
+        ("/healthz", "get"),
+        ("/readyz", "get"),
+        ("/metrics", "get"),
+        ("/api/threads", "get"),
+        (thread, "get"),
+        (f"{thread}/journal", "get"),
+        (f"{thread}/events", "get"),
+        (f"{thread}/turns", "post"),
+    }
+    for path, verb in listed:
+        answers = document["paths"][path][verb]["responses"]
+        if path.startswith("/api/"):
+            for status in set(answers) - {"200", "201"}:
+                assert [*answers[status]["content"]] == ["application/problem+json"], (path, status)
+    assert "docs" not in json.dumps(sorted(document["paths"]))
+
+
+def test_the_document_is_true(base: str) -> None:
+    """A sample of cases for each route."""
+    for operation in operations(base):
+        check_operation(operation, USUAL)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_document_is_true_in_many_cases(base: str) -> None:
+    """Many cases for each route."""
+    for operation in operations(base):
+        check_operation(operation, LONG)
