@@ -55,6 +55,7 @@ missing_packages() {
     local python=$1
     command -v bwrap >/dev/null || echo bubblewrap
     command -v rg >/dev/null || echo ripgrep
+    [[ $kind == run ]] || command -v ssh-keygen >/dev/null || echo openssh-client
     has_uv || "$python" -c 'import ensurepip' 2>/dev/null ||
         "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
 }

@@ -197,6 +197,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/cli/doctor_live.py",
         "bot/cli/replay.py",
         "bot/cli/cluster_commands.py",
+        "bot/cli/sign.py",
         "bot/cli/verify.py",
         "bot/terminal.py",
     }  # behind the outlet of bot/cli/main.py

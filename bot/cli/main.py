@@ -367,6 +367,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "demo": _demo,
     "replay": _replay,
     "verify": receipt_commands.verify,
+    "sign": receipt_commands.sign,
     "audit": receipt_commands.audit,
     "doctor": set_up_commands.run_doctor,
     "init": set_up_commands.run_init,

@@ -7,9 +7,11 @@ from typing import Any
 
 
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `plangate verify` and `plangate audit`, with their arguments."""
+    """Add `plangate verify`, `plangate sign`, and `plangate audit`, with their arguments."""
     verdicts = commands.add_parser("verify", help="check who allowed a commit that Plangate made, offline")
     _add_verify_flags(verdicts)
+    own = commands.add_parser("sign", help="sign a receipt as the person who approved, with an SSH key of your own")
+    _add_sign_flags(own)
     export = commands.add_parser("audit", help="export who asked, approved, refused, what was pushed, and the cost")
     _add_audit_flags(export)
 
@@ -26,6 +28,15 @@ def _add_verify_flags(verify: argparse.ArgumentParser) -> None:
     )
     verify.add_argument("--commit", default="", metavar="COMMIT", help="the commit that a FILE must be for (HEAD)")
     verify.add_argument("--dir", type=Path, default=Path(), metavar="DIR", help="the clone (.)")
+    verify.add_argument(
+        "--allowed-signers",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="demand signatures of the approvers: their keys, as LOGIN.keys of GitHub or in ssh's format (repeatable)",
+    )
+    verify.add_argument("--revoked", type=Path, metavar="FILE", help="the approvers' revoked keys, in ssh's format")
     verify.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
 
@@ -41,8 +52,35 @@ def verify(arguments: argparse.Namespace) -> int:
         arguments.repo,
         arguments.commit,
         as_json=arguments.json,
+        signers=tuple(arguments.allowed_signers),
+        revoked=arguments.revoked,
     )
     return print_verdicts(options, sys.stdout)
+
+
+def _add_sign_flags(sign: argparse.ArgumentParser) -> None:
+    sign.add_argument("commit", metavar="COMMIT", help="a commit whose plan you approved")
+    key = "your private SSH key, or the public one of a key in your agent"
+    sign.add_argument("--key", type=Path, required=True, metavar="FILE", help=key)
+    sign.add_argument("--as", dest="login", default="", metavar="LOGIN", help="who you are, if several approved")
+    sign.add_argument("--keys", type=Path, metavar="FILE", help="the service's keys that you trust, checked first")
+    sign.add_argument("--repo", default="", metavar="[HOST/]OWNER/REPO", help="the repository (that of origin)")
+    sign.add_argument("--dir", type=Path, default=Path(), metavar="DIR", help="the clone (.)")
+
+
+def sign(arguments: argparse.Namespace) -> int:
+    """Sign a receipt as its approver, and return the exit code."""
+    from bot.cli.sign import SignOptions, print_signature
+
+    options = SignOptions(
+        commit=arguments.commit,
+        folder=arguments.dir,
+        key=arguments.key,
+        login=arguments.login,
+        keys=arguments.keys,
+        repository=arguments.repo,
+    )
+    return print_signature(options, sys.stdout)
 
 
 def _add_audit_flags(audit: argparse.ArgumentParser) -> None:

@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
+from bot.compose.approver_signatures import check_approvers
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
-from bot.receipts.verdicts import exit_code
+from bot.receipts.approvers import APPROVER_CODE, ApproverVerdict
+from bot.receipts.ssh_keygen import AllowedSigners
+from bot.receipts.verdicts import ReceiptCheck, exit_code
 
 NO_RECEIPT: Final = 27
 """The exit code if a commit of the agent has no receipt."""
@@ -31,6 +34,26 @@ class VerifyOptions:
     commit: str
     """The commit that a receipt in a file is compared with; "" for the newest one."""
     as_json: bool
+    signers: tuple[Path, ...] = ()
+    """Which keys may sign for whom. If there are any, approvers must have signed the receipt themselves."""
+    revoked: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    """A commit with the verdicts on its receipt, and the one on its approvers' own signatures."""
+
+    commit: CheckedCommit
+    approver: ApproverVerdict | None
+    """None without a well-formed receipt."""
+
+    @property
+    def code(self) -> int:
+        """The exit code of this commit alone."""
+        if not self.commit.verdicts:
+            return NO_RECEIPT
+        unsigned = APPROVER_CODE if self.approver and self.approver.objections else 0
+        return exit_code(self.commit.verdicts) or unsigned
 
 
 def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
@@ -39,11 +62,18 @@ def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     Raises Misconfigured for a commit, a file, or a clone that does not exist.
     """
     clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
+    signers = AllowedSigners.read(options.signers, options.revoked) if options.signers else None
     now = datetime.now(UTC)
-    checked = tuple(_check(clone, options, now))
-    print(json.dumps(_to_json(checked), indent=2) if options.as_json else "\n".join(_lines(checked)), file=out)
-    codes = [_exit_code(each) for each in checked if _counts(each, options)]
-    return min((code for code in codes if code), default=0)
+    verified = [_Verified(each, _approver(clone, each, signers)) for each in _check(clone, options, now)]
+    print(json.dumps(_to_json(verified), indent=2) if options.as_json else "\n".join(_lines(verified)), file=out)
+    return min((each.code for each in verified if each.code and _counts(each.commit, options)), default=0)
+
+
+def _approver(
+    clone: ReceiptRepository, checked: CheckedCommit, signers: AllowedSigners | None
+) -> ApproverVerdict | None:
+    is_form = checked.verdicts and checked.verdicts[0].check is ReceiptCheck.SYNTAX and checked.verdicts[0].passes
+    return check_approvers(clone, checked, signers) if is_form else None
 
 
 def _check(clone: ReceiptRepository, options: VerifyOptions, now: datetime) -> Iterable[CheckedCommit]:
@@ -62,32 +92,46 @@ def _counts(checked: CheckedCommit, options: VerifyOptions) -> bool:
     return not options.revisions or checked.by_agent or bool(checked.verdicts)
 
 
-def _exit_code(checked: CheckedCommit) -> int:
-    return exit_code(checked.verdicts) if checked.verdicts else NO_RECEIPT
-
-
-def _lines(checked: Sequence[CheckedCommit]) -> Iterable[str]:
-    for each in checked:
+def _lines(verified: Sequence[_Verified]) -> Iterable[str]:
+    for one in verified:
+        each = one.commit
         if not each.verdicts:
             yield f"{each.commit[:12]}  {each.note or 'not made by Plangate, and has no receipt'}"
             continue
-        fails = [verdict.check for verdict in each.verdicts if not verdict.passes]
+        fails = [str(verdict.check) for verdict in each.verdicts if not verdict.passes]
+        fails += ["approver"] if one.approver and one.approver.objections else []
         yield f"{each.commit[:12]}  {'receipt is NOT valid: ' + ', '.join(fails) if fails else 'receipt is valid'}"
         for verdict in each.verdicts:
-            told = "; ".join(verdict.objections) if verdict.objections else "ok"
-            yield f"  {verdict.check:<13} {with_visible_codepoints(shorten_line(told, _WIDTH))}"
-    if len(checked) != 1:
-        yield f"{len(checked)} checked"
+            yield _line(verdict.check, "; ".join(verdict.objections) or "ok")
+        if one.approver:
+            yield _line("approver", _approver_text(one.approver))
+    if len(verified) != 1:
+        yield f"{len(verified)} checked"
 
 
-def _to_json(checked: Sequence[CheckedCommit]) -> list[dict[str, object]]:
+def _line(check: str, told: str) -> str:
+    return f"  {check:<13} {with_visible_codepoints(shorten_line(told, _WIDTH))}"
+
+
+def _approver_text(approver: ApproverVerdict) -> str:
+    """Return who signed the receipt, or what is wrong with that."""
+    if approver.objections:
+        return "; ".join(approver.objections)
+    who = ", ".join(each.login or str(each.actor_id) for each in approver.signatures)
+    if not approver.is_checked:
+        return f"signatures of {who}, not checked (--allowed-signers FILE)" if who else "signed by the service alone"
+    return "ok: " + ", ".join(f"{each.login} with {each.key}" for each in approver.signatures if not each.problem)
+
+
+def _to_json(verified: Sequence[_Verified]) -> list[dict[str, object]]:
     return [
         {
-            "commit": each.commit,
-            "by_agent": each.by_agent,
-            "note": each.note,
-            "verdicts": {str(verdict.check): list(verdict.objections) for verdict in each.verdicts},
-            "valid": bool(each.verdicts) and not exit_code(each.verdicts),
+            "commit": one.commit.commit,
+            "by_agent": one.commit.by_agent,
+            "note": one.commit.note,
+            "verdicts": {str(verdict.check): list(verdict.objections) for verdict in one.commit.verdicts},
+            "approver": asdict(one.approver) if one.approver else None,
+            "valid": bool(one.commit.verdicts) and not one.code,
         }
-        for each in checked
+        for one in verified
     ]

@@ -27,7 +27,7 @@ _FETCH: Final = f"git fetch origin '{_RECEIPTS}*:{_RECEIPTS}*' {KEYS_REF}:{KEYS_
 # The clone's configuration may name programs that fetch what is missing, and its refs what git shows in place of a
 # commit. Git before 2.45 does not know GIT_NO_LAZY_FETCH, so no protocol is allowed either.
 # https://git-scm.com/docs/git#_environment_variables
-_OFFLINE: Final = MappingProxyType(
+OFFLINE: Final = MappingProxyType(
     {
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_NO_LAZY_FETCH": "1",
@@ -47,6 +47,8 @@ class CheckedCommit:
     verdicts: tuple[ReceiptVerdict, ...] = ()
     note: str = ""
     """Why there is no receipt, if a reason is known."""
+    receipt: bytes = b""
+    """The receipt that the verdicts are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,11 @@ class ReceiptRepository:
         top = next((each for each in (folder.absolute(), *folder.absolute().parents) if (each / ".git").exists()), None)
         if top is None:
             raise Misconfigured("this is no git clone", where=str(folder), fix="run it inside one, or give --dir")
-        git = Plumbing(top / ".git", lambda: _OFFLINE)
-        common = git.ask("rev-parse", "--path-format=absolute", "--git-common-dir").decode().strip()
-        git = Plumbing(Path(common), lambda: _OFFLINE)
+        git = Plumbing(top / ".git", lambda: OFFLINE)
+        own = (
+            git.ask("rev-parse", "--absolute-git-dir").decode().strip()
+        )  # that of a linked worktree has a HEAD of its own
+        git = Plumbing(Path(own), lambda: OFFLINE)
         return cls(git, _repository_name(git, repository), pinned)
 
     def check_commit(self, revision: str, content: bytes | None, now: datetime) -> CheckedCommit:
@@ -98,7 +102,9 @@ class ReceiptRepository:
         for facts in self._facts(commits):
             by_agent = any(line.startswith(_TRAILER) for line in facts.message.splitlines())
             if facts.commit in receipts:
-                yield CheckedCommit(facts.commit, by_agent, verify_receipt(receipts[facts.commit], facts, trust, now))
+                receipt = receipts[facts.commit]
+                verdicts = verify_receipt(receipt, facts, trust, now)
+                yield CheckedCommit(facts.commit, by_agent, verdicts, receipt=receipt)
             else:
                 yield CheckedCommit(facts.commit, by_agent, note=_why_none(facts) if by_agent else "")
 
@@ -106,12 +112,12 @@ class ReceiptRepository:
         listed = self.git.ask("for-each-ref", "--format=%(refname)", _RECEIPTS).decode("utf-8", "replace").split()
         wanted = set(commits)
         kept = [each.removeprefix(_RECEIPTS) for each in listed if each.removeprefix(_RECEIPTS) in wanted]
-        files = self._small_blobs([f"{_RECEIPTS}{commit}:{RECEIPT_FILE}" for commit in kept])
+        files = self.read_files([f"{_RECEIPTS}{commit}:{RECEIPT_FILE}" for commit in kept])
         return {commit: content for commit, content in zip(kept, files, strict=True) if content is not None}
 
     def _found_keys(self) -> tuple[PublicKey, ...]:
         """Return the keys in the repository; none if they cannot be read, since whoever can push can write them."""
-        content = self._small_blobs([f"{KEYS_REF}:{KEYS_FILE}"])[0]
+        content = self.read_files([f"{KEYS_REF}:{KEYS_FILE}"])[0]
         try:
             return decode_keys(content) if content is not None else ()
         except Unreadable:
@@ -138,7 +144,7 @@ class ReceiptRepository:
                 at.append(next(fields))
         return {commit: tuple(paths) for commit, paths in found.items()}
 
-    def _small_blobs(self, names: Sequence[str]) -> list[bytes | None]:
+    def read_files(self, names: Sequence[str]) -> list[bytes | None]:
         """Return files by name, in order; None for one that the clone does not have, or that is too large to read."""
         asked = "".join(f"{name}\n" for name in names).encode()
         sizes = self.git.ask("cat-file", "--batch-check=%(objectsize)", stdin=asked).decode("utf-8", "replace")

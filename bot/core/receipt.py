@@ -1,7 +1,7 @@
 """The receipt of published work: an in-toto Statement of who allowed what, made from the thread's journal (RC1, RC5).
 
 The same journal and the same commit always give the same bytes. The service that signs a receipt attests what GitHub
-reported to it; the people named in it signed nothing (RC2). docs/receipts.md describes every field.
+reported to it; the signature stands for no person named in it (RC2). docs/receipts.md describes every field.
 
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
@@ -28,7 +28,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json
 
 ATTESTER: Final = (
-    "The service that signed this attests what GitHub reported to it. The people named here signed nothing."
+    "The service attests what GitHub reported to it. The service's signature stands for no person named here."
 )
 
 

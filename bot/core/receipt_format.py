@@ -15,11 +15,22 @@ RECEIPT_FILE: Final = "receipt.dsse.json"
 KEYS_REF: Final = "refs/plangate/keys"
 KEYS_FILE: Final = "plangate-keys.json"
 """Where the public keys of a repository's receipts are listed."""
+SIGNATURES: Final = "refs/plangate/signatures/"
+SIGNATURE_FILE: Final = "approval.sig"
+"""The file in the ref of an approver's own signature."""
 
 
 def receipt_ref(commit: str) -> str:
     """Return the ref that keeps the receipt of a commit."""
     return f"refs/plangate/receipts/{commit}"
+
+
+def signature_ref(commit: str, actor_id: int) -> str:
+    """Return the ref that keeps an approver's own signature of the receipt of a commit.
+
+    The account's number names the approver: logins change, and some contain characters that no ref may have.
+    """
+    return f"{SIGNATURES}{commit}/{actor_id}"
 
 
 def canonical_statement(statement: Json) -> bytes:

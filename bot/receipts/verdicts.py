@@ -130,7 +130,7 @@ def _trust_objections(predicate: Json, signers: Sequence[PublicKey], trust: Trus
         known = ", ".join(key.id for key in signers) or "no known key"
         yield f"signed by {known}, which is not among the keys that you trust (--keys FILE)"
         return
-    objections = [key.objection(_time(predicate["journal"]["at"])) for key in pinned]
+    objections = [key.objection(moment(predicate["journal"]["at"])) for key in pinned]
     if all(objections):
         yield from objections
 
@@ -159,16 +159,16 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
 
 def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:
     """Yield impossible times: an approval of an expired plan, or an event before its cause."""
-    made, expires = _time(predicate["journal"]["at"]), _time(predicate["plan"]["expires"])
+    made, expires = moment(predicate["journal"]["at"]), moment(predicate["plan"]["expires"])
     if made - now > CLOCK_SKEW:  # differences cannot overflow, as sums with the last time there is do
         yield f"it was made in the future, at {made.isoformat()}"
     for approval in predicate["approvals"]:
-        observed = _time(approval["observed_at"])
+        observed = moment(approval["observed_at"])
         if observed >= expires and approval["plan"] == predicate["plan"]["digest"]:
             yield "the plan had expired when it was approved"
         if observed - made > CLOCK_SKEW:
             yield "the work was done before it was approved"
-        if any(_time(each["at"]) - observed > CLOCK_SKEW for each in approval["by"]):
+        if any(moment(each["at"]) - observed > CLOCK_SKEW for each in approval["by"]):
             yield "an approval was observed before it was given"
 
 
@@ -219,7 +219,7 @@ def _first(objections: Iterable[str], most: int = 5) -> Iterator[str]:
         yield objection[:300]
 
 
-def _time(text: str) -> datetime:
+def moment(text: str) -> datetime:
     """Return a time in the schema's format; the earliest time for one that does not exist, such as February 30."""
     try:
         return datetime.fromisoformat(text)

@@ -47,7 +47,7 @@ def test_what_a_receipt_says() -> None:
     predicate = said["predicate"]
     assert (said["_type"], said["predicateType"]) == (STATEMENT_TYPE, PREDICATE_TYPE)
     assert [each["digest"] for each in said["subject"]] == [{"gitCommit": COMMIT}, {"gitTree": TREE}]
-    assert "signed nothing" in predicate["attester"]
+    assert "stands for no person" in predicate["attester"]
     assert predicate["plan"]["digest"] == PLAN.digest
     assert [each["login"] for each in predicate["requests"]] == ["will"]
     (approval,) = predicate["approvals"]

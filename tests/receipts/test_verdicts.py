@@ -260,7 +260,7 @@ def test_the_command(clone: Clone, tmp_path: Path) -> None:
     file = tmp_path / "receipt.json"
     file.write_bytes(envelope)
     code, said = run(clone, subject="HEAD")
-    assert (code, said.splitlines()[-1]) == (0, "  completeness  ok")
+    assert (code, said.splitlines()[-2]) == (0, "  completeness  ok")
     assert "receipt is valid" in run(clone, subject=str(file))[1]
     assert run(clone, subject=str(file), commit=base)[0] == EXIT_CODES[ReceiptCheck.BINDING]
     assert run(clone, subject="HEAD", keys=None)[0] == EXIT_CODES[ReceiptCheck.TRUST]
@@ -275,6 +275,18 @@ def test_the_command(clone: Clone, tmp_path: Path) -> None:
     clone.git("update-ref", "-d", f"refs/plangate/receipts/{commit}")
     code, said = run(clone, revisions=f"{base}..HEAD")
     assert (code, "git fetch origin" in said) == (NO_RECEIPT, True)
+
+
+@pytest.mark.req("RC3")
+def test_a_linked_worktree(clone: Clone, tmp_path: Path) -> None:
+    """HEAD is that of the worktree in which the command runs, and not that of the main one."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    linked = tmp_path / "linked"
+    clone.git("worktree", "add", "-q", "--detach", str(linked), commit)
+    clone.commit("three\n", "By hand")
+    assert run(clone, subject="HEAD", folder=linked)[0] == 0
+    assert run(clone, subject="HEAD")[0] == NO_RECEIPT
 
 
 def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:

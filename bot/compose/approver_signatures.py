@@ -1,0 +1,125 @@
+"""Approvers' own signatures of receipts in a local clone: reads and checks them, and adds one (RC2)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from bot.compose.receipt_check import OFFLINE, CheckedCommit, ReceiptRepository
+from bot.core.errors import Misconfigured, Refused
+from bot.core.receipt_format import SIGNATURE_FILE, SIGNATURES, signature_ref
+from bot.core.transcript import Json
+from bot.receipts.approvers import Approver, ApproverSignature, ApproverVerdict, approver_verdict, approvers
+from bot.receipts.envelope import parse_envelope
+from bot.receipts.ssh_keygen import AllowedSigners, check_signature, make_signature
+from bot.receipts.verdicts import ReceiptCheck, moment
+
+_ACTOR: Final = re.compile(r"[1-9][0-9]{0,17}")
+_MOST: Final = 50
+"""Signatures of one commit that are looked at. Whoever can push can add some."""
+_IDENTITY: Final = {
+    f"GIT_{role}_{name}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for name, value in (("NAME", "Plangate"), ("EMAIL", "plangate@localhost"), ("DATE", "@0 +0000"))
+}
+_UNCHECKED: Final = frozenset({ReceiptCheck.COMPLETENESS})
+"""Checks that may fail for a receipt to be signed: it says itself what it lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignableReceipt:
+    """A receipt that one of its approvers can sign."""
+
+    commit: str
+    approver: Approver
+    statement: Json
+    payload: bytes
+
+    @property
+    def ref(self) -> str:
+        """The ref that keeps the approver's signature."""
+        return signature_ref(self.commit, self.approver.actor_id)
+
+
+def check_approvers(
+    clone: ReceiptRepository, checked: CheckedCommit, signers: AllowedSigners | None
+) -> ApproverVerdict:
+    """Return the verdict on the approvers' signatures of a commit's well-formed receipt.
+
+    Without signers they are listed and not checked.
+    """
+    envelope = parse_envelope(checked.receipt)
+    people = {each.actor_id: each for each in approvers(envelope.statement)}
+    at = moment(envelope.statement["predicate"]["journal"]["at"])
+    found = []
+    for actor_id, content in _signatures(clone, checked.commit):
+        person = people.get(actor_id)
+        if person is None:
+            found.append(ApproverSignature(actor_id, "", "the receipt names no such approver"))
+        elif signers is None:
+            found.append(ApproverSignature(actor_id, person.login, "not checked"))
+        else:
+            answer = check_signature(envelope.payload, content, person.login, signers=signers, at=at)
+            found.append(ApproverSignature(actor_id, person.login, answer.problem, answer.key))
+    if signers is None:
+        return ApproverVerdict(tuple(found), is_checked=False)
+    return approver_verdict(envelope.statement, found)
+
+
+def signable_receipt(clone: ReceiptRepository, revision: str, *, login: str, now: datetime) -> SignableReceipt:
+    """Return the receipt of a commit for one of its approvers, who may be "" if one person approved.
+
+    Raises Refused for a receipt that is not valid, and Misconfigured for a commit without one, and for somebody who
+    did not approve.
+    """
+    checked = clone.check_commit(revision, None, now)
+    if not checked.verdicts:
+        raise Misconfigured("the commit has no receipt", where=checked.commit, fix=checked.note or "name another one")
+    _require_valid(clone, checked)
+    envelope = parse_envelope(checked.receipt)
+    person = _approver(approvers(envelope.statement), login)
+    return SignableReceipt(checked.commit, person, envelope.statement, envelope.payload)
+
+
+def sign_receipt(clone: ReceiptRepository, receipt: SignableReceipt, key: Path) -> None:
+    """Sign a receipt and keep the signature in the clone. Raises Refused if ssh-keygen makes none."""
+    _keep(clone, receipt.ref, make_signature(receipt.payload, key))
+
+
+def _require_valid(clone: ReceiptRepository, checked: CheckedCommit) -> None:
+    """Raise Refused unless a receipt is one that a person can stand for. Trust counts if there are keys to trust."""
+    spared = _UNCHECKED if clone.pinned else _UNCHECKED | {ReceiptCheck.TRUST}
+    failing = [each for each in checked.verdicts if not each.passes and each.check not in spared]
+    if failing:
+        reasons = "; ".join(f"{each.check}: {', '.join(each.objections)}" for each in failing)
+        raise Refused(f"the receipt is not valid: {reasons}", where=checked.commit, fix="sign only what is valid")
+
+
+def _approver(people: tuple[Approver, ...], login: str) -> Approver:
+    found = [each for each in people if not login or each.login.lower() == login.lower()]
+    named = ", ".join(each.login for each in people) or "nobody"
+    if login and not found:
+        raise Misconfigured(f"{login} did not approve this plan; {named} did", where="--as", fix="name an approver")
+    if len(found) != 1:
+        raise Misconfigured(f"{named} approved this plan", where="--as", fix="say which of them you are")
+    return found[0]
+
+
+def _signatures(clone: ReceiptRepository, commit: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the signatures that are kept for a commit, each with the number of the account in its ref."""
+    prefix = f"{SIGNATURES}{commit}/"
+    listed = clone.git.ask("for-each-ref", f"--count={_MOST}", "--format=%(refname)", prefix).decode("utf-8", "replace")
+    actors = [name for ref in listed.split() if _ACTOR.fullmatch(name := ref.removeprefix(prefix))]
+    files = clone.read_files([f"{prefix}{name}:{SIGNATURE_FILE}" for name in actors])
+    yield from ((int(name), content) for name, content in zip(actors, files, strict=True) if content is not None)
+
+
+def _keep(clone: ReceiptRepository, ref: str, signature: bytes) -> None:
+    """Have a ref of the clone hold a signature, as a commit without parents."""
+    git = replace(clone.git, environment=lambda: {**OFFLINE, **_IDENTITY})
+    blob = git.ask("hash-object", "-w", "--stdin", stdin=signature).decode().strip()
+    tree = git.ask("mktree", stdin=f"100644 blob {blob}\t{SIGNATURE_FILE}\n".encode()).decode().strip()
+    commit = git.ask("commit-tree", tree, "-m", "signature of an approval").decode().strip()
+    git.ask("update-ref", ref, commit)
