@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol, TextIO
 
 from bot.action.preparing import Preparation, preparation
-from bot.action.report import outputs, summary
+from bot.action.report import outputs, receipt_path, summary
 from bot.action.runner import Runner
 from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
@@ -109,6 +109,14 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
         return await play(job, address)
 
 
+def _thread_of_outputs(
+    given: ActionSettings, seen: Sequence[tuple[ThreadAddress, ThreadState]], told: ThreadAddress | None
+) -> tuple[ThreadAddress, ThreadState] | tuple[None, None]:
+    """Return the thread that the outputs are about: the event's, else the first that got a pull request, else any."""
+    published = [] if told else [each for each in seen if receipt_path(given, each[1])]
+    return next(iter((*published, *seen)), (None, None))
+
+
 def thread_in(given: ActionSettings) -> tuple[int, str]:
     """Return the number of the event's thread, or 0 if it has none, and the key of what was said.
 
@@ -143,7 +151,7 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     for at, state in seen:
         job.runner.summary(summary(job.given, at, state), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {state.stage}")
-    job.runner.outputs(outputs(job.given, *(seen[0] if seen else (None, None))), job.given.output)
+    job.runner.outputs(outputs(job.given, *_thread_of_outputs(job.given, seen, address)), job.given.output)
     failures = [at.number for at, state in seen if _failed_in_this_run(state, began)]
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")

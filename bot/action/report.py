@@ -1,5 +1,7 @@
 """The report of an Action run: the outputs of action.yml, and the job's summary in Markdown."""
 
+import json
+from pathlib import Path
 from typing import Final
 
 from bot.config.action_inputs import ActionSettings
@@ -7,10 +9,11 @@ from bot.config.settings import RECEIPTS
 from bot.core import comment
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
+from bot.receipts.envelope import parse_envelope
 
 OUTPUTS: Final = (
     *("stage", "thread", "plan_comment_url", "plan_digest", "pull_request_url"),
-    *("cost_usd", "tokens_input", "tokens_output", "receipt"),
+    *("cost_usd", "tokens_input", "tokens_output", "receipt", "predicate"),
 )
 
 
@@ -18,6 +21,7 @@ def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState 
     """Return every output; "" for missing ones."""
     if at is None or state is None:
         return dict.fromkeys(OUTPUTS, "")
+    receipt = receipt_path(given, state)
     values = {
         "stage": str(state.stage),
         "thread": str(at.number),
@@ -27,7 +31,8 @@ def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState 
         "cost_usd": _cost(state),
         "tokens_input": str(state.tokens[0] or ""),
         "tokens_output": str(state.tokens[1] or ""),
-        "receipt": _receipt(given, state),
+        "receipt": receipt,
+        "predicate": _predicate_path(receipt),
     }
     return {name: values[name] for name in OUTPUTS}
 
@@ -59,10 +64,19 @@ def _comment_url(given: ActionSettings, at: ThreadAddress, state: ThreadState) -
     return (state.plan_comment_url or _thread_url(given, at)) if state.plan_comment else ""
 
 
-def _receipt(given: ActionSettings, state: ThreadState) -> str:
+def receipt_path(given: ActionSettings, state: ThreadState) -> str:
     """Return the path of the newest pull request's receipt; "" if this job made none."""
     path = given.settings.data_dir / RECEIPTS / f"{state.published.commit if state.published else ''}.json"
     return str(path) if path.is_file() else ""
+
+
+def _predicate_path(receipt: str) -> str:
+    """Write a receipt's predicate beside it, for a step that attests it, and return its path; "" without a receipt."""
+    if not receipt:
+        return ""
+    path = Path(receipt).with_suffix(".predicate.json")
+    path.write_text(json.dumps(parse_envelope(Path(receipt).read_bytes()).statement["predicate"]), encoding="utf-8")
+    return str(path)
 
 
 def _cost(state: ThreadState) -> str:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from bot.cli.init import findings_of_project, is_outdated, lacking, version_note
+from bot.cli.init import creates_check_runs, findings_of_project, is_outdated, lacking, version_note
 from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import Checked, check_github
 from bot.compose.local import try_model, try_sandbox, try_signing
+from bot.compose.receipt_keys import receipt_key
 from bot.compose.repository_checkup import FILES, Expectation, open_checkup
 from bot.config.environment import settings, settings_of_person
 from bot.config.settings import Settings
@@ -70,6 +71,7 @@ def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
     yield _data_dir(given)
     yield _model(given)
     yield from _signing(given)
+    yield from _receipts(given)
     yield from _github(given, fix=fix)
     yield from _project(Path())
     yield from map(_finding, check_tasks_in(Path()))
@@ -118,6 +120,18 @@ def _signing(given: Settings) -> Iterator[Finding]:
         yield Finding(False, f"signing key: {error.what}", error.fix, error.exit_code)
         return
     yield Finding(True, f"signing key: {given.signing_key}")
+
+
+def _receipts(given: Settings) -> Iterator[Finding]:
+    """Report which key signs receipts, so that people can compare it with the one that they trust."""
+    try:
+        key = receipt_key(given).public
+    except PlangateError:
+        return  # the model's key, or the signing key, has a finding of its own
+    yield Finding(True, f"receipts: signed with the key {key.id}")
+    if shutil.which("ssh-keygen") is None:
+        what = "ssh-keygen: not found, so approvers cannot sign receipts here, and their signatures cannot be checked"
+        yield Finding(False, what, "install the package openssh-client", optional=True)
 
 
 def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
@@ -196,6 +210,9 @@ def _workflow_findings(main: str, missing: tuple[str, ...]) -> Iterator[Finding]
     what = f"workflow: {WORKFLOW}, {version_note(main)}{lacks}"
     cure = "run plangate init again: it says what it replaces, and keeps a copy with --force"
     yield Finding(not (missing or is_outdated(main)), what, cure, optional=not missing)
+    if not missing and not creates_check_runs(main):
+        what = f'workflow: {WORKFLOW} does not let the job create the check run "Plan approved"'
+        yield Finding(False, what, "grant checks: write to the job work (docs/tokens.md)", optional=True)
 
 
 def _install(out: TextIO) -> None:

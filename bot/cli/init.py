@@ -27,6 +27,7 @@ COPY: Final = ".old"
 """Suffix for the copy of a replaced file. Actions ignores files with such names."""
 _THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment", "steps", "schedule", "description"})
 """Keys that must exist, with values that a project may choose."""
+_CHECKS: Final = ".permissions.checks"
 _SCHEDULED: Final = frozenset({"sweep"})
 """Jobs with a condition that a project may choose too, because it names the schedule."""
 _SETTINGS: Final = """\
@@ -135,6 +136,15 @@ def lacking(main: str, sweep: str, settings: str) -> tuple[str, ...] | None:
     return (*found, *(f"{SWEEP}: {at}" for at in _missing(our_sweep, _parse_workflow(sweep, SWEEP), "")))
 
 
+def creates_check_runs(main: str) -> bool:
+    """Return whether the job that publishes work may create the check run "Plan approved". Raises Misconfigured."""
+    workflow = _parse_workflow(main)
+    jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
+    work = jobs.get("work") if isinstance(jobs, dict) else None
+    granted = work.get("permissions") if isinstance(work, dict) else None
+    return isinstance(granted, dict) and granted.get("checks") == "write"
+
+
 def version_note(main: str) -> str:
     """Return which version wrote a workflow, whether somebody has edited it, and whether this version is another."""
     stamp = Stamp.of(main)
@@ -164,7 +174,8 @@ def _parse_workflow(text: str, name: str = WORKFLOW) -> Any:
 def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
     """Yield the paths of the values that `theirs` lacks or has different."""
     if not isinstance(ours, dict):
-        if ours != theirs:
+        enough = at.endswith(_CHECKS) and theirs == "read"  # the check run is optional
+        if ours != theirs and not enough:
             yield at
         return
     for key, value in ours.items():

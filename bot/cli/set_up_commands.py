@@ -42,6 +42,11 @@ def add_init_flags(init: argparse.ArgumentParser) -> None:
     init.add_argument("--account", metavar="LOGIN", help="the account of the bot, if it has a token of its own")
     init.add_argument("--server", metavar="URL", help="the server (that of the remote origin, else github.com)")
     init.add_argument("--runner", metavar="LABEL", help="the label of the runners (ubuntu-24.04, or self-hosted)")
+    init.add_argument(
+        "--attest",
+        action=argparse.BooleanOptionalAction,
+        help="have GitHub attest each receipt as well (github.com; private repositories need Enterprise Cloud)",
+    )
     init.add_argument("--force", action="store_true", help="replace workflows that have edits, and keep a copy")
 
 
@@ -66,7 +71,14 @@ def run_init(arguments: argparse.Namespace) -> int:
     from bot.cli.variant_choice import InitOptions, choose_variant, remaining_steps
     from bot.config.environment import settings_of_person
 
-    options = InitOptions(arguments.key_place, arguments.pin, arguments.server, arguments.runner, arguments.account)
+    options = InitOptions(
+        arguments.key_place,
+        arguments.pin,
+        arguments.server,
+        arguments.runner,
+        arguments.account,
+        attest=arguments.attest,
+    )
     choice = choose_variant(arguments.dir, options, settings_of_person(), _ask if sys.stdin.isatty() else None)
     for line in (*choice.reasons, *write(arguments.dir, choice.variant, force=arguments.force)):
         print(line)

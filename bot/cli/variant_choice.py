@@ -44,6 +44,7 @@ class InitOptions:
     server: str | None = None
     runner: str | None = None
     account: str | None = None
+    attest: bool | None = None
 
 
 @dataclass(slots=True)
@@ -91,6 +92,7 @@ async def _choose(project: Path, options: InitOptions, settings: Settings, ask: 
         if not is_login(options.account):
             raise Misconfigured(f"not a login: {options.account!r}", where="--account", fix="name the bot's account")
         choice.variant = replace(choice.variant, account=options.account)
+    _choose_attestation(choice, options)
     await _pin(choice, settings, _pinned_tag(options, sources))
     return choice
 
@@ -123,6 +125,24 @@ def _choose_key_place(choice: Choice, options: InitOptions, sources: _Sources) -
     told = f"environment {ENVIRONMENT}" if place == "environment" else f"the repository: {_RISK}"
     choice.variant = replace(choice.variant, key_place=place)
     choice.reasons.append(f"secret {KEY_NAME}: in {told} ({why})")
+
+
+def _choose_attestation(choice: Choice, options: InitOptions) -> None:
+    """Have GitHub attest receipts if the person says so, or if the workflow that is there has it.
+
+    GitHub Enterprise Server has no attestations: https://github.com/actions/attest#readme
+    """
+    if options.attest is not None:
+        choice.variant = replace(choice.variant, attest="true" if options.attest else "")
+    if not choice.variant.attest:
+        return
+    if choice.variant.is_enterprise_server:
+        fix = "leave it out: approvers can sign receipts with plangate sign"
+        raise Misconfigured("GitHub Enterprise Server has no attestations", where="--attest", fix=fix)
+    choice.reasons.append(
+        "receipts: attested by GitHub, with id-token: write and attestations: write; "
+        "in private repositories that needs GitHub Enterprise Cloud"
+    )
 
 
 def _pinned_tag(options: InitOptions, sources: _Sources) -> str | None:

@@ -13,6 +13,8 @@ from importlib.resources import files
 from typing import Final, Self
 from urllib.parse import urlsplit
 
+from bot.core.receipt_format import PREDICATE_TYPE
+
 WORKFLOW: Final = ".github/workflows/plangate.yml"
 SWEEP: Final = ".github/workflows/plangate-sweep.yml"
 SHIPPED: Final = {WORKFLOW: "workflow.yml", SWEEP: "sweep.yml"}
@@ -37,6 +39,22 @@ REPOSITORY_STEP: Final = """\
 #    a branch can run workflows that read it. An environment would prevent that, but private repositories have none on
 #    the Free plan.
 """
+_PUBLISHES: Final = re.compile(r"^      actions: write # their logs.*\n", re.MULTILINE)
+"""The last permission of the job that publishes work, which is the last job of each workflow."""
+_ATTESTING: Final = """\
+      id-token: write # proves to GitHub's attestations which workflow runs
+      attestations: write # the attestation of the receipt
+"""
+# https://github.com/actions/attest#inputs
+_ATTEST_STEP: Final = f"""\
+      - name: Attest the receipt
+        if: steps.plangate.outputs.receipt != ''
+        uses: actions/attest@1e69f48acb82d1966a394da916b4c1698aa569d6 # v4.2.2
+        with:
+          subject-path: ${{{{ steps.plangate.outputs.receipt }}}}
+          predicate-type: {PREDICATE_TYPE}
+          predicate-path: ${{{{ steps.plangate.outputs.predicate }}}}
+"""
 _STAMP: Final = re.compile(r"^# plangate init: ([^\n]*)\n?\Z", re.MULTILINE)
 _LOGIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _WORD: Final = re.compile(r"[A-Za-z0-9._/+-]+")
@@ -56,6 +74,8 @@ class Variant:
     commit: str = ""
     server: str = GITHUB
     runner: str = "ubuntu-24.04"
+    attest: str = ""
+    """``true`` if GitHub attests each receipt as well; else empty."""
 
     @property
     def is_enterprise_server(self) -> bool:
@@ -93,6 +113,7 @@ _FORMS: Final = {
     "commit": re.compile("[0-9a-f]{40}"),
     "server": re.compile(r"https?://[\w.-]+(?::\d+)?", re.ASCII),
     "runner": _WORD,
+    "attest": re.compile("true"),
 }
 """What a stamp may say. Whoever can change the file can write one, and it becomes part of conditions and keys."""
 
@@ -106,6 +127,8 @@ def workflow_text(variant: Variant | None = None, name: str = WORKFLOW) -> str:
         text = _with_repository_secret(text)
     if made.commit:
         text = _USES.sub(f"uses: {ACTION}@{made.commit} # {made.tag}", text)
+    if made.attest:
+        text = _with_attestation(text)
     if made.is_enterprise_server:
         text = _for_enterprise_server(text, made)
     return text + _stamp(text, made)
@@ -150,6 +173,13 @@ def _with_repository_secret(text: str) -> str:
     """Return a workflow whose key is a secret of the repository instead of an environment's."""
     ignored = r"\g<0> # zizmor: ignore[secrets-outside-env] there are no environments here"
     return _SECRET_READS.sub(ignored, _ENVIRONMENT.sub("", text.replace(_ENVIRONMENT_STEP, REPOSITORY_STEP)))
+
+
+def _with_attestation(text: str) -> str:
+    """Return a workflow whose publishing job has GitHub attest the receipt that it made."""
+    end = next(_PUBLISHES.finditer(text)).end()
+    last = _USES.sub(r"\g<0>\n        id: plangate", text[end:])
+    return f"{text[:end]}{_ATTESTING}{last}{_ATTEST_STEP}"
 
 
 def _for_enterprise_server(text: str, variant: Variant) -> str:

@@ -1,6 +1,6 @@
 """GitHub checks of `plangate doctor`: who the bot is there, and whether it has the permissions that it needs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ from bot.core.errors import Refused
 from bot.github import labels, reach, repository
 from bot.github.client import GitHubClient
 from bot.github.turns import LABEL
-from bot.service.connections import WORKING, Connections
+from bot.service.connections import ATTESTING, WORKING, Connections
 
 REPOSITORIES: Final = 50
 """Maximum number of repositories in which the label and the rules are looked up."""
@@ -70,10 +70,10 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checke
     return (*found, _webhook_secret(github))
 
 
-def lacking(granted: dict[str, str]) -> tuple[str, ...]:
-    """Return the permissions that work needs and that were not granted, such as ``issues: write``."""
-    low = (name for name, level in WORKING.items() if _level(granted.get(name, "none")) < _level(level))
-    return tuple(f"{name}: {WORKING[name]}" for name in low)
+def lacking(granted: Mapping[str, str], needed: Mapping[str, str] = WORKING) -> tuple[str, ...]:
+    """Return the needed permissions that were not granted, such as ``issues: write``; by default those of work."""
+    low = (name for name, level in needed.items() if _level(granted.get(name, "none")) < _level(level))
+    return tuple(f"{name}: {needed[name]}" for name in low)
 
 
 def _level(name: str) -> int:
@@ -87,19 +87,24 @@ async def _app(app: GitHubClient) -> list[Checked]:
     """
     facts = await app.get("/app")
     found = [Checked(f"GitHub: the App {facts['slug']}")]
-    found += [_installation(each) async for each in reach.app_installations(app)]
+    async for each in reach.app_installations(app):
+        found += _installation(each)
     if len(found) == 1:
         found.append(Checked("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
     return found
 
 
-def _installation(one: reach.Installation) -> Checked:
+def _installation(one: reach.Installation) -> list[Checked]:
     if one.suspended:
-        return Checked(f"GitHub: on {one.account} the App is suspended", f"unsuspend it: {one.url}")
+        return [Checked(f"GitHub: on {one.account} the App is suspended", f"unsuspend it: {one.url}")]
+    cure = f"grant the App these permissions, then accept them: {one.url}"
     if missing := lacking(one.permissions):
-        cure = f"grant the App these permissions, then accept them: {one.url}"
-        return Checked(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)
-    return Checked(f"GitHub: on {one.account} the App has the permissions it needs; {UNASSIGNABLE}")
+        return [Checked(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)]
+    found = [Checked(f"GitHub: on {one.account} the App has the permissions it needs; {UNASSIGNABLE}")]
+    if lacking(one.permissions, ATTESTING):
+        what = f'GitHub: on {one.account} the App lacks checks: write, so there is no check run "Plan approved"'
+        found.append(Checked(what, cure, optional=True))
+    return found
 
 
 async def _account(client: GitHubClient) -> list[Checked]:

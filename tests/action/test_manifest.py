@@ -60,7 +60,8 @@ def test_the_auditor_finds_nothing() -> None:
 def variants(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Every workflow that `init` can write, each set in a project of its own."""
     pins: tuple[dict[str, str], ...] = ({}, {"tag": "v1.2.3", "commit": "0123456789abcdef0123456789abcdef01234567"})
-    servers: tuple[dict[str, str], ...] = ({}, {"server": "https://git.acme.example", "runner": "self-hosted"})
+    enterprise = {"server": "https://git.acme.example", "runner": "self-hosted"}
+    servers: tuple[dict[str, str], ...] = ({}, {"attest": "true"}, enterprise)
     choices = product(("environment", "repository"), ("", "acme-helper"), pins, servers)
     written = []
     for place, account, pin, server in choices:
@@ -76,7 +77,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_the_vendors_schema_takes_every_variant(variants: list[Path]) -> None:
     """GitHub would load each workflow that `init` can write."""
-    assert len(variants) == 32
+    assert len(variants) == 48
     checked(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *variants)
 
 
@@ -96,6 +97,9 @@ def test_what_each_variant_changes() -> None:
         assert enterprise.count("    environment: plangate\n") == uses
         own = workflow_text(Variant(account="acme-helper"), name)
         assert own.count("github_token: ${{ secrets.PLANGATE_TOKEN }}\n") == uses
+        attesting = workflow_text(Variant(attest="true", account="acme-helper"), name)
+        assert attesting.count("        id: plangate\n") == 1
+        assert attesting.count("predicate-path: ${{ steps.plangate.outputs.predicate }}\n") == 1
     enterprise = workflow_text(Variant(server="https://git.acme.example"))
     assert "GH_ENTERPRISE_TOKEN: ${{ github.token }}\n          GH_HOST: git.acme.example\n" in enterprise
 

@@ -145,7 +145,10 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
     sweep.write_text(sweep.read_text().replace("7 */3 * * *", "*/30 * * * *"))
     assert [finding.good for finding in _project(project)] == [True]
     path.write_text(
-        path.read_text().replace("environment: {", "surroundings: {", 1).replace("checks: read", "checks: none")
+        path.read_text()
+        .replace("environment: {", "surroundings: {", 1)
+        .replace("checks: read", "checks: none")
+        .replace("checks: write", "checks: none")
     )
     sweep.write_text(sweep.read_text().replace("actions: write", "actions: read"))
     missing = (
@@ -161,6 +164,43 @@ def test_what_a_workflow_lacks_is_named(project: Path) -> None:
     assert lacking(project)[-1] == SWEEP
 
 
+def test_a_workflow_that_creates_no_check_run(project: Path) -> None:
+    """It works as ever: the doctor names the permission that is missing, and says that nothing needs it."""
+    list(write(project))
+    path = project / WORKFLOW
+    path.write_text(path.read_text().replace("checks: write", "checks: read"))
+    assert lacking(project) == ()
+    whole, optional = _project(project)
+    assert whole.good
+    assert (optional.good, optional.optional) == (False, True)
+    assert (optional.what, optional.cure) == (
+        f'workflow: {WORKFLOW} does not let the job create the check run "Plan approved"',
+        "grant checks: write to the job work (docs/tokens.md)",
+    )
+
+
+def test_receipts_that_github_attests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The publishing job alone gets the permissions and the step; a later `init` keeps them until it is told otherwise;
+    on GitHub Enterprise Server there are no attestations."""
+    assert main(["init", str(project), "--attest"]) == 0
+    for name, job in ((WORKFLOW, "work"), (SWEEP, "sweep")):
+        for each, held in YAML(typ="safe").load((project / name).read_text())["jobs"].items():
+            rights = {right for right in ("id-token", "attestations") if held["permissions"].get(right) == "write"}
+            assert rights == ({"id-token", "attestations"} if each == job else set())
+            assert ("predicate-path" in str(held["steps"])) == (each == job)
+    assert lacking(project) == ()
+    assert main(["init", str(project)]) == 0
+    assert "up to date" in capsys.readouterr().out
+    path = project / WORKFLOW
+    path.write_text(path.read_text().replace("      attestations: write", "      # attestations: write"))
+    assert lacking(project) == ("jobs.work.permissions.attestations",)
+    path.unlink()
+    assert main(["init", str(project), "--no-attest", "--force"]) == 0
+    assert "attest" not in (project / WORKFLOW).read_text().rpartition("\n# ")[0]
+    assert main(["init", str(project), "--attest", "--server", "https://git.acme.example"]) == 2
+    assert "GitHub Enterprise Server has no attestations" in capsys.readouterr().err
+
+
 def test_a_secret_of_the_repository(project: Path) -> None:
     """Where there are no environments the workflows name none, and say what that means; the doctor takes the choice."""
     assert main(["init", str(project), "--secret", "repository"]) == 0
@@ -170,7 +210,7 @@ def test_a_secret_of_the_repository(project: Path) -> None:
     assert "private repositories have none" in (project / WORKFLOW).read_text()
     assert lacking(project) == ()
     path = project / WORKFLOW
-    path.write_text(path.read_text().replace("checks: read", "checks: none"))
+    path.write_text(path.read_text().replace("checks: read", "checks: none").replace("checks: write", "checks: none"))
     assert lacking(project) == ("jobs.listen.permissions.checks", "jobs.work.permissions.checks")
 
 

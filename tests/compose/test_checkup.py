@@ -68,6 +68,17 @@ async def test_permissions_that_were_not_granted(github: SimulatedGitHub) -> Non
     assert f"{github.server_url}/" in found[1].cure
 
 
+@pytest.mark.req("RC6")
+async def test_an_app_that_creates_no_check_runs(github: SimulatedGitHub) -> None:
+    """It works as ever; what it lacks is named with the page where it is given, and is no failure."""
+    made = credentials.install(github.world, github.app, "acme")
+    github.world.installations[made.id] = replace(made, permissions={**made.permissions, "checks": "read"})
+    found = await as_app(github)
+    (lacks,) = [each for each in found if "Plan approved" in each.what]
+    assert "lacks checks: write" in lacks.what
+    assert (lacks.optional, f"{github.server_url}/" in lacks.cure) == (True, True)
+
+
 async def test_a_suspended_installation_and_none(github: SimulatedGitHub) -> None:
     """Both say where to fix it."""
     assert bad(await as_app(github)) == ["GitHub: the App is installed nowhere"]

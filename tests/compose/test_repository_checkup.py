@@ -201,7 +201,7 @@ async def test_the_workflows_on_the_default_branch(github: SimulatedGitHub) -> N
     world.workflows[number, "plangate.yml"] = "disabled_inactivity"
     assert failures(await checked(github)) == ["workflow plangate.yml: disabled_inactivity"]
     del world.workflows[number, "plangate.yml"]
-    edited = workflow_text().replace("checks: read", "checks: none")
+    edited = workflow_text().replace("checks: read", "checks: none").replace("checks: write", "checks: none")
     world.person("ada").push(HOME, {WORKFLOW: edited, SWEEP: None})
     (lacking,) = failures(await checked(github))
     assert lacking.endswith(f"edited since; missing or different keys: jobs.listen.permissions.checks, "
