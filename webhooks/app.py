@@ -23,10 +23,10 @@ from bot.compose.receipt_keys import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
-from bot.core.errors import Misconfigured
+from bot.core.errors import Misconfigured, Unreadable
 from bot.core.names import ThreadAddress
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
-from bot.logs import say, setup
+from bot.logs import failure, say, setup
 from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
@@ -170,13 +170,21 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
 
 def _add_receipt_keys(app: FastAPI, service: Service) -> None:
-    @app.get("/.well-known/plangate-keys.json", responses={404: {"description": "no key signs here"}})
+    answers: dict[int | str, dict[str, Any]] = {
+        404: {"description": "no key signs here"},
+        503: {"description": "the list of keys cannot be read"},
+    }
+
+    @app.get("/.well-known/plangate-keys.json", responses=answers)
     async def receipt_keys() -> Response:
         """Return the public keys of receipts, for everybody who wants to check one."""
         try:
             content = await asyncio.to_thread(published_keys, service.settings)
         except Misconfigured as error:
             return JSONResponse({"error": error.what}, 404)
+        except Unreadable as error:  # the file stays as it is, with what it says about revoked keys
+            failure("keys of receipts", error)
+            return JSONResponse({"error": error.what}, 503)
         return Response(content, media_type="application/json")
 
 

@@ -13,6 +13,7 @@ from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
 from bot.receipts.approvers import APPROVER_CODE, ApproverVerdict
+from bot.receipts.envelope import SIZE_LIMIT
 from bot.receipts.ssh_keygen import AllowedSigners
 from bot.receipts.verdicts import ReceiptCheck, exit_code
 
@@ -83,7 +84,9 @@ def _check(clone: ReceiptRepository, options: VerifyOptions, now: datetime) -> I
         return clone.check_range(options.revisions, now)
     path = Path(options.subject)
     if path.is_file():
-        return [clone.check_commit(options.commit or "HEAD", path.read_bytes(), now)]
+        with path.open("rb") as file:
+            content = file.read(SIZE_LIMIT + 1)
+        return [clone.check_commit(options.commit or "HEAD", content, now)]
     return [clone.check_commit(options.subject, None, now)]
 
 

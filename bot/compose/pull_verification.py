@@ -46,9 +46,7 @@ def verified_commits(
     checkout that lacks commits or keys.
     """
     clone = ReceiptRepository.at(checkout, keys=None, repository=repository)
-    if clone.git.ask("rev-parse", "--is-shallow-repository").strip() != b"false":  # where commits would be left out
-        fix = "set fetch-depth: 0 in the step that checks out"
-        raise Misconfigured("the checkout does not have all commits", where=str(checkout), fix=fix)
+    clone.require_history()
     clone = replace(clone, pinned=_trusted_keys(clone, keys, commits.base))
     for each in clone.check_range(f"{commits.base}..{commits.head}", now):
         failing = [f"{one.check}: {'; '.join(one.objections)}" for one in each.verdicts if not one.passes]

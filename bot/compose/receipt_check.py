@@ -3,6 +3,7 @@
 The clone may be somebody else's work. Git reads objects in it, and does nothing that its configuration could steer.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +21,11 @@ from bot.receipts.verdicts import CommitFacts, ReceiptVerdict, Trust, verify_rec
 from bot.store.plumbing import Plumbing
 
 _RECEIPTS: Final = "refs/plangate/receipts/"
+_SHA1_DIGITS: Final = 40
 _TRAILER: Final = "Plangate-Plan: "
 # https://git-scm.com/docs/git-fetch#_git_urls; the user and the port are no part of a repository's name
 _URL: Final = re.compile(r"(?:[a-z+]+://)?(?:[^@/]+@)?([^:/]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
+_UNSHALLOW: Final = "fetch them: git fetch --unshallow; in a job, set fetch-depth: 0 in the step that checks out"
 _FETCH: Final = f"git fetch origin '{_RECEIPTS}*:{_RECEIPTS}*' {KEYS_REF}:{KEYS_REF}"
 # The clone's configuration may name programs that fetch what is missing, and its refs what git shows in place of a
 # commit. Git before 2.45 does not know GIT_NO_LAZY_FETCH, so no protocol is allowed either.
@@ -33,6 +36,10 @@ OFFLINE: Final = MappingProxyType(
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_GRAFT_FILE": os.devnull,
+        # A commit-graph is a cache of parents that nothing compares with the commits.
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.commitGraph",
+        "GIT_CONFIG_VALUE_0": "false",
     }
 )
 
@@ -89,8 +96,17 @@ class ReceiptRepository:
         given = {} if content is None else {commit: content}
         return next(self._check([commit], given, now))
 
+    def require_history(self) -> None:
+        """Raise Misconfigured in a shallow clone, where commits of a range would be left out."""
+        if self.git.ask("rev-parse", "--is-shallow-repository").strip() != b"false":
+            raise Misconfigured("the clone does not have all commits", where=str(self.git.directory), fix=_UNSHALLOW)
+
     def check_range(self, revisions: str, now: datetime) -> Iterator[CheckedCommit]:
-        """Yield every commit of a range such as ``main..topic``, newest first."""
+        """Yield every commit of a range such as ``main..topic``, newest first.
+
+        Raises Misconfigured for what is no range, and in a shallow clone.
+        """
+        self.require_history()
         ran = self.git.run("rev-list", "--end-of-options", revisions)
         if ran.code or ".." not in revisions:
             raise Misconfigured("this is no range of commits", where=revisions, fix="give two, such as main..topic")
@@ -100,7 +116,7 @@ class ReceiptRepository:
         receipts = {**self._receipts(commits), **given}
         trust = Trust(self.pinned, self._found_keys())
         for facts in self._facts(commits):
-            by_agent = any(line.startswith(_TRAILER) for line in facts.message.splitlines())
+            by_agent = any(line.startswith(_TRAILER) for line in facts.message.split("\n"))
             if facts.commit in receipts:
                 receipt = receipts[facts.commit]
                 verdicts = verify_receipt(receipt, facts, trust, now)
@@ -125,6 +141,9 @@ class ReceiptRepository:
 
     def _facts(self, commits: Sequence[str]) -> Iterator[CommitFacts]:
         objects = self._blobs(list(commits))
+        if not all(map(_is_named, commits, objects)):
+            fix = "clone it from the server: git takes what lies in this one for something else than it is"
+            raise Misconfigured("the clone is damaged", where=str(self.git.directory), fix=fix)
         parsed = [parse_commit(each or b"") for each in objects]
         paths = self._changed_paths({each: parents for each, (_, parents, _) in zip(commits, parsed, strict=True)})
         for commit, (tree, parents, message) in zip(commits, parsed, strict=True):
@@ -133,7 +152,11 @@ class ReceiptRepository:
     def _changed_paths(self, parents: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Return the paths in which each commit differs from its first parent."""
         pairs = "".join(f"{commit} {of[0]}\n" for commit, of in parents.items() if of)
-        out = self.git.ask("diff-tree", "--stdin", "-r", "-z", "--name-status", "--no-renames", stdin=pairs.encode())
+        ran = self.git.run("diff-tree", "--stdin", "-r", "-z", "--name-status", "--no-renames", stdin=pairs.encode())
+        if ran.code:
+            what = f"the clone lacks files of a commit or of its parent: git said {ran.reason}"
+            raise Misconfigured(what, where=str(self.git.directory), fix=_UNSHALLOW)
+        out = ran.out
         found: dict[str, list[str]] = {}
         at: list[str] = []
         fields = iter(out.decode("utf-8", "surrogateescape").split("\0"))
@@ -193,9 +216,17 @@ def _repository_name(git: Plumbing, repository: str) -> str:
 def parse_commit(content: bytes) -> tuple[str, tuple[str, ...], str]:
     """Return tree, parents, and message of a commit object."""
     head, _, message = content.decode("utf-8", "replace").partition("\n\n")
-    lines = [line.split(" ", 1) for line in head.splitlines() if not line.startswith(" ")]
+    lines = [line.split(" ", 1) for line in head.split("\n") if not line.startswith(" ")]
     tree = next((line[1] for line in lines if line[0] == "tree"), "")
     return tree, tuple(line[1] for line in lines if line[0] == "parent"), message
+
+
+def _is_named(commit: str, content: bytes | None) -> bool:
+    """Return whether a commit object has the id by which git found it. Git itself does not look."""
+    if content is None:
+        return False
+    algorithm = hashlib.sha1 if len(commit) == _SHA1_DIGITS else hashlib.sha256
+    return algorithm(b"commit %d\0%b" % (len(content), content)).hexdigest() == commit
 
 
 def _why_none(facts: CommitFacts) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from bot.compose.parts import key_of
 from bot.config.settings import Settings
 from bot.core.receipt_format import KEYS_FILE
-from bot.receipts.signing_keys import ReceiptKey, signing_key, with_current_key_file
+from bot.receipts.signing_keys import ReceiptKey, decode_keys, signing_key, with_current_key_file
 
 
 def receipt_key(settings: Settings) -> ReceiptKey:
@@ -18,9 +18,12 @@ def published_keys(settings: Settings) -> bytes:
     """Return the list of the operator's keys, the current one with the others.
 
     A changed key ends the one before it, from the first call on. The operator may add `revoked` to a row of the file.
+    Raises Unreadable if the file is no list of keys: writing a new one would forget what was revoked.
     """
     path = settings.data_dir / KEYS_FILE
     known = path.read_bytes() if path.is_file() else None
+    if known is not None:
+        decode_keys(known, where=str(path))
     changed = with_current_key_file(known, datetime.now(UTC), current=receipt_key(settings).public)
     if changed is not None:
         _write(path, changed)

@@ -39,15 +39,16 @@ def _text(pattern: str) -> Json:
 
 
 _STRING: Final[Json] = {"type": "string"}
-_INTEGER: Final[Json] = {"type": "integer"}
+_INTEGER: Final[Json] = {"type": "integer", "minimum": 1 - 2**53, "maximum": 2**53 - 1}
+"""Languages that read numbers as floats know larger ones only roughly: https://www.rfc-editor.org/rfc/rfc8259#section-6"""
 _BOOLEAN: Final[Json] = {"type": "boolean"}
-_COST: Final[Json] = {"type": ["string", "null"], "pattern": r"^(?:\d+\.\d{6})$"}
+_COST: Final[Json] = {"type": ["string", "null"], "pattern": r"^(?:[0-9]+\.[0-9]{6})$"}
 _EXIT_CODE: Final[Json] = {"type": ["integer", "null"]}
 _GIT: Final = _text("[0-9a-f]{40}|[0-9a-f]{64}")
 _GIT_OR_NONE: Final = _text("|[0-9a-f]{40}|[0-9a-f]{64}")
 _SHA256: Final = _text("[0-9a-f]{64}")
 _SHA256_OR_NONE: Final = _text("|[0-9a-f]{64}")
-_TIME: Final = _text(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?\+00:00")
+_TIME: Final = _text(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{6})?\+00:00")
 _OPINION: Final = _object(actor_id=_INTEGER, login=_STRING, role=_STRING, listed=_BOOLEAN, way=_STRING, at=_TIME)
 _DECISION: Final = _object(plan=_SHA256_OR_NONE, observed_at=_TIME, snapshot_sha256=_SHA256_OR_NONE, by=_list(_OPINION))
 _POLICY: Final = {
@@ -95,6 +96,9 @@ _PREDICATE: Final = _object(
     complete=_BOOLEAN,
     missing=_list(_STRING),
 )
+_SUBJECT: Final = _object(
+    name=_STRING, digest={**_object(gitCommit=_GIT, gitTree=_GIT), "required": [], "minProperties": 1}
+)
 STATEMENT_SCHEMA: Final = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "$id": f"{PREDICATE_TYPE}/schema.json",
@@ -102,7 +106,7 @@ STATEMENT_SCHEMA: Final = {
     **_object(
         _type={"const": STATEMENT_TYPE},
         subject={
-            **_list({"type": "object", "properties": {"name": _STRING, "digest": {"type": "object"}}}),
+            **_list(_SUBJECT),
             "minItems": 2,
             "maxItems": 2,
         },
@@ -122,6 +126,8 @@ def schema_objections(value: Any, schema: Json, where: str = "statement", depth:
     if "type" in schema and not _has_type(value, schema["type"]):
         yield f"{where} is not of type {schema['type']}"
         return
+    if isinstance(value, int) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        yield f"{where} is out of range"
     if isinstance(value, str) and "pattern" in schema and not re.fullmatch(schema["pattern"], value):
         yield f"{where} does not have the form {schema['pattern']}"
     if isinstance(value, list):
@@ -148,6 +154,8 @@ def _list_objections(value: list[Any], schema: Json, where: str, depth: int) -> 
 
 def _object_objections(value: dict[str, Any], schema: Json, where: str, depth: int) -> Iterator[str]:
     properties = schema.get("properties", {})
+    if len(value) < schema.get("minProperties", 0):
+        yield f"{where} is empty"
     for name in sorted(set(schema.get("required", ())) - value.keys()):
         yield f"{where} lacks {name}"
     if not schema.get("additionalProperties", True):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bot.core.errors import Unreadable
+from bot.core.errors import Refused, Unreadable
 from bot.core.receipt_format import canonical_statement
 from bot.core.transcript import Json
 from bot.receipts.signing_keys import PublicKey, ReceiptKey
@@ -51,11 +51,20 @@ def pre_authentication_encoding(payload: bytes) -> bytes:
 
 
 def sign_statement(statement: Json, key: ReceiptKey) -> bytes:
-    """Return the envelope of a statement as JSON. The same statement and key always give the same bytes."""
+    """Return the envelope of a statement as JSON. The same statement and key always give the same bytes.
+
+    Raises Refused if it is larger than SIZE_LIMIT.
+    """
     payload = canonical_statement(statement)
     signature = {"keyid": key.public.id, "sig": _encode(key.sign(pre_authentication_encoding(payload)))}
     envelope = {"payload": _encode(payload), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
-    return json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    content = json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    if len(content) > SIZE_LIMIT:
+        fix = "ask for less at a time"
+        raise Refused(
+            f"the receipt is larger than {SIZE_LIMIT} bytes, and nobody would read it", where="receipt", fix=fix
+        )
+    return content
 
 
 def parse_envelope(content: bytes) -> Envelope:
@@ -66,6 +75,8 @@ def parse_envelope(content: bytes) -> Envelope:
     """
     if len(content) > SIZE_LIMIT:
         raise Unreadable(f"the receipt is larger than {SIZE_LIMIT} bytes", where="receipt", fix=_FIX)
+    if b"\\" in content:  # nothing in an envelope needs an escape, and one can hide a key from other readers
+        raise Unreadable("the envelope has an escape", where="receipt", fix=_FIX)
     value = _object(content, "the receipt")
     if set(value) != {"payload", "payloadType", "signatures"}:
         raise Unreadable("a DSSE envelope has exactly payload, payloadType, and signatures", where="receipt", fix=_FIX)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE: Final = "PLANGATE_SIGNING_KEY_PATH"
 _RAW_BYTES: Final = 32
 _ID_DIGITS: Final = 16
+_ROW: Final = frozenset({"id", "public", "since", "until", "revoked"})
 _FIX: Final = f"get {KEYS_FILE} again from the service that signs: /.well-known/{KEYS_FILE}"
 
 
@@ -119,7 +120,10 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
         value = json.loads(content.decode())
         if value["v"] != 1 or not isinstance(value["keys"], list):
             raise ValueError("it is not a list of keys of version 1")
-        return tuple(map(_from_json, value["keys"]))
+        keys = tuple(map(_from_json, value["keys"]))
+        if len({key.id for key in keys}) < len(keys):
+            raise ValueError("a key stands twice in it")
+        return keys
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Unreadable(f"this is not a list of keys: {error}", where=where, fix=_FIX) from error
 
@@ -127,7 +131,7 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
 def with_current_key_file(content: bytes | None, now: datetime, *, current: PublicKey) -> bytes | None:
     """Return the key file with the current key as the one that signs, or None if `content` already says so.
 
-    A file that cannot be read is replaced: verifiers trust no key because of this file.
+    A file that cannot be read is replaced. That suits the copy in a repository, because of which nobody trusts a key.
     """
     try:
         keys = () if content is None else decode_keys(content)
@@ -152,6 +156,8 @@ def _to_json(key: PublicKey) -> Json:
 
 
 def _from_json(row: Any) -> PublicKey:
+    if unknown := set(row) - _ROW:  # such as a misspelled `revoked`
+        raise ValueError(f"it has an unknown word: {min(unknown)}")
     times = {name: datetime.fromisoformat(row[name]) for name in ("since", "until", "revoked") if name in row}
     if any(at.tzinfo is None for at in times.values()):
         raise ValueError("a time has no time zone")

@@ -63,7 +63,7 @@ class CommitFacts:
     """The paths that differ from the first parent."""
     message: str
     repository: str = ""
-    """``HOST/OWNER/NAME`` that the commit must belong to; "" if it is not known."""
+    """``HOST/OWNER/NAME`` that the commit must belong to; "" if it is not known, which fails binding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +150,12 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
         yield f"the commit's parent is not the plan's base {predicate['plan']['base']}"
     if sorted(predicate["scope"]["changed"]) != sorted(facts.paths):
         yield "the commit does not change the files that the receipt lists"
-    if f"Plangate-Plan: {predicate['plan']['digest']}" not in facts.message.splitlines():
+    if f"Plangate-Plan: {predicate['plan']['digest']}" not in facts.message.split("\n"):
         yield "the commit's message does not name the plan"
     named = predicate["repository"]
-    if facts.repository and facts.repository.lower() != f"{named['host']}/{named['name']}".lower():
+    if not facts.repository:
+        yield f"it was made for {named['host']}/{named['name']}; is this that repository? Name yours (--repo)"
+    elif facts.repository.lower() != f"{named['host']}/{named['name']}".lower():
         yield f"it was made for {named['host']}/{named['name']}, not for {facts.repository}"
 
 

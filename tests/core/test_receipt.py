@@ -13,7 +13,7 @@ from bot.core.errors import Broken
 from bot.core.events import decode_event, encode_event
 from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
 from bot.core.notes import Told
-from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref
+from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref, signature_ref
 from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
 from bot.core.transcript import Json
 from tests.core.approval_cast import PLAN as CAST_PLAN
@@ -138,6 +138,12 @@ def test_what_makes_it_incomplete() -> None:
     assert list(schema_objections(statement_of(), STATEMENT_SCHEMA)) == []
 
 
+@pytest.mark.req("RC2")
+def test_where_a_signature_of_an_approver_is() -> None:
+    """Beside the receipt, under the number of the account."""
+    assert signature_ref("c" * 40, 9) == f"refs/plangate/signatures/{'c' * 40}/9"
+
+
 def test_no_receipt_without_work() -> None:
     """A plan alone has none."""
     with pytest.raises(Broken, match="no work was done"):
@@ -213,6 +219,8 @@ def test_the_schema_refuses_every_other_shape() -> None:
         ("a\n", {"type": "string", "pattern": "^(?:a)$"}, "does not have the form"),
         (True, {"type": "integer"}, "is not of type"),
         (1, {"const": 2}, "is not 2"),
+        (2**53, {"type": "integer", "maximum": 2**53 - 1}, "is out of range"),
+        ({}, {"type": "object", "minProperties": 1}, "is empty"),
     ),
 )
 def test_what_the_schema_check_says(value: Any, schema: Json, objection: str) -> None:

@@ -7,18 +7,19 @@ import copy
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from bot.core.receipt_format import KEYS_FILE
+from bot.core.receipt_format import KEYS_FILE, canonical_statement
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.signing_keys import PublicKey, encode_keys
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 from tests.receipts.contradictions import CONTRADICTIONS, contradict
+from tests.receipts.ssh_people import make_person
 from tests.receipts.test_verdicts import NOW, facts_of
 
 CORPUS = Path(__file__).parents[2] / "docs/receipts/corpus.json"
@@ -69,8 +70,30 @@ def cases(clone: Clone) -> Iterator[Json]:
         yield case(name, ["syntax"], json.dumps(spoiled | change))
     yield case("no JSON", ["syntax"], "receipt")
     yield case("a key twice", ["syntax"], good.replace('{"payload"', '{"payload":"","payload"', 1))
+    yield case("a repository that nobody names", ["binding"], repository="")
+    yield from _approver_cases(case, statement)
     other = clone.commit("three\n", "Something else")
     yield case("another commit", ["binding"], of=other)
+
+
+def _approver_cases(case: Callable[..., Json], statement: Json) -> Iterator[Json]:
+    """Yield receipts that an approver signed with ssh-keygen as well, or that somebody else did."""
+    payload = canonical_statement(statement)
+    with tempfile.TemporaryDirectory() as folder:
+        maya, eve = (make_person(Path(folder), login) for login in ("maya", "eve"))
+        signers = f"maya {maya.public}\neve {eve.public}\n"
+        of_maya = maya.sign(payload)
+        for name, fails, signature, allowed in (
+            ("signed by the approver", [], of_maya, signers),
+            ("signed by the approver, in another case of the login", [], of_maya, f"maya,Maya {maya.public}\n"),
+            ("not signed by the approver", ["approver"], b"", signers),
+            ("signed by somebody who did not approve", ["approver"], eve.sign(payload), signers),
+            ("signed by the approver with another key", ["approver"], of_maya, f"maya {eve.public}\n"),
+            ("signed by the approver for another purpose", ["approver"], maya.sign(payload, "git"), signers),
+            ("another text signed by the approver", ["approver"], maya.sign(payload + b" "), signers),
+            ("a key for another purpose", ["approver"], of_maya, f'maya namespaces="git" {maya.public}\n'),
+        ):
+            yield case(name, fails, signature=signature.decode(), signers=allowed)
 
 
 def main() -> None:

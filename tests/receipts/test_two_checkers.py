@@ -15,8 +15,10 @@ from bot.compose.receipt_check import parse_commit
 from bot.core.receipt_format import canonical_statement
 from bot.core.receipt_schema import STATEMENT_SCHEMA
 from bot.core.transcript import Json
-from bot.receipts.envelope import sign_statement
+from bot.receipts.approvers import ApproverSignature, approver_verdict, approvers
+from bot.receipts.envelope import parse_envelope, sign_statement
 from bot.receipts.signing_keys import decode_keys, encode_keys
+from bot.receipts.ssh_keygen import AllowedSigners, check_signature
 from bot.receipts.verdicts import CommitFacts, Trust, verify_receipt
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone
 from tests.receipts.test_verdicts import NOW, changes, facts_of, failing
@@ -94,7 +96,17 @@ def test_the_corpus(case: Json, checker: Any) -> None:
     tree, parents, message = parse_commit(commit)
     facts = CommitFacts(digest, tree, parents, tuple(case["paths"]), message, case["repository"])
     trust, now = Trust(decode_keys(case["keys"].encode())), datetime.fromisoformat(case["now"])
-    assert failing(verify_receipt(case["receipt"].encode(), facts, trust, now)) == case["fails"]
+    failed = failing(verify_receipt(case["receipt"].encode(), facts, trust, now))
+    assert failed + (["approver"] if "signers" in case and not is_signed(case) else []) == case["fails"]
+
+
+def is_signed(case: Json) -> bool:
+    """Return whether the approver signed the receipt of a case."""
+    envelope, signers = parse_envelope(case["receipt"].encode()), AllowedSigners(case["signers"], {})
+    (maya,) = approvers(envelope.statement)
+    answered = check_signature(envelope.payload, case["signature"].encode(), maya.login, signers=signers, at=NOW)
+    found = [ApproverSignature(maya.actor_id, maya.login, answered.problem)] if case["signature"] else []
+    return not approver_verdict(envelope.statement, found).objections
 
 
 @pytest.mark.req("RC7")
@@ -117,7 +129,11 @@ def test_the_page_as_a_person_uses_it(clone: Clone, checker: Any) -> None:
     checker.click("button")
     checker.wait_for_selector("td")
     assert checker.locator("tr").all_inner_texts() == [
-        f"{name}\t✓ ok" for name in ("syntax", "signature", "trust", "binding", "freshness", "policy", "completeness")
+        *(
+            f"{name}\t✓ ok"
+            for name in ("syntax", "signature", "trust", "binding", "freshness", "policy", "completeness")
+        ),
+        "approver\tsigned by the service alone",
     ]
 
 

@@ -280,7 +280,7 @@ def test_the_description_names_every_answer(base: str) -> None:
         "/healthz": {"200"},
         "/readyz": {"200", "503"},
         "/metrics": {"200", "401"},
-        "/.well-known/plangate-keys.json": {"200", "404"},
+        "/.well-known/plangate-keys.json": {"200", "404", "503"},
     }
 
 
@@ -343,3 +343,8 @@ def test_the_keys_of_receipts(tmp_path: Path) -> None:
     path.write_text(json.dumps(listed))
     assert keys(second)[0]["revoked"] == "2026-11-20T00:00:00+00:00"
     assert len(keys(second)) == 2
+    mistaken = path.read_text().replace("2026-11-20T", "2026-11-31T")
+    path.write_text(mistaken)
+    with host_application(application(Service(second, Host(), worker=False), BOUNDS)) as address:
+        assert call(address, "GET", "/.well-known/plangate-keys.json").status == 503
+    assert path.read_text() == mistaken
