@@ -43,7 +43,7 @@ _INTEGER: Final[Json] = {"type": "integer", "minimum": 1 - 2**53, "maximum": 2**
 """Languages that read numbers as floats know larger ones only roughly: https://www.rfc-editor.org/rfc/rfc8259#section-6"""
 _BOOLEAN: Final[Json] = {"type": "boolean"}
 _COST: Final[Json] = {"type": ["string", "null"], "pattern": r"^(?:[0-9]+\.[0-9]{6})$"}
-_EXIT_CODE: Final[Json] = {"type": ["integer", "null"]}
+_EXIT_CODE: Final[Json] = {**_INTEGER, "type": ["integer", "null"]}
 _GIT: Final = _text("[0-9a-f]{40}|[0-9a-f]{64}")
 _GIT_OR_NONE: Final = _text("|[0-9a-f]{40}|[0-9a-f]{64}")
 _SHA256: Final = _text("[0-9a-f]{64}")
