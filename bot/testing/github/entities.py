@@ -330,6 +330,10 @@ class App:
     created_at: datetime
     permissions: Mapping[str, str]
     events: tuple[str, ...]
+    homepage: str = "https://example.com"
+    client_secret: str = field(default="", repr=False)
+    hook_url: str = ""
+    """Where its events go, if it was made from a manifest."""
 
     @property
     def client_id(self) -> str:

@@ -185,7 +185,7 @@ class Site:
             "owner": self.user(app.owner),
             "name": app.name,
             "description": "",
-            "external_url": "https://example.com",
+            "external_url": app.homepage,
             "html_url": f"{self.server_url}/apps/{app.slug}",
             "created_at": made,
             "updated_at": made,

@@ -96,6 +96,8 @@ class Webhooks:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._hooks: list[Hook] = []
+        self.public_hosts: dict[str, str] = {}
+        """base of a public URL -> base of the address on this machine that it leads to, as through a proxy"""
         self._deliveries: dict[int, Delivery] = {}
         self._mishaps: list[tuple[str, Mishap]] = []
         self._held: list[Delivery] = []
@@ -243,11 +245,17 @@ class Webhooks:
 
     def _run(self) -> None:
         while (delivery := self._queue.get()) is not None:
-            done = _post(delivery)
+            done = _post(delivery, self._reachable_url(delivery.hook.url))
             with self._idle:
                 self._deliveries[done.id] = done
                 self._under_way -= 1
                 self._idle.notify_all()
+
+    def _reachable_url(self, url: str) -> str:
+        for public, here in self.public_hosts.items():
+            if url.startswith(f"{public}/"):
+                return here + url.removeprefix(public)
+        return url
 
 
 def _encode_form(body: Json, content_type: ContentType) -> bytes:
@@ -255,8 +263,8 @@ def _encode_form(body: Json, content_type: ContentType) -> bytes:
     return (urlencode({"payload": text}) if content_type == "form" else text).encode()
 
 
-def _post(delivery: Delivery) -> Delivery:
-    url = urlsplit(delivery.hook.url)
+def _post(delivery: Delivery, address: str) -> Delivery:
+    url = urlsplit(address)
     started = time.monotonic()
     connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = connect(url.hostname or "", url.port, timeout=TIMEOUT_SECONDS)

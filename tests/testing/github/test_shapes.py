@@ -3,10 +3,12 @@
 import base64
 from typing import Any
 
+from bot.testing.github.app_manifests import create_app, parse_manifest, redirect_with_code
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.credentials import job_token
 from bot.testing.github.repository_settings import EnvironmentSettings, RulesetSettings
 from bot.testing.github.rest.application import endpoints
+from tests.testing.github.app_manifest import MANIFEST
 from tests.testing.github.ground import NAME, Ground
 from tests.testing.github.oracles import answer_errors, needs_oracles
 
@@ -57,6 +59,14 @@ def accounts(tour: Tour) -> None:
     tour.go("GET", HOME)
     tour.go("GET", f"{HOME}/collaborators")
     tour.go("GET", f"{HOME}/collaborators/{{username}}/permission", username="carol")
+
+
+def manifests(tour: Tour) -> None:
+    world = tour.ground.github.world
+    asked = parse_manifest(MANIFEST)
+    made = create_app(world, asked, asked.name, world.user("alice"))
+    code = redirect_with_code(world, made, asked, "s").partition("code=")[2].partition("&")[0]
+    tour.go("POST", "/app-manifests/{code}/conversions", {}, code=code)
 
 
 def hooks(tour: Tour) -> None:
@@ -225,7 +235,7 @@ def pulls(tour: Tour) -> None:
 def test_every_answer_has_githubs_shape(ground: Ground) -> None:
     """A walk through all endpoints: nothing that GitHub's description has anything against, and no row left out."""
     tour = Tour(ground)
-    for part in (accounts, hooks, threads, code, rules, settings, actions, pulls):
+    for part in (accounts, manifests, hooks, threads, code, rules, settings, actions, pulls):
         part(tour)
     # There, and there alone, the description wants an account to be a user and an enterprise at once.
     assert [error for error in tour.errors if not error.startswith("GET /app/installations: 0/account:")] == []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from bot.testing.github.entities import Issue, Repository, Role, User
+from bot.testing.github.page.app_pages import app_page, install_app, installing, make_app, new_app
 from bot.testing.github.page.forms import ACTIONS, open_issue
 from bot.testing.github.page.frame import VISITOR, Scene, Visit, address, frame, people
 from bot.testing.github.page.html import Child, element
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 COOKIE: Final = "acting_as"
+_APPS: Final = ("/settings/apps", "/organizations/{org}/settings/apps")
 STATIC: Final = Path(__file__).parent / "static"
 MAX_FORM: Final = 1_000_000
 HEADERS: Final = {
@@ -49,6 +51,8 @@ class Shown:
 
     title: str
     main: Child
+    leads_to: str = ""
+    """The address on another site to which a form of the page leads in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ def page_routes(world: GitHubState) -> list[Route]:
     home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
     get = {
         "/": _repositories,
+        "/apps/{slug}": _app,
+        "/apps/{slug}/installations/new": _installing,
         home: _threads,
         home + "/issues": _threads,
         home + "/pulls": _threads,
@@ -80,8 +86,10 @@ def page_routes(world: GitHubState) -> list[Route]:
         thread + "/{tab}": _tab,
     }
     post = {"/acting-as": _act_as, home + "/issues": _open, thread + "/{verb}": _act}
+    post |= {**dict.fromkeys(_APPS, _make_app), "/apps/{slug}/installations": _install}
     return [
         Route("/static/{name}", _static),
+        *(Route(f"{path}/new", site.does(_new_app, from_here=False), methods=["POST"]) for path in _APPS),
         *(Route(path, site.shows(handler), methods=["GET"]) for path, handler in get.items()),
         *(Route(path, site.does(handler), methods=["POST"]) for path, handler in post.items()),
     ]
@@ -113,8 +121,8 @@ class Site:
 
         return endpoint
 
-    def does(self, handler: Handler) -> Callable[[Request], Any]:
-        """Return the endpoint of a form. It refuses forms sent by other sites."""
+    def does(self, handler: Handler, *, from_here: bool = True) -> Callable[[Request], Any]:
+        """Return the endpoint of a form. It refuses forms sent by other sites, unless it only shows what they say."""
         from starlette.concurrency import run_in_threadpool
 
         async def endpoint(request: Request) -> Response:
@@ -123,17 +131,18 @@ class Site:
                 body += chunk
                 if len(body) > MAX_FORM:
                     break
-            return await run_in_threadpool(self._do, handler, request, body)
+            return await run_in_threadpool(self._do, handler, request, body, from_here=from_here)
 
         return endpoint
 
-    def _do(self, handler: Handler, request: Request, body: bytes) -> Response:
+    def _do(self, handler: Handler, request: Request, body: bytes, *, from_here: bool) -> Response:
         with self.world.lock:
             visit = self._visit(request)
-            if len(body) > MAX_FORM or not _from_here(request):
+            if len(body) > MAX_FORM or (from_here and not _from_here(request)):
                 return _page(visit, Shown("Not allowed", _message("This form was not sent by this page.")), 403)
             fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-            answer = self._answer(handler, visit, Asked(request.path_params, fields))
+            asked = Asked(request.path_params, {**request.query_params, **fields})
+            answer = self._answer(handler, visit, asked)
         if handler is _act_as:
             answer.set_cookie(COOKIE, fields.get("login", ""), httponly=True, samesite="strict")
         return answer
@@ -173,7 +182,12 @@ def _page(visit: Visit, answer: Answer, status: int = 200) -> Response:
 
     if isinstance(answer, str):
         return RedirectResponse(answer, 303, HEADERS)
-    return HTMLResponse(frame(visit, answer.title, answer.main), status, HEADERS)
+    headers = dict(HEADERS)
+    if answer.leads_to:
+        to = urlsplit(answer.leads_to)
+        policy, own = headers["Content-Security-Policy"], "form-action 'self'"
+        headers["Content-Security-Policy"] = policy.replace(own, f"{own} {to.scheme}://{to.netloc}")
+    return HTMLResponse(frame(visit, answer.title, answer.main), status, headers)
 
 
 def _message(text: str) -> Child:
@@ -260,6 +274,28 @@ def _tab(visit: Visit, asked: Asked) -> Answer:
 
 def _title(scene: Scene, issue: Issue) -> str:
     return f"{issue.title} · {'Pull request' if issue.pull else 'Issue'} #{issue.number} · {scene.repository.full_name}"
+
+
+def _new_app(visit: Visit, asked: Asked) -> Answer:
+    fields = asked.fields
+    main, leads_to = new_app(visit, asked.parts.get("org"), fields.get("manifest", ""), fields.get("state", ""))
+    return Shown("Create GitHub App", main, leads_to)
+
+
+def _make_app(visit: Visit, asked: Asked) -> Answer:
+    return make_app(visit, asked.parts.get("org"), asked.fields)
+
+
+def _app(visit: Visit, asked: Asked) -> Answer:
+    return Shown(*app_page(visit, asked.parts["slug"]))
+
+
+def _installing(visit: Visit, asked: Asked) -> Answer:
+    return Shown("Install", installing(visit, asked.parts["slug"]))
+
+
+def _install(visit: Visit, asked: Asked) -> Answer:
+    return install_app(visit, asked.parts["slug"], asked.fields)
 
 
 def _act_as(visit: Visit, asked: Asked) -> Answer:

@@ -41,6 +41,7 @@ from bot.testing.github.rest.endpoint import (
     not_found,
 )
 from bot.testing.github.rest.hooks import delivery_endpoints
+from bot.testing.github.rest.manifest_codes import manifest_endpoints
 from bot.testing.github.site import Site
 from bot.testing.github.webhooks import Webhooks
 from bot.testing.github.world import NotThereError
@@ -67,7 +68,11 @@ def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
         git_refs,
         code,
     )
-    return (*delivery_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
+    return (
+        *delivery_endpoints(webhooks),
+        *manifest_endpoints(webhooks),
+        *(row for module in modules for row in module.ENDPOINTS),
+    )
 
 
 def routes(site: Site, webhooks: Webhooks, limits: Limits) -> list[Route]:
