@@ -166,7 +166,7 @@ class FaultInjector:
         logged = Logged(scope["method"], scope["path"], scope["query_string"].decode(), body)
         self._record.append(logged)
         scope["state"] = {**scope.get("state", {}), "logged": logged}
-        answer = _Answer(self._app, scope, body, logged)
+        answer = _Answer(self._app, scope, receive, body, logged)
         fault = self._faults.take(logged.name, body)
         if fault is None:
             await answer.pass_on(send)
@@ -197,9 +197,12 @@ class FaultInjector:
 class _Answer:
     app: ASGIApp
     scope: Scope
+    later: Receive
+    """What comes after the body."""
     body: bytes
     logged: Logged
     messages: list[Message] = field(default_factory=list)
+    _was_read: bool = False
 
     async def pass_on(self, send: Send) -> None:
         """Let the application answer, and record the status and size."""
@@ -249,6 +252,9 @@ class _Answer:
         await asyncio.sleep(0)
 
     async def _receive(self) -> Message:
+        if self._was_read:
+            return await self.later()
+        self._was_read = True
         return {"type": "http.request", "body": self.body, "more_body": False}
 
 
