@@ -13,8 +13,10 @@ from typing import Any, Final
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 
+from bot.compose.app_set_up import setting_up
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
 from bot.compose.maintenance_rounds import MaintenanceRounds
@@ -22,11 +24,14 @@ from bot.compose.overview import overview_of, recorder_of
 from bot.compose.receipt_keys import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work
 from bot.config.environment import redactor_for
+from bot.config.environment import settings as read_settings
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Unreadable
 from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
 from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from bot.logs import failure, say, setup
+from bot.outlet import redirect_output
 from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
@@ -34,6 +39,8 @@ from webhooks.access import may_read
 from webhooks.api_routes import api_routes, person_turns
 from webhooks.client_limits import ClientLimits, bounded_protocol
 from webhooks.event_stream import Streams
+from webhooks.setup.set_up_routes import SetUpRoutes, closed_set_up
+from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
 
 BACKLOG: Final = 256
 """Size of the accept queue. With the open connections it stays below a process's usual file limit (1,024)."""
@@ -144,6 +151,7 @@ def application(service: Service, bounds: Bounds = Bounds(), *further: Routes) -
 
     _add_health(app, service)
     _add_receipt_keys(app, service)
+    app.include_router(closed_set_up)
     for add in further:
         add(app)
     return app
@@ -222,8 +230,40 @@ def serve(
 
     That takes at most 10 s; with a worker whose queue is in a database, as long as handing the work back takes.
 
+    If the settings name no account, serve the set-up first, and then, on the same socket, as the App that it created.
+
     Raises Misconfigured if there is no webhook secret or if the address cannot be bound.
     """
+    with listening(host, port) as listener:
+        if not settings.github.needs_set_up:
+            return _serve(settings, listener, worker=worker, log=log)
+        redactor = redactor_for(settings)
+        setup(*log, redactor=redactor)
+        if not asyncio.run(_set_up(settings, listener, host, redactor)):
+            return 0
+        with redirect_output(redactor_for()):
+            return _serve(read_settings(), listener, worker=worker, log=log)
+
+
+async def _set_up(settings: Settings, listener: socket.socket, host: str, redactor: Redactor) -> bool:
+    """Serve the set-up until it is over, or until a signal arrives. Return whether the App's credentials are saved."""
+    with setting_up(settings, redactor) as app_set_up:
+        if app_set_up.is_saved:
+            return True
+        routes = SetUpRoutes(app_set_up, SetUpVisitor(host))
+        announce_set_up(routes.visitor, listener.getsockname()[:2])
+        server = _Server(_config(routes.application(), ClientLimits()), lambda: None)
+        serving, over = (
+            asyncio.ensure_future(each) for each in (server.serve([listener.dup()]), routes.is_over.wait())
+        )
+        await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+        over.cancel()
+        return app_set_up.is_saved
+
+
+def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tuple[str, str]) -> int:
     github = settings.github
     if not github.webhook_secret:
         raise Misconfigured(
@@ -246,8 +286,7 @@ def serve(
             further = (api_routes(overview, person_turns(github), service.api_token, streams),)
             await run(service, listener, limits, stopping=cut.start, further=further)
 
-    with listening(host, port) as listener:
-        asyncio.run(through())
+    asyncio.run(through())
     cut.cancel()
     return 0
 
@@ -291,7 +330,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _config(app: FastAPI, limits: ClientLimits) -> uvicorn.Config:
+def _config(app: Starlette, limits: ClientLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=bounded_protocol(limits),

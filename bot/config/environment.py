@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bot.config.saved_app import with_saved_app
 from bot.config.settings import (
     PARTIAL_CLONE_MB,
     PATH,
@@ -62,8 +63,12 @@ _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
 def settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings in the environment. Raises Misconfigured, which names the variable. Empty counts as unset."""
+    """Return the settings in the environment. Raises Misconfigured, which names the variable. Empty counts as unset.
+
+    Who the bot is may also be known from the set-up in the browser (bot/config/saved_app.py).
+    """
     env = environment(environ)
+    env = with_saved_app(env, _data_dir(env))
     return Settings(
         api_key=Secret(env.get("ANTHROPIC_API_KEY", "")),
         base_url=_address(env, "ANTHROPIC_BASE_URL", "") or None,
@@ -127,6 +132,8 @@ def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:
     """Return a redactor for the secrets in the settings and the environment. Never raises."""
     env = environment(environ)
+    with suppress(Misconfigured):  # reported where the settings are read
+        env = with_saved_app(env, _data_dir(env))
     around = [(env[name].replace("\\n", "\n"), kind) for name, kind in _SECRETS.items() if name in env]
     around += [(value, "model key") for value in _keys_of_headers(env.get("ANTHROPIC_CUSTOM_HEADERS", ""))]
     with suppress(Misconfigured, UnicodeDecodeError):  # reported where the key is needed

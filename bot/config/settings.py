@@ -57,6 +57,11 @@ class GitHubSettings:
     """Whether open threads that the bot works on carry a label, for the conditions of the Action's workflow."""
 
     @property
+    def needs_set_up(self) -> bool:
+        """Whether nothing says who the bot is, and nothing was begun: the service then offers its set-up (W4a)."""
+        return not (self.app_id or self.private_key or self.token or self.webhook_secret)
+
+    @property
     def as_app(self) -> bool:
         """Whether to authenticate as a GitHub App."""
         return bool(self.app_id and self.private_key)

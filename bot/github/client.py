@@ -182,7 +182,8 @@ class GitHubClient:
         for attempt in range(1, TRIES + 1):
             async with self._permission(request):
                 token = await self.credentials.token()
-                self.redactor.learn(token, "GitHub token")
+                if token:  # the exchange of a new App's code needs none
+                    self.redactor.learn(token, "GitHub token")
                 answer = await asyncio.to_thread(self._exchange, token, request)
             error = _error(answer, request.where, self.clock)
             if error is None or (request.redirects and answer.status == 302):

@@ -29,7 +29,8 @@ class TokenConnection:
     def open(cls, url: str, token: str, *, timeout: int, authorities: str = "") -> Self:
         """Return a connection to the API at `url`. PyGithub is imported on first use, because that takes 0.2 s.
 
-        `authorities` is the path of the certificates to trust; "" for those of the library.
+        An empty token means no credentials. `authorities` is the path of the certificates to trust; "" for those of
+        the library.
         """
         from github.Auth import AppAuthToken
         from github.Requester import Requester
@@ -37,7 +38,7 @@ class TokenConnection:
         # GitHub accepts a JWT only as "Bearer", and accepts every other token as "Bearer" too:
         # https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api
         requester = Requester(
-            auth=AppAuthToken(token),
+            auth=AppAuthToken(token) if token else None,
             base_url=url.rstrip("/"),
             timeout=timeout,
             user_agent=USER_AGENT,

@@ -1,0 +1,199 @@
+"""Creates the bot's GitHub App with a person at a browser: GitHub's manifest flow, from the wish to the saved secrets.
+
+- Each attempt has an unguessable state, which GitHub hands back with its code (W4a). A state is worth one App.
+- The order is: take the space on the disk, exchange the code, save. GitHub answers a code once, so an App whose
+  secrets could not be saved stays in memory, and the same page saves them when it is loaded again.
+- After success no other attempt counts.
+"""
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.clock import SystemClock
+from bot.compose.app_file import AppFile, prepare_app_file
+from bot.config.settings import GitHubSettings, Settings
+from bot.core.errors import Misconfigured, Refused, Transient
+from bot.core.secrets.redaction import Redactor
+from bot.github.app_manifest import EVENTS, CodeSpent, CreatedApp, WantedApp, exchange_code
+from bot.github.client import GitHubClient
+from bot.github.pace import Pace
+from bot.github.tokens import StaticToken
+
+ATTEMPTS: Final = 16
+"""How many forms may wait for GitHub's answer; of more, the oldest no longer counts."""
+TIMEOUT: Final = 20
+"""Seconds to wait for GitHub, within the time that a request to the set-up may take."""
+_RELOAD: Final = "Reload this page to try again."
+_AFTERWARDS: Final = (
+    "If GitHub lists the App there, delete it and begin again. Or keep it: generate a private key and set a webhook "
+    "secret on its page, and start with PLANGATE_APP_ID, PLANGATE_PRIVATE_KEY_PATH, and PLANGATE_WEBHOOK_SECRET."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestForm:
+    """The form that the browser posts to GitHub."""
+
+    url: str
+    manifest: str
+    permissions: Mapping[str, str]
+    """What the App may do, as GitHub names it."""
+    events: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    state: str = field(repr=False)
+    wanted: WantedApp
+    created: CreatedApp | None = None
+    """The App whose secrets are not saved yet."""
+
+
+@dataclass(slots=True)
+class AppSetUp:
+    """One set-up. Its methods may run side by side."""
+
+    settings: Settings
+    file: AppFile
+    client: GitHubClient
+    created: CreatedApp | None = None
+    """The App, once its credentials are saved."""
+    _attempts: list[_Attempt] = field(default_factory=list)
+    _saving: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def server_url(self) -> str:
+        """The server on which the App is created."""
+        return self.settings.github.server_url
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether an App's credentials are on the disk, which also an earlier process may have done."""
+        return self.file.path.exists()
+
+    @property
+    def left_over(self) -> str:
+        """The page of Apps on which an earlier attempt may have left one, or "" if there is none."""
+        return self.file.left_over
+
+    def begin(self, *, name: str, organization: str, webhook_url: str, redirect_url: str) -> ManifestForm:
+        """Return the form for an App of an organization, or of the person's own account ("").
+
+        GitHub sends the person back to `redirect_url` with a code and a new state.
+        """
+        wanted = WantedApp(name, organization, webhook_url)
+        attempt = _Attempt(secrets.token_urlsafe(32), wanted)
+        self._attempts = [*self._attempts[1 - ATTEMPTS :], attempt]
+        url = wanted.form_url(self.server_url, attempt.state)
+        return ManifestForm(url, wanted.manifest(redirect_url), wanted.permissions, EVENTS)
+
+    async def finish(self, state: str, code: str) -> CreatedApp:
+        """Create the App that a state was given for, save its credentials, and return it.
+
+        Raises Refused if that cannot be, and Transient if loading the same page again may help. `where` is the page of
+        the owner's Apps if one may be left there.
+        """
+        attempt = self._find(state)
+        async with self._saving:
+            if attempt not in self._attempts:
+                raise _unknown_state()
+            if attempt.created is None:
+                await self._prepare(attempt)
+                attempt.created = await self._exchange(attempt, code)
+            await self._save(attempt.created)
+            self._attempts.clear()
+            self.created = attempt.created
+            return attempt.created
+
+    def _find(self, state: str) -> _Attempt:
+        given = state.encode()
+        found = [each for each in self._attempts if hmac.compare_digest(each.state.encode(), given)]
+        if not found:
+            raise _unknown_state()
+        return found[0]
+
+    async def _prepare(self, attempt: _Attempt) -> None:
+        try:
+            await asyncio.to_thread(self.file.prepare, attempt.wanted.settings_url(self.server_url))
+        except OSError as error:
+            raise _disk_error(
+                error, f"GitHub's code was not used. Make room, or let this user write. {_RELOAD}"
+            ) from None
+
+    async def _exchange(self, attempt: _Attempt, code: str) -> CreatedApp:
+        """Return the App of a code. An answer that ends the attempt withdraws its state."""
+        apps = attempt.wanted.settings_url(self.server_url)
+        try:
+            created = await exchange_code(self.client, code)
+        except Transient as error:
+            raise Transient(error.what, where=apps, fix=_RELOAD) from None
+        except (CodeSpent, Refused) as error:
+            self._attempts.remove(attempt)
+            raise Refused(error.what, where=apps, fix=_AFTERWARDS) from None
+        for secret, kind in ((created.pem, "App key"), (created.webhook_secret, "webhook secret")):
+            self.client.redactor.learn(secret, kind)
+        self.client.redactor.learn(created.client_secret, "client secret")
+        if difference := created.differs_from(attempt.wanted):
+            self._attempts.remove(attempt)
+            told = f"This is not the App that you asked for: {difference}. Nothing was saved"
+            raise Refused(told, where=apps, fix="Delete the App if it is yours, and begin again.")
+        return created
+
+    async def _save(self, created: CreatedApp) -> None:
+        try:
+            await asyncio.to_thread(self.file.save, saved_variables(created, self.settings.github))
+        except OSError as error:
+            told = f"The App exists, and only this process knows its key. Make room, or let this user write. {_RELOAD}"
+            raise _disk_error(error, told) from None
+        except Misconfigured as error:
+            raise Refused(
+                f"There are credentials of another App in {error.where}, which were kept",
+                where=f"{created.html_url}",
+                fix="Delete the App that was just created, and start the service again.",
+            ) from None
+
+
+@contextmanager
+def setting_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp]:
+    """Return a set-up for the data directory of the settings. Raises Misconfigured if another process has one there."""
+    github, clock = settings.github, SystemClock()
+    beside = (StaticToken(lambda: ""), clock, Pace(clock, 0.0), TIMEOUT, redactor, settings.network.authorities)
+    client = GitHubClient(github.api_url, github.graphql_url, *beside)
+    with prepare_app_file(settings.data_dir) as file:
+        try:
+            yield AppSetUp(settings, file, client)
+        finally:
+            client.close()
+
+
+def saved_variables(created: CreatedApp, github: GitHubSettings) -> dict[str, str]:
+    """Return the variables that make a process speak as the App, with the addresses of a server of one's own."""
+    usual = GitHubSettings()
+    addresses = {
+        "GITHUB_SERVER_URL": github.server_url,
+        "GITHUB_API_URL": github.api_url,
+        "GITHUB_GRAPHQL_URL": github.graphql_url,
+    }
+    return {
+        "PLANGATE_APP_ID": str(created.id),
+        "PLANGATE_PRIVATE_KEY": created.pem,
+        "PLANGATE_WEBHOOK_SECRET": created.webhook_secret,
+        "PLANGATE_CLIENT_ID": created.client_id,
+        "PLANGATE_CLIENT_SECRET": created.client_secret,
+        **(addresses if github.server_url != usual.server_url else {}),
+    }
+
+
+def _unknown_state() -> Refused:
+    return Refused(
+        "This answer of GitHub's belongs to no form of this set-up", fix="Begin again, and use the newest form."
+    )
+
+
+def _disk_error(error: OSError, fix: str) -> Transient:
+    return Transient(f"The credentials cannot be saved: {error.strerror}", fix=fix)

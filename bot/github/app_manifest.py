@@ -1,0 +1,158 @@
+"""GitHub's manifest flow: what an App of this bot asks for, and the exchange of GitHub's code for the App's secrets.
+
+https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.core.errors import PlangateError, Refused, Transient
+from bot.github.client import GitHubClient
+from bot.github.errors import Missing, Unprocessable
+
+PERMISSIONS: Final = {
+    "contents": "write",
+    "issues": "write",
+    "pull_requests": "write",
+    "metadata": "read",
+    "actions": "read",
+    "checks": "write",
+}
+"""Permissions of the App (docs/tokens.md)."""
+OF_ORGANIZATIONS: Final = {"members": "read"}
+"""Permissions that only an App of an organization can use."""
+EVENTS: Final = (
+    "issues",
+    "issue_comment",
+    "pull_request",
+    "pull_request_review",
+    "pull_request_review_comment",
+    "check_suite",
+)
+"""Events of the App. GitHub sends those about its installations to every App."""
+_CODE: Final = re.compile(r"[0-9A-Za-z_-]{1,128}")
+_DESCRIPTION: Final = "Plans first, and writes only what a maintainer approved."
+
+
+@dataclass(frozen=True, slots=True)
+class WantedApp:
+    """The App that somebody wants to create."""
+
+    name: str
+    organization: str
+    """The login of the organization that will own the App, or "" for the person's own account."""
+    webhook_url: str
+    """Where GitHub sends its events."""
+
+    @property
+    def permissions(self) -> dict[str, str]:
+        """The permissions that the App asks for."""
+        return {**PERMISSIONS, **(OF_ORGANIZATIONS if self.organization else {})}
+
+    @property
+    def homepage(self) -> str:
+        """The homepage of the App. GitHub returns it unchanged, which identifies the App that was asked for."""
+        return self.webhook_url.removesuffix("/webhooks/github") + "/"
+
+    def manifest(self, redirect_url: str) -> str:
+        """Return the manifest, for an App that only its owner can install."""
+        return json.dumps(
+            {
+                "name": self.name,
+                "url": self.homepage,
+                "description": _DESCRIPTION,
+                "hook_attributes": {"url": self.webhook_url, "active": True},
+                "redirect_url": redirect_url,
+                "public": False,
+                "default_permissions": self.permissions,
+                "default_events": list(EVENTS),
+            }
+        )
+
+    def form_url(self, server_url: str, state: str) -> str:
+        """Return the URL that the manifest is posted to."""
+        return f"{self.settings_url(server_url)}/new?{urlencode({'state': state})}"
+
+    def settings_url(self, server_url: str) -> str:
+        """Return the URL of the page that lists the Apps of the owner."""
+        of = f"/organizations/{self.organization}" if self.organization else ""
+        return f"{server_url}{of}/settings/apps"
+
+
+class _Owner(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    login: str = ""
+    type: str = ""
+
+
+class CreatedApp(BaseModel):
+    """What GitHub answers about the new App, with its secrets, which do not print.
+
+    https://docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    id: Annotated[int, Field(gt=0)]
+    name: str
+    html_url: Annotated[str, Field(pattern=r"^https?://")]
+    external_url: str
+    owner: _Owner
+    permissions: dict[str, str]
+    client_id: Annotated[str, Field(min_length=1)]
+    client_secret: Annotated[str, Field(min_length=1, repr=False)]
+    webhook_secret: Annotated[str, Field(min_length=1, repr=False)]
+    pem: Annotated[str, Field(pattern=r"^-----BEGIN ", repr=False)]
+
+    def differs_from(self, wanted: WantedApp) -> str:
+        """Return how this App differs from the one that was asked for; "" if it is that App.
+
+        People may change the name while they create the App.
+        """
+        if wanted.organization and self.owner.login.lower() != wanted.organization.lower():
+            return f"it belongs to {self.owner.login}, not to {wanted.organization}"
+        if not wanted.organization and self.owner.type != "User":
+            return f"it belongs to {self.owner.login}, not to a personal account"
+        if self.external_url.rstrip("/") != wanted.homepage.rstrip("/"):
+            return "it has another homepage"
+        if any(self.permissions.get(name) != level for name, level in wanted.permissions.items()):
+            return "it has other permissions"
+        return ""
+
+    @property
+    def installation_url(self) -> str:
+        """The page on which the App is installed on repositories."""
+        return f"{self.html_url}/installations/new"
+
+
+class CodeSpent(Refused):
+    """GitHub does not know the code: it was used, or it is older than an hour."""
+
+
+async def exchange_code(client: GitHubClient, code: str) -> CreatedApp:
+    """Return the App that a code stands for. GitHub answers a code once; the code appears in no error.
+
+    Raises CodeSpent, Refused for an answer that GitHub does not document, and Transient if there is no answer.
+    """
+    if not _CODE.fullmatch(code):
+        raise CodeSpent("this is no code of GitHub's")
+    client.redactor.learn(code, "manifest code")
+    try:
+        answer: Any = await client.post(f"/app-manifests/{code}/conversions", {})
+    except (Missing, Unprocessable):
+        raise CodeSpent("GitHub does not know the code: it was used, or it is older than an hour") from None
+    except Transient as error:
+        raise Transient(error.what) from None
+    except PlangateError as error:
+        raise Refused(error.what) from None
+    try:
+        return CreatedApp.model_validate(answer)
+    except ValidationError as error:
+        missing = ", ".join(sorted({str(each["loc"][0]) for each in error.errors() if each["loc"]}))
+        raise Refused(f"GitHub's answer is not whole: {missing or 'everything'}") from None

@@ -1,0 +1,39 @@
+"""What an App asks for is what the documentation says that it needs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.github.app_manifest import EVENTS, WantedApp
+from bot.github.deliveries import EVENTS as HEARD
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAMES = "contents|issues|pull_requests|metadata|actions|checks|members"
+
+
+@pytest.mark.req("W4a")
+def test_the_permissions_are_those_of_the_docs() -> None:
+    """The column of the App in docs/tokens.md: the strongest level that any row names."""
+    rows = [row.split("|")[2] for row in (DOCS / "tokens.md").read_text().splitlines() if row.startswith("| ")]
+    told = [pair for row in rows for pair in re.findall(rf"\b({NAMES}): (read|write)", row)]
+    documented = {name: "write" if (name, "write") in told else "read" for name, _ in told}
+    assert WantedApp("a", "acme", "https://a/webhooks/github").permissions == documented
+    of_a_person = WantedApp("a", "", "https://a/webhooks/github").permissions
+    assert of_a_person == {name: level for name, level in documented.items() if name != "members"}
+
+
+def test_the_events_are_heard() -> None:
+    """The App asks for no event that wakes nobody."""
+    assert set(EVENTS) < HEARD
+
+
+def test_a_server_of_ones_own() -> None:
+    """The form goes to that server, for an organization or for the person's own account."""
+    wanted = WantedApp("a", "acme", "https://a/webhooks/github")
+    assert wanted.form_url("https://ghes", "s&1") == "https://ghes/organizations/acme/settings/apps/new?state=s%261"
+    assert (
+        WantedApp("a", "", wanted.webhook_url).form_url("https://ghes", "s") == "https://ghes/settings/apps/new?state=s"
+    )
+    assert json.loads(wanted.manifest("http://localhost:8000/setup/callback"))["url"] == "https://a/"

@@ -1,0 +1,66 @@
+"""Which names of this machine, and which forms, the set-up takes."""
+
+import pytest
+
+from tests.webhooks.set_up_ground import FORM, PUBLIC
+from webhooks.setup.app_form import read_form
+from webhooks.setup.set_up_visitor import SetUpVisitor
+
+pytestmark = pytest.mark.req("W4a")
+
+
+@pytest.mark.parametrize(
+    ("listens", "name", "is_ours"),
+    (
+        ("127.0.0.1", "localhost:9999", True),
+        ("127.0.0.1", "[::1]:8000", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "evil.example", False),
+        ("127.0.0.1", "localhost.evil.example", False),
+        ("127.0.0.1", "10.0.0.5:8000", False),
+        ("127.0.0.1", "127.0.0.1@evil.example", False),
+        ("127.0.0.1", "[", False),
+        ("127.0.0.1", "", False),
+        ("0.0.0.0", "10.0.0.5:8000", True),  # noqa: S104 - only named
+        ("0.0.0.0", "evil.example", False),  # noqa: S104 - only named
+        ("build.internal", "build.internal:8000", True),
+        ("build.internal", "evil.example", False),
+    ),
+)
+def test_the_names_of_this_machine(listens: str, name: str, is_ours: bool) -> None:
+    """Those of loopback, the one that the service listens on, and any address if it listens on all of them."""
+    assert SetUpVisitor(listens).may_name(name) is is_ours
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    (
+        ({"organization": "https://github.com/acme"}, "login"),
+        ({"organization": ""}, "login"),
+        ({"name": "x" * 35}, "1 to 34 characters"),
+        ({"name": " "}, "1 to 34 characters"),
+        ({"url": "plangate.acme.example"}, "https://plangate.example.com"),
+        ({"url": "ftp://plangate.acme.example"}, "must begin with https://"),
+        ({"url": "https://user@plangate.acme.example"}, "https://plangate.example.com"),
+        ({"url": "https://[x"}, "https://plangate.example.com"),
+        ({"url": "https://localhost:8000"}, "cannot reach this machine"),
+        ({"url": "https://127.0.0.1:8000"}, "cannot reach this machine"),
+    ),
+)
+def test_mistakes_in_the_form(change: dict[str, str], told: str) -> None:
+    """Each is told for its field."""
+    found = read_form(FORM | change, "https://github.com").mistakes
+    assert found.keys() == change.keys()
+    assert told in found.popitem()[1]
+
+
+@pytest.mark.parametrize("url", (PUBLIC, f"{PUBLIC}/", f"{PUBLIC}/webhooks/github"))
+def test_the_address_of_the_webhook(url: str) -> None:
+    """It is the public address with the path of deliveries, which people may type as well."""
+    form = read_form(FORM | {"url": url, "owner": "person"}, "https://github.com")
+    assert (form.webhook_url, form.owner, dict(form.mistakes)) == (f"{PUBLIC}/webhooks/github", "", {})
+
+
+def test_a_server_without_https() -> None:
+    """A server of one's own that uses plain HTTP may deliver over it."""
+    assert not read_form(FORM | {"url": "http://plangate.internal"}, "http://ghes.internal").mistakes
