@@ -39,7 +39,7 @@ from webhooks.access import may_read
 from webhooks.api_routes import api_routes, person_turns
 from webhooks.client_limits import ClientLimits, bounded_protocol
 from webhooks.event_stream import Streams
-from webhooks.setup.set_up_routes import SetUpRoutes, closed_set_up
+from webhooks.setup.set_up_routes import CLOSED_SET_UP, SetUpRoutes
 from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
 
 BACKLOG: Final = 256
@@ -132,7 +132,7 @@ def application(service: Service, bounds: Bounds = Bounds(), *further: Routes) -
     The service itself is started separately, or not at all.
     """
     # FastAPI's documentation pages load their scripts from a CDN, so they are turned off.
-    app = FastAPI(title="Plangate", docs_url=None, redoc_url=None)
+    app = FastAPI(title="Plangate", docs_url=None, redoc_url=None, routes=[*CLOSED_SET_UP])
     bodies = _Bodies(bounds)
 
     @app.post("/webhooks/github", status_code=202, responses=_ANSWERS)
@@ -151,7 +151,6 @@ def application(service: Service, bounds: Bounds = Bounds(), *further: Routes) -
 
     _add_health(app, service)
     _add_receipt_keys(app, service)
-    app.include_router(closed_set_up)
     for add in further:
         add(app)
     return app
@@ -251,11 +250,11 @@ async def _set_up(settings: Settings, listener: socket.socket, host: str, redact
         if app_set_up.is_saved:
             return True
         routes = SetUpRoutes(app_set_up, SetUpVisitor(host))
-        announce_set_up(routes.visitor, listener.getsockname()[:2])
         server = _Server(_config(routes.application(), ClientLimits()), lambda: None)
-        serving, over = (
-            asyncio.ensure_future(each) for each in (server.serve([listener.dup()]), routes.is_over.wait())
-        )
+        serving = asyncio.ensure_future(server.serve([listener.dup()]))
+        over = asyncio.ensure_future(routes.is_over.wait())
+        await asyncio.sleep(0)  # from now on signals are handled
+        announce_set_up(routes.visitor, listener.getsockname()[:2])
         await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
         await serving

@@ -45,10 +45,6 @@ class AppFile:
         _write(self._descriptor, json.dumps(variables, indent=2).encode())
         _publish(self.folder)
 
-    def discard(self) -> None:
-        """Remove the note: nothing was created, or people know of it."""
-        os.ftruncate(self._descriptor, 0)
-
 
 @contextmanager
 def prepare_app_file(folder: Path) -> Iterator[AppFile]:
@@ -103,7 +99,7 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def _publish(folder: Path) -> None:
-    """Give the prepared file its name. Raises Misconfigured if something has that name."""
+    """Link the prepared file to its final name. Raises Misconfigured if something has that name."""
     try:
         os.link(folder / PREPARED, folder / FILE)  # unlike a rename, a link never replaces a file
     except FileExistsError:

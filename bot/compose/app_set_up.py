@@ -160,8 +160,18 @@ class AppSetUp:
 
 @contextmanager
 def setting_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp]:
-    """Return a set-up for the data directory of the settings. Raises Misconfigured if another process has one there."""
-    github, clock = settings.github, SystemClock()
+    """Return a set-up for the data directory of the settings.
+
+    Raises Misconfigured if another process has one there, or if the settings name the web site of one server and the
+    API of another: the code of the first must not go to the second.
+    """
+    github, usual, clock = settings.github, GitHubSettings(), SystemClock()
+    if (github.server_url == usual.server_url) != (github.api_url == usual.api_url):
+        raise Misconfigured(
+            f"{github.server_url} and {github.api_url} are two servers",
+            where="GITHUB_SERVER_URL, GITHUB_API_URL",
+            fix="set both, for GitHub Enterprise Server to https://HOST and https://HOST/api/v3",
+        )
     beside = (StaticToken(lambda: ""), clock, Pace(clock, 0.0), TIMEOUT, redactor, settings.network.authorities)
     client = GitHubClient(github.api_url, github.graphql_url, *beside)
     with prepare_app_file(settings.data_dir) as file:

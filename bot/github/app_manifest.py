@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -36,6 +36,8 @@ EVENTS: Final = (
 )
 """Events of the App. GitHub sends those about its installations to every App."""
 _CODE: Final = re.compile(r"[0-9A-Za-z_-]{1,128}")
+_SIGN_IN: Final = "sign-in/callback"
+"""Path to which GitHub sends people who sign in to the service, from outside or on its own machine."""
 _DESCRIPTION: Final = "Plans first, and writes only what a maintainer approved."
 
 
@@ -60,7 +62,8 @@ class WantedApp:
         return self.webhook_url.removesuffix("/webhooks/github") + "/"
 
     def manifest(self, redirect_url: str) -> str:
-        """Return the manifest, for an App that only its owner can install."""
+        """Return the manifest, for an App that only its owner can install, and that people can sign in with."""
+        near = urlsplit(redirect_url)
         return json.dumps(
             {
                 "name": self.name,
@@ -68,6 +71,7 @@ class WantedApp:
                 "description": _DESCRIPTION,
                 "hook_attributes": {"url": self.webhook_url, "active": True},
                 "redirect_url": redirect_url,
+                "callback_urls": [f"{self.homepage}{_SIGN_IN}", f"{near.scheme}://{near.netloc}/{_SIGN_IN}"],
                 "public": False,
                 "default_permissions": self.permissions,
                 "default_events": list(EVENTS),

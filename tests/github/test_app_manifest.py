@@ -36,4 +36,6 @@ def test_a_server_of_ones_own() -> None:
     assert (
         WantedApp("a", "", wanted.webhook_url).form_url("https://ghes", "s") == "https://ghes/settings/apps/new?state=s"
     )
-    assert json.loads(wanted.manifest("http://localhost:8000/setup/callback"))["url"] == "https://a/"
+    manifest = json.loads(wanted.manifest("http://localhost:8000/setup/callback"))
+    assert manifest["url"] == "https://a/"
+    assert manifest["callback_urls"] == ["https://a/sign-in/callback", "http://localhost:8000/sign-in/callback"]

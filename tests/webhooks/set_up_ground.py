@@ -114,12 +114,18 @@ class Ground:
 
     def create(self, begun: dict[str, str], name: str = FORM["name"]) -> str:
         """Create the App on GitHub's pages, and return the path to which GitHub sends the browser."""
-        state = dict(parse_qsl(urlsplit(begun["url"]).query))["state"]
-        form = {"manifest": begun["manifest"], "state": state, "name": name}
-        url = begun["url"].partition("/new")[0]
-        made = requests.post(url, form, cookies={"acting_as": "ada"}, allow_redirects=False, timeout=20)
-        assert made.status_code == 303, made.text
-        return made.headers["Location"].removeprefix(self.base)
+        return create_app(self.github, begun, name).removeprefix(self.base)
+
+
+def create_app(github: SimulatedGitHub, begun: dict[str, str], name: str) -> str:
+    """Create an App on GitHub's pages as ada, and return the address to which GitHub sends her."""
+    assert begun["url"].startswith(f"{github.server_url}/")
+    state = dict(parse_qsl(urlsplit(begun["url"]).query))["state"]
+    form = {"manifest": begun["manifest"], "state": state, "name": name}
+    url = begun["url"].partition("/new")[0]
+    made = requests.post(url, form, cookies={"acting_as": "ada"}, allow_redirects=False, timeout=20)
+    assert made.status_code == 303, made.text
+    return made.headers["Location"]
 
 
 @contextmanager

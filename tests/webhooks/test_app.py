@@ -264,6 +264,9 @@ def test_readiness_says_more_to_those_who_may_know(tmp_path: Path) -> None:
         ("GET", "/redoc", 404),
         ("GET", "/openapi.json", 200),
         ("GET", "/", 404),
+        ("GET", "/setup?token=x", 410),
+        ("POST", "/setup", 410),
+        ("GET", "/setup/callback?code=x&state=x", 410),
     ),
 )
 def test_other_ways_in(base: str, method: str, path: str, status: int) -> None:

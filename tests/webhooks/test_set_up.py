@@ -5,6 +5,7 @@ import json
 import re
 import resource
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -182,6 +183,17 @@ def test_two_forms_lead_to_one_app(place: Ground) -> None:
     assert first["url"] != second["url"]
     assert operator.get(place.create(first)).status == 200
     assert operator.get(f"/setup/callback?code=1&{urlsplit(second['url']).query}").status == 410
+    assert conversions(place) == 1
+
+
+def test_the_same_answer_twice_at_once(place: Ground) -> None:
+    """It makes one App, whichever of them comes first."""
+    operator = place.operator()
+    path = place.create(operator.begin())
+    place.github.faults.delay("POST /app-manifests/*", 0.2)
+    with ThreadPoolExecutor() as beside:
+        answers = list(beside.map(operator.get, (path, path)))
+    assert sorted(each.status for each in answers) == [200, 410]
     assert conversions(place) == 1
 
 

@@ -1,10 +1,16 @@
 """Which names of this machine, and which forms, the set-up takes."""
 
+from pathlib import Path
+
 import pytest
 
+from bot.compose.app_set_up import setting_up
+from bot.config.settings import GitHubSettings, Settings
+from bot.core.errors import Misconfigured
+from bot.core.secrets.redaction import Redactor
 from tests.webhooks.set_up_ground import FORM, PUBLIC
 from webhooks.setup.app_form import read_form
-from webhooks.setup.set_up_visitor import SetUpVisitor
+from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
 
 pytestmark = pytest.mark.req("W4a")
 
@@ -52,6 +58,29 @@ def test_mistakes_in_the_form(change: dict[str, str], told: str) -> None:
     found = read_form(FORM | change, "https://github.com").mistakes
     assert found.keys() == change.keys()
     assert told in found.popitem()[1]
+
+
+def test_other_machines_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """The address is printed in full, as this machine can open it, and with a warning if others can reach it too."""
+    near, wide = SetUpVisitor("::1"), SetUpVisitor("0.0.0.0")  # noqa: S104 - only named
+    announce_set_up(near, ("::1", 8000))
+    told = capsys.readouterr()
+    assert f"    http://[::1]:8000/setup?token={near.token}\n" in told.err
+    assert ("warning" in told.err, told.out) == (False, "")
+    announce_set_up(wide, ("0.0.0.0", 80))  # noqa: S104 - only named
+    told = capsys.readouterr()
+    assert f"http://localhost:80/setup?token={wide.token}" in told.err
+    assert "warning: other machines can reach the set-up" in told.err
+
+
+def test_two_servers(tmp_path: Path) -> None:
+    """The code of a server of one's own never goes to github.com."""
+    mixed = GitHubSettings(server_url="https://ghes.internal")
+    with (
+        pytest.raises(Misconfigured, match="GITHUB_API_URL"),
+        setting_up(Settings(data_dir=tmp_path, github=mixed), Redactor()),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("url", (PUBLIC, f"{PUBLIC}/", f"{PUBLIC}/webhooks/github"))

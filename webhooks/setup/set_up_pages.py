@@ -47,7 +47,7 @@ def security_headers(server_url: str) -> dict[str, str]:
 def form_page(form: AppForm, server_url: str, left_over: str) -> str:
     """Return the page that asks which App to create."""
     host = escape(urlsplit(server_url).netloc)
-    note = f'<div class="note" role="note">{_left_over(left_over)}</div>' if left_over else ""
+    note = f'<div class="note" role="note">{_left_over_note(left_over)}</div>' if left_over else ""
     content = f"""
 <h1>Create the GitHub App</h1>
 <p>Plangate speaks on GitHub as an App of yours. Be signed in at <a href="{escape(server_url)}">{host}</a> in this
@@ -144,7 +144,7 @@ def _input(form: AppForm, name: str, value: str, attributes: str) -> str:
     return f'<input type="text" name="{name}" value="{escape(value)}" {attributes}{invalid} {fixed}>{told}'
 
 
-def _left_over(url: str) -> str:
+def _left_over_note(url: str) -> str:
     link = f'<a href="{escape(url)}">{escape(url)}</a>' if url.startswith("http") else "the settings of its owner"
     return (
         "An earlier set-up ended before it saved the credentials of an App, and GitHub hands them out once. "

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
@@ -164,13 +163,13 @@ async def _refuse_other_paths(_: Request) -> Response:
     return JSONResponse(_NOT_READY, 503)
 
 
-closed_set_up: Final = APIRouter(include_in_schema=False)
-"""The routes of the set-up in a service that knows its account."""
-
-
-@closed_set_up.api_route("/setup", methods=["GET", "POST"])
-@closed_set_up.api_route("/setup/callback", methods=["GET"])
-async def refuse_set_up() -> Response:
-    """Refuse the set-up: it is over (W4a)."""
+async def _refuse_set_up(_: Request) -> Response:
     text = message_page("The set-up is closed", _CLOSED)
     return HTMLResponse(text, 410, security_headers("https://github.com"))
+
+
+CLOSED_SET_UP: Final = (
+    Route("/setup", _refuse_set_up, methods=["GET", "POST"]),
+    Route("/setup/callback", _refuse_set_up, methods=["GET"]),
+)
+"""The routes of the set-up in a service that knows its account (W4a)."""

@@ -21,6 +21,7 @@ from bot.testing.github.world import GitHubState
 CODE_LIFE: Final = timedelta(hours=1)
 LONGEST_NAME: Final = 34
 """https://docs.github.com/en/apps/creating-github-apps/registering-a-github-app/registering-a-github-app"""
+MOST_CALLBACKS: Final = 10
 MISTAKEN: Final = "Invalid GitHub App configuration"
 
 
@@ -38,6 +39,7 @@ class Manifest:
     redirect_url: str
     permissions: dict[str, str]
     events: tuple[str, ...]
+    callback_urls: tuple[str, ...] = ()
 
 
 def parse_manifest(text: str) -> Manifest:
@@ -57,9 +59,11 @@ def parse_manifest(text: str) -> Manifest:
     if not all(level in LEVELS for level in permissions.values()):
         raise BadManifestError(f"{MISTAKEN}: default permission records resource is not included in the list")
     _check_hook(hook.get("url"))
-    return Manifest(
-        str(given.get("name", "")), given["url"], hook["url"], given["redirect_url"], permissions, tuple(events)
-    )
+    urls = given["url"], hook["url"], given["redirect_url"]
+    callbacks = given.get("callback_urls", [])
+    if len(callbacks) > MOST_CALLBACKS or not all(map(_is_url, callbacks)):
+        raise BadManifestError(f"{MISTAKEN}: 'callback_urls' are at most {MOST_CALLBACKS} URLs")
+    return Manifest(str(given.get("name", "")), *urls, permissions, tuple(events), tuple(callbacks))
 
 
 def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -> App:
@@ -74,8 +78,8 @@ def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -
         plain,
         name=name,
         events=manifest.events,
+        callback_urls=manifest.callback_urls,
         homepage=manifest.homepage,
-        hook_url=manifest.hook_url,
         client_secret=secrets.token_hex(20),
     )
     world.apps[made.id] = made
@@ -85,15 +89,17 @@ def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -
 def redirect_with_code(world: GitHubState, app: App, manifest: Manifest, state: str) -> str:
     """Return the address to which GitHub sends the person: the manifest's, with a new code and the state."""
     code = secrets.token_hex(20)
-    world.manifest_codes[code] = app.id, world.now()
+    world.manifest_codes[code] = app, manifest.hook_url, world.now()
     joint = "&" if urlsplit(manifest.redirect_url).query else "?"
     return manifest.redirect_url + joint + urlencode({"code": code, **({"state": state} if state else {})})
 
 
-def take_app(world: GitHubState, code: str) -> App | None:
-    """Return the App that a code stands for, once and within an hour; otherwise None."""
-    app, made = world.manifest_codes.pop(code, (0, world.now()))
-    return world.apps.get(app) if world.now() - made <= CODE_LIFE else None
+def take_app(world: GitHubState, code: str) -> tuple[App, str] | None:
+    """Return the App that a code stands for and its webhook, once and within an hour; otherwise None."""
+    app, hook_url, made = world.manifest_codes.pop(code, (None, "", world.now()))
+    if app is None or world.now() - made > CODE_LIFE:
+        return None
+    return world.apps[app.id], hook_url
 
 
 def _is_url(value: Any) -> bool:

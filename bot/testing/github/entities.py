@@ -330,10 +330,10 @@ class App:
     created_at: datetime
     permissions: Mapping[str, str]
     events: tuple[str, ...]
-    homepage: str = "https://example.com"
     client_secret: str = field(default="", repr=False)
-    hook_url: str = ""
-    """Where its events go, if it was made from a manifest."""
+    callback_urls: tuple[str, ...] = ()
+    """Where people may be sent after they authorized the App."""
+    homepage: str = "https://example.com"
 
     @property
     def client_id(self) -> str:

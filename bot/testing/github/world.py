@@ -96,8 +96,8 @@ class GitHubState:
     plans: dict[int, str] = field(default_factory=dict)
     """account -> the name of its plan, which GitHub shows to the people of the account."""
     apps: dict[int, App] = field(default_factory=dict)
-    manifest_codes: dict[str, tuple[int, datetime]] = field(default_factory=dict)
-    """code -> the App that was made from a manifest and whose secrets nobody has fetched, and when it was made."""
+    manifest_codes: dict[str, tuple[App, str, datetime]] = field(default_factory=dict)
+    """code -> an App that was made from a manifest and whose secrets nobody has fetched, its webhook, and when."""
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
     seen_refs: dict[int, dict[str, str]] = field(default_factory=dict)

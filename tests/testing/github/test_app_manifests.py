@@ -82,6 +82,8 @@ def test_a_code_is_worth_nothing_after_an_hour(tmp_path: Path) -> None:
     (
         ({"url": ""}, "'url' wasn't supplied"),
         ({"redirect_url": "x"}, "redirect_url"),
+        ({"callback_urls": ["x"]}, "callback_urls"),
+        ({"callback_urls": ["https://a"] * 11}, "callback_urls"),
         ({"hook_attributes": {}}, "Hook url wasn't supplied"),
         ({"hook_attributes": {"url": "http://localhost:8000/x"}}, "public Internet"),
         ({"hook_attributes": {"url": "http://127.0.0.1:8000/x"}}, "public Internet"),

@@ -22,10 +22,11 @@ def manifest_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
 
 def convert(webhooks: Webhooks, call: Call) -> RestAnswer:
     """Return the App and its secrets, once for each code."""
-    app = take_app(call.world, call.path["code"])
-    if app is None:
+    found = take_app(call.world, call.path["code"])
+    if found is None:
         raise not_found()
-    webhooks.hook_app(app, app.hook_url)
+    app, hook_url = found
+    webhooks.hook_app(app, hook_url)
     hidden = {
         "client_id": app.client_id,
         "client_secret": app.client_secret,
