@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Finding, Opinion, Outcome, Policy, Reason, Verdict, Way
-from bot.core.checks import Check
 from bot.core.events import JournalEvent
 from bot.core.moves import Executed, Outgrew, Planned, Proposed, Rejected
 from bot.core.names import CommitId
@@ -88,7 +87,7 @@ def _approval(chance: random.Random, plan: PlanDocument) -> JournalEvent:
 
 
 def _work(chance: random.Random, plan: PlanDocument, tree: str) -> Executed:
-    checks: tuple[Check, ...] = tuple(_check(chance) for _ in range(chance.randint(0, 3)))
+    checks = tuple(_check(chance) for _ in range(chance.randint(0, 3)))
     commands = tuple(
         {"agent": "main", "command": _text(chance), "exit_code": chance.choice([0, 1, None])}
         for _ in range(chance.randint(0, 4))
@@ -99,8 +98,8 @@ def _work(chance: random.Random, plan: PlanDocument, tree: str) -> Executed:
     return replace(done, tokens_input=tokens, tokens_output=tokens // 7)
 
 
-def _check(chance: random.Random) -> Check:
-    check: Check = {
+def _check(chance: random.Random) -> dict[str, Any]:
+    check: dict[str, Any] = {
         "command": _text(chance),
         "exit_code": chance.choice([0, 1]),
         "seconds": 1.0,
