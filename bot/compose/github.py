@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from bot.clock import SystemClock
 from bot.compose.parts import key_of, model_of, work_settings
+from bot.compose.served_repository import ServedRepository, TrackedTask
 from bot.compose.thread_contexts import CurrentConfiguration, ThreadContexts, own_recipe
 from bot.config.environment import redactor_for
 from bot.config.maintenance_task import MaintenanceTask
@@ -24,13 +25,11 @@ from bot.core.marker import Key
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.red_checks import checks_to_fix, may_begin
 from bot.core.secrets.redaction import Redactor
-from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.github import repository
 from bot.github.check_results import CheckResults
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader
-from bot.github.reach import Reachable
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
 from bot.ports import Clock, Journal
@@ -58,32 +57,6 @@ STILL: Final = timedelta(minutes=15)
 """A thread whose ref has not moved for this long has no job working on it."""
 REMEMBERED: Final = 5_000
 """Number of threads whose heard turns are cached. For other threads they are looked up again."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryFound:
-    """A repository that is served, and the App installation that reaches it (None with a plain token)."""
-
-    installation: int | None
-    listed: Reachable
-
-    @property
-    def id(self) -> RepositoryId:
-        """Its number on GitHub."""
-        return RepositoryId(self.listed.id)
-
-    @property
-    def at(self) -> repository.Address:
-        """Its address at the time of the listing."""
-        return self.listed.address
-
-
-@dataclass(frozen=True, slots=True)
-class Tracked:
-    """The tracking issue of a scheduled task, and what its journal knows."""
-
-    issue: ThreadNumber
-    history: TaskHistory
 
 
 @dataclass(slots=True)
@@ -242,46 +215,46 @@ class GitHubHost:
         keys, _, _ = await self._contexts.configuration(reached.client, at)
         return Listener(await self.connections.bot(reached.client), keys.mention, frozenset(keys.ask.bots))
 
-    async def served_repositories(self) -> tuple[RepositoryFound, ...]:
+    async def served_repositories(self) -> tuple[ServedRepository, ...]:
         """Return the repositories that are served."""
         found = [each async for each in self.connections.listed_repositories(self.only)]
-        return tuple(RepositoryFound(installation, each) for installation, each in found)
+        return tuple(ServedRepository(installation, each) for installation, each in found)
 
-    async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
+    async def scheduled_tasks(self, found: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
         keys, mistake, _ = await self.current_configuration(found)
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
-    async def configuration_mistake(self, found: RepositoryFound) -> str:
+    async def configuration_mistake(self, found: ServedRepository) -> str:
         """Return the mistake in a repository's configuration; "" for none."""
         return (await self.current_configuration(found)).mistake
 
-    async def current_configuration(self, found: RepositoryFound) -> CurrentConfiguration:
+    async def current_configuration(self, found: ServedRepository) -> CurrentConfiguration:
         """Return the configuration on a repository's default branch now."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         return await self._contexts.configuration(reached.client, found.at)
 
-    async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
+    async def tracked_tasks(self, found: ServedRepository) -> dict[str, TrackedTask]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
-        tracked: dict[str, Tracked] = {}
+        tracked: dict[str, TrackedTask] = {}
         for address, state in (await self._states_in(found.installation, found.id, found.at)).items():
             if state.task is not None:
-                tracked.setdefault(state.task.task, Tracked(ThreadNumber(address.number), state.task))
+                tracked.setdefault(state.task.task, TrackedTask(ThreadNumber(address.number), state.task))
         return tracked
 
-    async def tracking_issues(self, found: RepositoryFound) -> TrackingIssues:
+    async def tracking_issues(self, found: ServedRepository) -> TrackingIssues:
         """Return access to the tracking issues of a repository."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         signer = MarkerSigner(self._key, found.id)
         bot = await self.connections.bot(reached.client)
         return TrackingIssues(reached.client, found.at, bot, Key(signer.key_id, signer.mac))
 
-    async def roles(self, found: RepositoryFound) -> Roles:
+    async def roles(self, found: ServedRepository) -> Roles:
         """Return the roles of people on a repository, as they are now."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         return Roles(reached.client, found.at)
 
-    async def pulls_to_check(self, found: RepositoryFound) -> tuple[ThreadAddress, ...]:
+    async def pulls_to_check(self, found: ServedRepository) -> tuple[ThreadAddress, ...]:
         """Return the bot's open pull requests on which red required checks lead to something (MT9)."""
         states = await self._states_in(found.installation, found.id, found.at)
         made_one = any(state.published is not None for state in states.values())
@@ -298,7 +271,7 @@ class GitHubHost:
         place = found.installation, found.id, found.at.owner, found.at.name
         return tuple(ThreadAddress(*place, number) for number in numbers)
 
-    async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:
+    async def own_recipe(self, found: ServedRepository, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         return await own_recipe(reached.client, found.at, name)
@@ -367,7 +340,7 @@ class GitHubHost:
         await self.observer.take_listing(number, seen, every=every)
         return found
 
-    async def _waits_in(self, found: RepositoryFound) -> bool:
+    async def _waits_in(self, found: ServedRepository) -> bool:
         states = await self._states_in(found.installation, found.id, found.at)
         if any(state.stage in ON_ENTER or state.debts or state.kept_turns for state in states.values()):
             return True
@@ -377,7 +350,7 @@ class GitHubHost:
         tasks, _ = await self.scheduled_tasks(found)
         return any(task.due_times().is_finer_than_daily(self.clock.now()) for task in tasks)
 
-    async def _check_reader(self, found: RepositoryFound) -> PullCheckReader | None:
+    async def _check_reader(self, found: ServedRepository) -> PullCheckReader | None:
         """Return the reader of the bot's pull requests; None where their red checks lead to nothing."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         keys, mistake, _ = await self._contexts.configuration(reached.client, found.at)

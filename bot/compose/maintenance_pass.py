@@ -12,8 +12,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from bot.compose.github import GitHubHost, RepositoryFound, Tracked
+from bot.compose.github import GitHubHost
 from bot.compose.looks import host_of
+from bot.compose.served_repository import ServedRepository, TrackedTask
 from bot.compose.task_host import TaskHost, TaskIssues
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
@@ -46,7 +47,7 @@ class TaskStatus:
     """A task as a pass left it."""
 
     task: MaintenanceTask
-    tracked: Tracked | None
+    tracked: TrackedTask | None
     """None if the pass could not continue with it."""
     began: bool = False
     """Whether this pass took in an occurrence."""
@@ -66,7 +67,7 @@ class MaintenancePass:
     """One pass over the tasks of one repository."""
 
     host: TaskHost
-    repository: RepositoryFound
+    repository: ServedRepository
     run_now: str = ""
     """The name of a task that runs whether it is due or not; "" for none."""
     wake: Callable[[ThreadAddress], None] | None = None
@@ -98,7 +99,7 @@ class MaintenancePass:
                 done.append(TaskStatus(task, None, problem=str(error)))
         return done
 
-    async def _tell_mistake(self, tracked: Collection[Tracked], issues: TaskIssues) -> None:
+    async def _tell_mistake(self, tracked: Collection[TrackedTask], issues: TaskIssues) -> None:
         """Show the configuration's mistake on each tracking issue, or remove it if there is none any more."""
         mistake = await self.host.configuration_mistake(self.repository) if tracked else ""
         for each in tracked:
@@ -129,7 +130,7 @@ class MaintenancePass:
         return found
 
     async def _run_task(
-        self, task: MaintenanceTask, settings: WorkSettings, issues: TaskIssues, every: Mapping[str, Tracked]
+        self, task: MaintenanceTask, settings: WorkSettings, issues: TaskIssues, every: Mapping[str, TrackedTask]
     ) -> TaskStatus:
         """Run one task if it is due, and bring its tracking issue up to date. `every` holds all tracked tasks."""
         if (tracked := every.get(task.name)) is None:
@@ -144,7 +145,7 @@ class MaintenancePass:
         await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=shown.body)
         return TaskStatus(task, tracked, began=began)
 
-    async def _begin(self, task: MaintenanceTask, issues: TaskIssues) -> Tracked:
+    async def _begin(self, task: MaintenanceTask, issues: TaskIssues) -> TrackedTask:
         """Create the tracking issue of a task that was not seen before. Its due times count from now on."""
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
@@ -152,8 +153,8 @@ class MaintenancePass:
             return _tracking_issue(number, await track_task(context, await read_state(context), plain_task(task)))
 
     async def _take(
-        self, task: MaintenanceTask, tracked: Tracked, occurrence: Occurrence, elsewhere: Collection[str]
-    ) -> Tracked:
+        self, task: MaintenanceTask, tracked: TrackedTask, occurrence: Occurrence, elsewhere: Collection[str]
+    ) -> TrackedTask:
         """Take in what people said on the thread, and then the occurrence. A mistake in its recipe ends it."""
         address = self._address(tracked.issue)
         await (self.host.look(address) if self.wake is None else self.host.listen(address))
@@ -177,7 +178,7 @@ class MaintenancePass:
         roles = await self.host.roles(self.repository)
         return [tick for tick in ticks if settings.may_ask(tick.by, await roles.of(tick.by))]
 
-    async def _offer_again(self, tracked: Tracked, ticks: Sequence[Tick]) -> Tracked:
+    async def _offer_again(self, tracked: TrackedTask, ticks: Sequence[Tick]) -> TrackedTask:
         """Journal the rejected findings that people allow again. A tick before the rejection does not count."""
         boxes = {offer_again_label(each.finding): each for each in tracked.history.rejected}
         for tick in ticks:
@@ -240,7 +241,7 @@ def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[dat
     return [time.astimezone(schedule.zone) for time in islice(schedule.times_after(after), count)]
 
 
-def _ticked_today(tracked: Iterable[Tracked], occurrence: Occurrence) -> set[str]:
+def _ticked_today(tracked: Iterable[TrackedTask], occurrence: Occurrence) -> set[str]:
     """Return the other requests that the same person made by ticks on that day (UTC), each as ``issue/key``."""
     if occurrence.by is None:
         return set()
@@ -253,10 +254,10 @@ def _missed_times_note(missed: int) -> str:
     return f" ({missed} earlier missed)" if missed else ""
 
 
-def _tracking_issue(number: ThreadNumber, state: ThreadState) -> Tracked:
+def _tracking_issue(number: ThreadNumber, state: ThreadState) -> TrackedTask:
     if state.task is None:
         raise Broken(f"the journal of the tracking issue #{number} names no task")
-    return Tracked(number, state.task)
+    return TrackedTask(number, state.task)
 
 
 async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry_run: bool = False) -> list[str]:
@@ -292,7 +293,7 @@ def _status_line(status: TaskStatus) -> str:
     return f"{status.task.name}: #{status.tracked.issue}, {said}"
 
 
-def _task_line(task: MaintenanceTask, tracked: Tracked | None, now: datetime) -> str:
+def _task_line(task: MaintenanceTask, tracked: TrackedTask | None, now: datetime) -> str:
     times = ", ".join(f"{time:%Y-%m-%d %H:%M}" for time in next_due(task, now, SHOWN))
     issue = f"#{tracked.issue}" if tracked is not None else "no tracking issue yet"
     return f"{task.name}: {issue}, {task.due_times().words()} {task.timezone}; next: {times}"

@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from itertools import groupby, islice
 from typing import Final
 
-from bot.compose.github import GitHubHost, RepositoryFound
+from bot.compose.github import GitHubHost
 from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
+from bot.compose.served_repository import ServedRepository
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from bot.github.client import AT_ONCE
@@ -30,14 +31,14 @@ _log: Final = logging.getLogger(__name__)
 class _Rest:
     """What GitHub showed of a repository when a pass over it began, and how long it may rest."""
 
-    shown: RepositoryFound
+    shown: ServedRepository
     newest: datetime | None
     """When an issue changed last."""
     has_tasks: bool
     began: datetime
     until: datetime
 
-    def holds(self, found: RepositoryFound, now: datetime) -> bool:
+    def holds(self, found: ServedRepository, now: datetime) -> bool:
         """Return whether nothing was pushed since, and no due time has come. A clock that was set back ends it."""
         return self.shown == found and self.began <= now < self.until
 
@@ -66,12 +67,12 @@ class MaintenanceRounds:
             for batch in _batches(of_one):
                 await self._run_batch([each for each in batch if not self._has_no_tasks(each)], wake)
 
-    def _has_no_tasks(self, found: RepositoryFound) -> bool:
+    def _has_no_tasks(self, found: ServedRepository) -> bool:
         """Return whether a repository is known to have no tasks, so that not even its issues matter."""
         rest = self._resting.get(found.id)
         return rest is not None and not rest.has_tasks and rest.holds(found, self.host.clock.now())
 
-    async def _run_batch(self, batch: Sequence[RepositoryFound], wake: Callable[[ThreadAddress], None]) -> None:
+    async def _run_batch(self, batch: Sequence[ServedRepository], wake: Callable[[ThreadAddress], None]) -> None:
         """Run a pass over each of these repositories, of one installation, that does not rest."""
         try:
             moved = await self._newest_changes(batch)
@@ -86,7 +87,7 @@ class MaintenanceRounds:
             if rest is not None:
                 self._resting[found.id] = rest
 
-    async def _newest_changes(self, batch: Sequence[RepositoryFound]) -> Mapping[int, MovedRepository]:
+    async def _newest_changes(self, batch: Sequence[ServedRepository]) -> Mapping[int, MovedRepository]:
         """Return when issues changed last, by one query; nothing if GitHub cannot say. Raises Limited."""
         if not batch:
             return {}
@@ -100,7 +101,7 @@ class MaintenanceRounds:
             return {}
 
     async def _run_pass(
-        self, found: RepositoryFound, newest: MovedRepository | None, wake: Callable[[ThreadAddress], None]
+        self, found: ServedRepository, newest: MovedRepository | None, wake: Callable[[ThreadAddress], None]
     ) -> _Rest | None:
         """Run a pass over a repository, and return how it rests afterward; None if the next round comes again."""
         began = self.host.clock.now()
@@ -124,7 +125,7 @@ def _next_due(done: Sequence[TaskStatus], latest: datetime) -> datetime | None:
     return None if None in times else min([latest, *(time for time in times if time is not None)])
 
 
-def _batches(found: Iterator[RepositoryFound]) -> Iterator[list[RepositoryFound]]:
+def _batches(found: Iterator[ServedRepository]) -> Iterator[list[ServedRepository]]:
     """Yield as many repositories at a time as one query takes."""
     while batch := list(islice(found, AT_ONCE)):
         yield batch

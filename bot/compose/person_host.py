@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bot.compose.github import GitHubHost, RepositoryFound
+from bot.compose.github import GitHubHost
 from bot.compose.parts import policy_of, work_settings
+from bot.compose.served_repository import ServedRepository
 from bot.core.actor import Actor
 from bot.github.client import GitHubClient
 from bot.github.permissions import Roles
@@ -27,12 +28,12 @@ class GitHubPersonHost:
 
     async def participation(self, at: Address, person: Actor) -> Participation:
         """Return a person's part in a repository that is served, read live. Raises Missing for any other repository."""
-        found = RepositoryFound(*await self.host.connections.repository_by_name(at))
+        found = ServedRepository(*await self.host.connections.repository_by_name(at))
         keys = (await self.host.current_configuration(found)).keys
         mention = self.host.settings.overrides.mention or keys.mention
         return Participation(found.id, await self._is_allowed(found, keys, person), mention)
 
-    async def _is_allowed(self, found: RepositoryFound, keys: "Configuration", person: Actor) -> bool:
+    async def _is_allowed(self, found: ServedRepository, keys: "Configuration", person: Actor) -> bool:
         """Return whether a person may ask or decide. The bot's own account may not."""
         connections = self.host.connections
         reached = await connections.reach(found.installation, found.id, found.at)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from bot.compose.github import RepositoryFound, Tracked
+from bot.compose.served_repository import ServedRepository, TrackedTask
 from bot.config.maintenance_task import MaintenanceTask
 from bot.core.actor import Actor, Role
 from bot.core.names import ThreadAddress, ThreadNumber
@@ -44,22 +44,22 @@ class TaskHost(Protocol):
     def clock(self) -> Clock:
         """The clock of this process."""
 
-    async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
+    async def scheduled_tasks(self, found: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings."""
 
-    async def configuration_mistake(self, found: RepositoryFound) -> str:
+    async def configuration_mistake(self, found: ServedRepository) -> str:
         """Return the mistake in a repository's configuration; "" for none."""
 
-    async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
+    async def tracked_tasks(self, found: ServedRepository) -> dict[str, TrackedTask]:
         """Return the tasks that a journal of the repository tracks."""
 
-    async def tracking_issues(self, found: RepositoryFound) -> TaskIssues:
+    async def tracking_issues(self, found: ServedRepository) -> TaskIssues:
         """Return access to the tracking issues of a repository."""
 
-    async def roles(self, found: RepositoryFound) -> PeoplesRoles:
+    async def roles(self, found: ServedRepository) -> PeoplesRoles:
         """Return the roles of people on a repository, as they are now."""
 
-    async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:
+    async def own_recipe(self, found: ServedRepository, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name, if there is one: name -> text."""
 
     def thread_context(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from bot.agent.limits import Ledger
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
-from bot.compose.github import RepositoryFound, Tracked
+from bot.compose.served_repository import ServedRepository, TrackedTask
 from bot.config.maintenance_task import MaintenanceTask
 from bot.core.actor import Actor, Role
 from bot.core.entry import Entry
@@ -40,7 +40,7 @@ from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.memory_store import MemoryTranscripts
 
 ABSENT: Final = cast("Any", None)
-HOME: Final = RepositoryFound(None, Reachable(1, "R_1", Address("octo", "hello")))
+HOME: Final = ServedRepository(None, Reachable(1, "R_1", Address("octo", "hello")))
 WILL: Final = Actor(5, "will")
 
 
@@ -113,32 +113,32 @@ class Process:
     def clock(self) -> "Process":
         return self
 
-    async def scheduled_tasks(self, found: RepositoryFound) -> tuple[Sequence[MaintenanceTask], WorkSettings]:  # noqa: ARG002 - the port's
+    async def scheduled_tasks(self, found: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:  # noqa: ARG002 - the port's
         await self.moment()
         return self.world.tasks, WorkSettings()
 
-    async def configuration_mistake(self, found: RepositoryFound) -> str:  # noqa: ARG002 - the port's
+    async def configuration_mistake(self, found: ServedRepository) -> str:  # noqa: ARG002 - the port's
         return ""
 
-    async def tracked_tasks(self, found: RepositoryFound) -> dict[str, Tracked]:
+    async def tracked_tasks(self, found: ServedRepository) -> dict[str, TrackedTask]:
         await self.moment()
-        tracked: dict[str, Tracked] = {}
+        tracked: dict[str, TrackedTask] = {}
         for number in sorted(self.world.journals):
             state = self.world.states.fold(found.id, number, self.world.journals[number])
             if state.task is not None:
-                tracked.setdefault(state.task.task, Tracked(number, state.task))
+                tracked.setdefault(state.task.task, TrackedTask(number, state.task))
         return tracked
 
-    async def tracking_issues(self, found: RepositoryFound) -> "Process":  # noqa: ARG002 - the port's
+    async def tracking_issues(self, found: ServedRepository) -> "Process":  # noqa: ARG002 - the port's
         return self
 
-    async def roles(self, found: RepositoryFound) -> "Process":  # noqa: ARG002 - the port's
+    async def roles(self, found: ServedRepository) -> "Process":  # noqa: ARG002 - the port's
         return self
 
     async def of(self, actor: Actor) -> Role | None:  # noqa: ARG002 - the port's
         return Role.WRITE
 
-    async def own_recipe(self, found: RepositoryFound, name: str | None) -> dict[str, str]:  # noqa: ARG002 - the port's
+    async def own_recipe(self, found: ServedRepository, name: str | None) -> dict[str, str]:  # noqa: ARG002 - the port's
         return {}
 
     @asynccontextmanager
