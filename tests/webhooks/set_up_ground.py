@@ -28,11 +28,10 @@ FORM: Final = {"owner": "organization", "organization": "acme", "name": "Acme's 
 
 @contextmanager
 def organization(folder: Path) -> Iterator[SimulatedGitHub]:
-    """acme with two repositories; ada administers one of them, and is who acts on GitHub's pages."""
+    """acme with a repository that ada administers; she is who acts on GitHub's pages."""
     with SimulatedGitHub(folder, pages=page_routes, slug="elsewhere") as github:
         github.world.add_user("acme", "Organization")
-        for name in ("acme/shop", "acme/other"):
-            github.world.add_repository(name, {"README.md": "# Read me\n"})
+        github.world.add_repository("acme/shop", {"README.md": "# Shop\n"})
         github.world.set_role("acme/shop", "ada", "admin")
         yield github
 

@@ -78,6 +78,14 @@ def test_a_mistake_in_the_form(place: Ground) -> None:
     assert 'value="http://localhost:8000"' in got.text
 
 
+def test_changing_something(place: Ground) -> None:
+    """Whoever goes back to the form finds what they typed."""
+    operator = place.operator()
+    operator.begin(FORM | {"owner": "person", "name": "Mine"})
+    text = operator.get("/setup").text
+    assert ('value="Mine"' in text, 'value="person" checked' in text, f'value="{PUBLIC}"' in text) == (True, True, True)
+
+
 def test_what_people_type_is_not_html(place: Ground) -> None:
     """Neither beside a mistake nor on the page that confirms it."""
     evil = '"><script>x</script>'

@@ -148,7 +148,9 @@ def _left_over_note(url: str) -> str:
     link = f'<a href="{escape(url)}">{escape(url)}</a>' if url.startswith("http") else "the settings of its owner"
     return (
         "An earlier set-up ended before it saved the credentials of an App, and GitHub hands them out once. "
-        f"If there is a new App under {link}, delete it there."
+        f"If there is a new App under {link}, delete it there. Or keep it: generate a private key and set a webhook "
+        "secret there, and start with <code>PLANGATE_APP_ID</code>, <code>PLANGATE_PRIVATE_KEY_PATH</code>, and "
+        "<code>PLANGATE_WEBHOOK_SECRET</code>."
     )
 
 

@@ -48,6 +48,8 @@ class SetUpRoutes:
     set_up: AppSetUp
     visitor: SetUpVisitor
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
+    _form: AppForm = field(default_factory=AppForm)
+    """What was last typed without a mistake, for people who want to change something."""
 
     def application(self) -> Starlette:
         """Return the HTTP application."""
@@ -80,7 +82,7 @@ class SetUpRoutes:
             return self._refusal(403, _PRINTED)
         if token is not None:  # the browser that was admitted opens the printed address again
             return RedirectResponse("/setup", 303, self._headers)
-        return self._page(form_page(AppForm(), self.set_up.server_url, self.set_up.left_over))
+        return self._page(form_page(self._form, self.set_up.server_url, self.set_up.left_over))
 
     def _admit(self, token: str) -> Response:
         """Exchange the token for the cookie, and lead the browser to an address without the token."""
@@ -103,6 +105,7 @@ class SetUpRoutes:
         form = read_form(fields, self.set_up.server_url)
         if form.mistakes:
             return self._page(form_page(form, self.set_up.server_url, self.set_up.left_over), 422)
+        self._form = form
         callback = f"http://{request.headers['host']}/setup/callback"
         given = {"name": form.name, "organization": form.owner, "webhook_url": form.webhook_url}
         manifest = self.set_up.begin(**given, redirect_url=callback)
