@@ -183,15 +183,31 @@ async def test_a_job_that_another_stands_for_is_dropped(jobs: Jobs) -> None:
     assert (await fetched(jobs, worker)).id != first.id
 
 
-async def test_installations_take_turns_for_sessions(jobs: Jobs) -> None:
-    """One that has ten threads waiting does not keep another one waiting for all of them."""
-    worker = await jobs.register()
+@pytest.mark.parametrize("task", (Task.LOOK, Task.SESSION))
+async def test_installations_take_turns(jobs: Jobs, task: Task) -> None:
+    """One that has many threads waiting does not keep another one waiting for all of them; each one's wait in order."""
+    defer = jobs.wake if task is Task.LOOK else jobs.defer_session
+    worker, other = await jobs.register(), ThreadAddress(8, 2, "cato", "world", 1)
     for number in range(1, 6):
-        await jobs.defer_session(thread(number))
-    other = ThreadAddress(8, 2, "cato", "world", 1)
-    await jobs.defer_session(other)
-    order = [(await fetched(jobs, worker)).address for _ in range(6)]
-    assert order.index(other) == 1
+        await defer(thread(number))
+    order = [(await fetched(jobs, worker)).address for _ in range(2)]
+    await defer(other)
+    await defer(thread(6))
+    await defer(replace(other, number=2))
+    order += [(await fetched(jobs, worker)).address for _ in range(6)]
+    assert [each.number for each in order if each and each.installation == 7] == [1, 2, 3, 4, 5, 6]
+    assert [order.index(other), order.index(replace(other, number=2))] == [3, 5]
+
+
+async def test_a_job_that_began_unheard_is_given_back(jobs: Jobs) -> None:
+    """The database committed the fetch, and the connection broke before the worker heard of it."""
+    worker = await jobs.register()
+    for number in (1, 2):
+        await jobs.store(delivery(number))
+    heard, unheard = await fetched(jobs, worker), await fetched(jobs, worker)
+    await jobs.give_back_others(worker, [heard.id])
+    again = await fetched(jobs, worker)
+    assert (again.id, again.run) == (unheard.id, unheard.run + 1)
 
 
 async def test_a_look_overtakes_the_session_that_waits(jobs: Jobs) -> None:

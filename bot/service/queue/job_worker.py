@@ -74,6 +74,8 @@ class JobWorker:
     """Set when a job may have become available, or a slot free."""
     _healthy_since: float = field(init=False, default=float("inf"))
     _ends: bool = field(init=False, default=False)
+    _may_hold_others: bool = field(init=False, default=False)
+    """Whether a fetch failed, so that a job may have begun in the database alone."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -123,12 +125,16 @@ class JobWorker:
                 await self._begin_available()
             except Exception as error:  # noqa: BLE001 - the outermost shell: the next fetch tries again
                 failure("queue", error)
+                self._may_hold_others = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self.pace.poll)
 
     async def _begin_available(self) -> None:
         if self.id is None:
             self.id = await self.jobs.register()
+        if self._may_hold_others:
+            await self.jobs.give_back_others(self.id, [run.job.id for run in self._runs])
+            self._may_hold_others = False
         while not self._ends and (queues := self._free_queues()) and self.id is not None:
             job = await self.jobs.fetch(queues, self.id)
             if job is None:

@@ -3,9 +3,9 @@
 Three tasks wake a thread; `lock` keeps two of one thread from running at once, and the queueing lock keeps one of each
 waiting:
 - look (queue `looks`): carry the thread on.
-- session (queue `sessions`): the same, for a thread whose look found no free session slot. Its priority is lower the
-  more sessions of its installation wait, so that installations take turns.
+- session (queue `sessions`): the same, for a thread whose look found no free session slot.
 - listen (queue `looks`): read what people said while another job of the thread runs. It has a lock of its own.
+Installations take turns: what many of one wait for delays no other one.
 
 A job that runs is identified by its number and its attempt. A worker that was declared dead and comes back (a paused
 machine) can neither finish nor return a job that another worker has begun again.
@@ -33,13 +33,13 @@ https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redeliv
 EVERY: Final = "every"
 _WAKE: Final = "SELECT plangate_wake_v1(%(about)s, %(args)s)"
 _STORE: Final = "SELECT plangate_store_v1(%(guid)s, %(event)s, %(about)s, %(args)s) AS outcome"
-_SESSION: Final = """
-SELECT plangate_defer_v1('session', 'sessions', -least(count(*), 1000)::integer, %(about)s, %(about)s, %(args)s)
-FROM procrastinate_jobs
-WHERE queue_name = 'sessions' AND status = 'todo' AND args->'installation' = %(args)s::jsonb->'installation'
-"""
+_WAIT: Final = "SELECT plangate_wait_v1(%(about)s, %(args)s)"
 _FINISH: Final = "SELECT plangate_finish_v1(%(job)s, %(run)s) AS yes"
 _RETURN: Final = "SELECT plangate_return_v1(%(job)s, %(run)s, %(seconds)s) AS yes"
+_RETURN_OTHERS: Final = """
+SELECT plangate_return_v1(id, attempts, 0) FROM procrastinate_jobs
+WHERE worker_id = %(worker)s AND status = 'doing' AND NOT id = ANY(%(known)s)
+"""
 _TAKE_OVER: Final = "SELECT plangate_take_over_v1(%(seconds)s) AS count"
 _BEAT: Final = "UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = %(worker)s RETURNING id"
 _UNREGISTER: Final = "DELETE FROM procrastinate_workers WHERE id = %(worker)s"
@@ -111,7 +111,7 @@ class Jobs:
 
     async def defer_session(self, address: ThreadAddress) -> None:
         """Have the next worker with a free session slot go on with a thread."""
-        await self.database.rows(_SESSION, **_values(address))
+        await self.database.rows(_WAIT, **_values(address))
 
     async def fetch(self, queues: Sequence[str], worker: int) -> Job | None:
         """Begin the next job of these queues, or return None. A waiting job of a thread with one under way is passed
@@ -136,6 +136,10 @@ class Jobs:
     async def give_back(self, job: Job, seconds: float) -> bool:
         """Have a job run again after some seconds. Return False if it was taken over by another worker."""
         return bool((await self.database.rows(_RETURN, job=job.id, run=job.run, seconds=seconds))[0]["yes"])
+
+    async def give_back_others(self, worker: int, known: Collection[int]) -> None:
+        """Return to the queue the jobs that a worker began without learning of it: the connection broke meanwhile."""
+        await self.database.rows(_RETURN_OTHERS, worker=worker, known=list(known))
 
     async def register(self) -> int:
         """Register a worker, and return its number."""

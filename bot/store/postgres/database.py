@@ -3,6 +3,7 @@
 psycopg is imported when a database is opened, because it belongs to the extra ``plangate[cluster]``.
 """
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ class Database:
 
         Raises Misconfigured if the driver is not installed or the URL cannot be read.
         """
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # each query that waits in vain says so already
         self.pool = _pool(self.url, self.wait_seconds)
         await self.pool.open()
         try:

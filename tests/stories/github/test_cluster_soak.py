@@ -42,6 +42,8 @@ class Sender:
     """Delivers comments as GitHub would, from threads of its own."""
 
     cluster: Cluster
+    comments: dict[int, int]
+    """The id of a comment on each issue: a look waits for a comment that was reported and is not there yet."""
     acknowledged: list[Acknowledged] = field(default_factory=list)
     refused: int = 0
     _ends: threading.Event = field(default_factory=threading.Event)
@@ -89,7 +91,7 @@ class Sender:
         facts = {
             "action": "created",
             "issue": {"number": number},
-            "comment": {"id": 1, "node_id": "x", "body": "hello"},
+            "comment": {"id": self.comments[number], "body": "Hello."},
             "repository": {"id": home.id, "name": home.name, "owner": owner},
             "sender": {"id": 5, "login": "somebody"},
             "installation": {"id": installation.id},
@@ -122,11 +124,10 @@ def test_nothing_that_was_acknowledged_is_lost(cluster: Cluster, seconds: float,
     that begins afterwards, and each request to one plan and one pull request. Deliveries alone wake: nothing is read.
     """
     cluster.variables = {"PLANGATE_LOG": "json", "PLANGATE_RECONCILE_SECONDS": "99999"}
-    for _ in NOISE:
-        cluster.person("will").open_issue(HOME, "Talk", "Just between us.")
+    comments = {number: talk(cluster, number) for number in NOISE}
     cluster.start()
     cluster.hook()
-    sender = Sender(cluster)
+    sender = Sender(cluster, comments)
     sending = threading.Thread(target=sender.run, args=(seconds,))
     sending.start()
     numbers = [cluster.opens("will", title=f"Request {n}").number for n in range(requests)]
@@ -151,6 +152,12 @@ def test_nothing_that_was_acknowledged_is_lost(cluster: Cluster, seconds: float,
 def tell(line: str) -> None:
     """Write a figure, which `pytest -s` shows."""
     sys.stdout.write(f"{line}\n")
+
+
+def talk(cluster: Cluster, number: int) -> int:
+    """Open an issue on which nobody speaks to the bot, and return the id of a comment there."""
+    assert cluster.opens("will", "Just between us.", "Talk").number == number
+    return cluster.says("rita", "Hello.", number).id
 
 
 def disturb(cluster: Cluster, seconds: float) -> None:

@@ -42,15 +42,29 @@ EXCEPTION WHEN unique_violation THEN
 END;
 $$;
 
+-- Return the priority with which installations take turns: behind what waits of the same installation, and beside the
+-- first that waits of any other.
+CREATE FUNCTION plangate_turn_v1(task text, highest integer, args jsonb) RETURNS integer LANGUAGE sql AS $$
+    SELECT least(
+        coalesce(max(j.priority), highest),
+        coalesce(min(j.priority) FILTER (WHERE j.args->'installation' = plangate_turn_v1.args->'installation') - 1, highest)
+    ) FROM procrastinate_jobs j WHERE j.status = 'todo' AND j.task_name = task
+$$;
+
 -- Make sure that a look at a thread begins after this call, and that what people say now is read although another
 -- look or session of the thread runs. Return false if such a look waits already.
 CREATE FUNCTION plangate_wake_v1(about text, args jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM procrastinate_jobs j WHERE j.lock = about AND j.status = 'doing') THEN
-        PERFORM plangate_defer_v1('listen', 'looks', 20, 'listen ' || about, about, args);
+        PERFORM plangate_defer_v1('listen', 'looks', 2000000000, 'listen ' || about, about, args);
     END IF;
-    RETURN plangate_defer_v1('look', 'looks', 10, about, about, args);
+    RETURN plangate_defer_v1('look', 'looks', plangate_turn_v1('look', 1000000000, args), about, about, args);
 END;
+$$;
+
+-- Have the next worker with a free session slot go on with a thread. A look at the thread goes first.
+CREATE FUNCTION plangate_wait_v1(about text, args jsonb) RETURNS boolean LANGUAGE sql AS $$
+    SELECT plangate_defer_v1('session', 'sessions', plangate_turn_v1('session', 0, args), about, about, args)
 $$;
 
 -- Store a delivery and wake its thread, both or neither. Return stored, joined (a look waits already), or duplicate.
