@@ -70,7 +70,20 @@ def test_every_command_stands_in_help_and_readme() -> None:
         text=True,
         check=True,
     ).stdout
-    for command in ("run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema"):
+    for command in (
+        "run",
+        "serve",
+        "sweep",
+        "demo",
+        "replay",
+        "doctor",
+        "init",
+        "schema",
+        "threads",
+        "show",
+        "watch",
+        "reindex",
+    ):
         assert re.search(rf"^\s+{command}\b", shown, re.MULTILINE)
         assert f"plangate {command}" in README or f"make {command}" in README
 
@@ -201,6 +214,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/cli/sign.py",
         "bot/cli/verify.py",
         "webhooks/setup/set_up_visitor.py",
+        "bot/cli/threads.py",
         "bot/terminal.py",
     }  # behind the outlet of bot/cli/main.py
     named = {str(path.relative_to(ROOT)) for path in printing}

@@ -1,4 +1,4 @@
-"""The commands of a service with its queue in PostgreSQL: `worker`, `migrate`, `reindex`. SHELL. Heavy modules are
+"""The commands of a service with its queue in PostgreSQL: `worker`, `migrate`, and `reindex`. SHELL. Heavy modules are
 imported on use."""
 
 import argparse
@@ -16,7 +16,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     migrate.add_argument(
         "--finish", action="store_true", help="also what workers of the release before could not go on after"
     )
-    commands.add_parser("reindex", help="have the workers look at every open thread, after the database was lost")
+    commands.add_parser("reindex", help="make the list of threads again, and have workers look at every open one")
 
 
 def work(arguments: argparse.Namespace) -> int:
@@ -42,11 +42,16 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 
 def reindex(_: argparse.Namespace) -> int:
-    """Wake every open thread."""
+    """Make the list of threads again from the journals and, with a database, wake every open thread."""
+    from bot.compose.overview import reindex as read_journals
     from bot.compose.worker_process import reindex_threads
-    from bot.config.environment import settings
+    from bot.config.environment import redactor_for, settings
 
-    print(f"{asyncio.run(reindex_threads(settings()))} open threads will be looked at")
+    given = settings()
+    for name, count in sorted(asyncio.run(read_journals(given, redactor_for(given))).items()):
+        print(f"{name}: {count} thread{'s' if count != 1 else ''}")
+    if given.database:
+        print(f"{asyncio.run(reindex_threads(given))} open threads will be looked at")
     return 0
 
 

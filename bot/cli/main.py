@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
-from bot.cli import cluster_commands, receipt_commands, set_up_commands
+from bot.cli import cluster_commands, receipt_commands, set_up_commands, thread_commands
 from bot.config.environment import redactor_for
 from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirect_output, unredacted_stream
@@ -117,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         "file", type=Path, metavar="FILE", help="the file that a run prints at its end, or the folder of a journal"
     )
     receipt_commands.add_commands(commands)
+    thread_commands.add_commands(commands)
     doctor = commands.add_parser("doctor", help="check what Plangate needs here, and show how to fix what is missing")
     set_up_commands.add_doctor_flags(doctor)
     set_up_commands.add_init_flags(
@@ -369,6 +370,9 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "verify": receipt_commands.verify,
     "sign": receipt_commands.sign,
     "audit": receipt_commands.audit,
+    "threads": thread_commands.run_threads,
+    "show": thread_commands.run_show,
+    "watch": thread_commands.run_watch,
     "doctor": set_up_commands.run_doctor,
     "init": set_up_commands.run_init,
     "action": _action,

@@ -11,6 +11,7 @@ from bot.compose.check_pass import look_at_red_checks
 from bot.compose.database import database_of
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
+from bot.compose.overview import recorder_of
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.logs import say, setup
@@ -35,7 +36,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     cut = cutter(HAND_BACK_SECONDS)
 
     async def through() -> None:
-        async with GitHubHost(settings, redactor=redactor) as github:
+        async with GitHubHost(settings, redactor=redactor, observer=recorder_of(settings, redactor)) as github:
             await github.connections.check_private_key()
             service = Service(settings, github, periodic=periodic_work(github, MaintenanceRounds(github)))
             service.counters = github.counters

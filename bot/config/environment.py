@@ -59,6 +59,8 @@ _SECRETS = {
 
 _SIGNING_KEY: Final = "PLANGATE_SIGNING_KEY_PATH"
 _ENTERPRISE_TOKENS: Final = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+SERVICE_URL: Final = "http://127.0.0.1:8000"
+"""Where `plangate serve` listens, unless it is told otherwise."""
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
@@ -127,6 +129,15 @@ def _identity(env: Mapping[str, str]) -> Identity | None:
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables that are set. An empty one counts as unset. Tests pass their own."""
     return {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
+
+
+def service_access(url: str = "", environ: Mapping[str, str] | None = None) -> tuple[str, Secret]:
+    """Return the address of a running service, and the token of its API. `url` takes precedence over PLANGATE_URL.
+
+    Raises Misconfigured for an address that is none.
+    """
+    env = environment(environ) | ({"PLANGATE_URL": url} if url else {})
+    return _address(env, "PLANGATE_URL", SERVICE_URL), Secret(env.get("PLANGATE_API_TOKEN", ""))
 
 
 def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:

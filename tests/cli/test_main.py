@@ -13,7 +13,12 @@ from bot.cli.main import main
 from tests import forks
 
 PROGRAM = Path(sys.executable).with_name("plangate")
-COMMANDS = {"run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema", "version"}
+COMMANDS = {"run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema", "version"} | {
+    "threads",
+    "show",
+    "watch",
+    "reindex",
+}
 HEAVY = (
     "anthropic",
     "pydantic",

@@ -1,0 +1,127 @@
+"""`plangate threads`, `show`, and `watch`: print what the service's API has. SHELL."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TextIO
+from urllib.parse import quote
+
+from bot.cli.service_client import ServiceClient
+from bot.core.codepoints import with_visible_codepoints as readable
+from bot.core.names import SHORT_DIGEST
+
+_ENDS: Final = {"answered": 0, "done": 0, "in_review": 0, "limit": 4, "failed": 5} | dict.fromkeys(
+    ("rejected", "stale", "expired", "stopped"), 3
+)
+"""The stages in which a round has its result, with the exit code (interfaces.md)."""
+_COLUMNS: Final = ("THREAD", "STAGE", "WAITS FOR", "COST", "UPDATED", "TITLE")
+
+
+def print_threads(client: ServiceClient, path: str, out: TextIO, *, as_json: bool) -> int:
+    """Print threads, one a line, the ones that changed last first."""
+    found = client.read_all(path)
+    if as_json:
+        print(json.dumps([*found]), file=out)
+        return 0
+    for line in _table([_COLUMNS, *map(_row, found)]):
+        print(line, file=out)
+    return 0
+
+
+def print_thread(client: ServiceClient, thread: str, out: TextIO, *, as_json: bool) -> int:
+    """Print one thread: its state, plan, agents, checks, approvals, and timeline."""
+    found, _ = client.read(thread_path(thread))
+    if as_json:
+        print(json.dumps(found), file=out)
+        return 0
+    for line in _detail(found):
+        print(readable(line), file=out)
+    return 0
+
+
+def watch_thread(client: ServiceClient, thread: str, out: TextIO) -> int:
+    """Print one line for each entry of a thread's journal, as it comes, until its round ends. Return the exit code."""
+    path = thread_path(thread)
+    now, _ = client.read(path)
+    known = int(now["position"])
+    for event in client.follow(f"{path}/events", _say):
+        if event.name == "reset":
+            _say(f"somebody set the journal back to entry {event.id}")
+            known = event.id
+            continue
+        print(readable(_line(event.data)), file=out, flush=True)
+        if event.id >= known and event.data["stage"] in _ENDS:
+            return _ENDS[str(event.data["stage"])]
+    return 0
+
+
+def thread_path(thread: str) -> str:
+    """Return the path of a thread, written ``OWNER/REPO#N``, in the API."""
+    name, _, number = thread.partition("#")
+    return f"/api/threads/{quote(name)}/{quote(number)}"
+
+
+def _say(text: str) -> None:
+    print(f"plangate: {text}", file=sys.stderr)
+
+
+def _row(thread: Mapping[str, Any]) -> tuple[str, ...]:
+    name, updated = f"{thread['repository']}#{thread['number']}", _moment(thread["updated"])
+    money = _dollars(thread["cost_usd"])
+    return name, thread["stage"], thread["waiting_for"], money, updated, readable(thread["title"])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _detail(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{found['repository']}#{found['number']}  {found['title']}"
+    yield f"{found['stage']}, waits for: {found['waiting_for']}, cost: {_dollars(found['cost_usd'])}"
+    yield found["pull_request"] or found["url"]
+    if found["detail"]:
+        yield f"why: {found['detail']}"
+    if plan := found["plan"]:
+        yield ""
+        decision = plan["decision"] or "open"
+        yield f"plan {plan['version']}  {plan['digest'][:SHORT_DIGEST]}  {decision}, tier {plan['tier']}"
+        yield from (f"  {line}" for line in plan["markdown"].splitlines())
+    yield from _section("agents", _agents(found["agents"]))
+    yield from _section("checks", (f"exit {each['exit_code']}  {each['command']}" for each in found["checks"]))
+    yield from _section("decisions", map(_approval, found["approvals"]))
+    yield from _section("timeline", map(_line, found["timeline"]))
+
+
+def _section(name: str, lines: Iterable[str]) -> Iterator[str]:
+    indented = [f"  {line}" for line in lines]
+    if indented:
+        yield from ("", name, *indented)
+
+
+def _agents(found: Sequence[Mapping[str, Any]], depth: int = 0) -> Iterator[str]:
+    for each in found:
+        seconds = "" if each["seconds"] is None else f", {each['seconds']:.0f} s"
+        money = _dollars(each["cost_usd"])
+        used = f"{each['state']}, {each['tokens']:,} tokens, {money}{seconds}"
+        yield f"{'  ' * depth}{each['type']}: {each['name']} ({used})"
+        yield from _agents(each["children"], depth + 1)
+
+
+def _approval(found: Mapping[str, Any]) -> str:
+    how = ", ".join(filter(None, (found["role"], found["way"])))
+    return f"{_moment(found['at'])}  {found['decision']} by {found['login']}{f' ({how})' if how else ''}"
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    money = f" ({_dollars(entry['cost_usd'])})" if entry["cost_usd"] is not None else ""
+    return f"{_moment(entry['at'])}  {entry['stage']:<17}  {entry['text']}{money}"
+
+
+def _moment(text: str) -> str:
+    return text[:19].replace("T", " ")
+
+
+def _dollars(amount: float | None) -> str:
+    return "-" if amount is None else f"${amount:.2f}"
