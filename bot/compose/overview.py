@@ -1,6 +1,7 @@
 """Joins the read model to the journals of the repositories that a service serves."""
 
 from collections.abc import Callable
+from contextlib import closing
 
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
@@ -10,14 +11,17 @@ from bot.service.overview.announcements import Announcements
 from bot.service.overview.file_index import FILE, FileIndex
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.overview import Overview
+from bot.service.overview.postgres_index import PostgresIndex
 from bot.service.overview.recorder import Recorder
 from bot.service.overview.service_state import ServiceState
 from bot.service.service import Service
 
 
 def recorder_of(settings: Settings, redactor: Redactor) -> Recorder:
-    """Return what keeps the thread index in the data directory."""
-    return Recorder(FileIndex(settings.data_dir / FILE), Announcements(), redactor, settings.github.server_url)
+    """Return what keeps the thread index: in the database if there is one, else in the data directory."""
+    database = settings.database
+    index = PostgresIndex(database.reveal()) if database else FileIndex(settings.data_dir / FILE)
+    return Recorder(index, Announcements(), redactor, settings.github.server_url)
 
 
 def overview_of(
@@ -44,6 +48,7 @@ def overview_of(
 async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
     """Make the thread index again from the journals. Return how many threads each repository has, by ``owner/name``."""
     recorder = recorder_of(settings, redactor)
-    recorder.index.clear()
-    async with GitHubHost(settings, redactor=redactor, observer=recorder) as host:
-        return dict(await host.reindex())
+    with closing(recorder.index):
+        recorder.index.clear()
+        async with GitHubHost(settings, redactor=redactor, observer=recorder) as host:
+            return dict(await host.reindex())

@@ -85,6 +85,9 @@ class ThreadIndex(Protocol):
     def clear(self) -> None:
         """Delete every record."""
 
+    def close(self) -> None:
+        """Close the connection, if there is one. The next call opens it again."""
+
     def origins(self, repository: int) -> Mapping[int, Origin]:
         """Return what the records of a repository were computed from, by thread number."""
 

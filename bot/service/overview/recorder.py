@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bot.core.entry import Entry
+from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
@@ -49,7 +50,7 @@ class Recorder:
         try:
             known = self.index.origins(repository)
             self.index.keep_only(repository, every)
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, PlangateError) as error:
             _log.warning("the thread index cannot be read: %s", error)
             return
         for address, entries in threads:

@@ -298,7 +298,7 @@ class MaintenanceView:
 def redact_view(view: _V, redactor: Redactor) -> _V:
     """Return a view with every text in it redacted, except words of closed sets such as stages.
 
-    Half a surrogate pair, which the journal may hold and UTF-8 may not, becomes U+FFFD.
+    NUL and half a surrogate pair, which the journal may hold and a database may not, become U+FFFD.
     """
     return _redact(view, redactor)  # type: ignore[no-any-return]  # it keeps every type
 
@@ -307,7 +307,7 @@ def _redact(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, StrEnum):
         return value
     if isinstance(value, str):
-        text = redactor.redact(value)
+        text = redactor.redact(value).replace("\0", "\ufffd")
         return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, tuple):
         return tuple(_redact(each, redactor) for each in value)

@@ -9,8 +9,9 @@ from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json
 from bot.service.overview.announcements import Announcements
-from bot.service.overview.file_index import FileIndex
-from bot.service.overview.recorder import Recorder
+from bot.service.overview.index import ThreadIndex, ThreadQuery, ThreadRecord
+from bot.service.overview.recorder import Recorder, thread_record
+from bot.service.overview.views import ThreadSummary
 from tests.core.journal_histories import histories
 from tests.memory_store import MemoryJournal
 from tests.service.ground import HandClock
@@ -33,7 +34,32 @@ def journals(count: int, length: int = 25) -> dict[ThreadAddress, tuple[Entry, .
     return {address(n + 1, n // 3 + 1): hashed(entries) for n, entries in enumerate(made)}
 
 
-def recorder(index: FileIndex, redactor: Redactor | None = None) -> Recorder:
+def fill(index: ThreadIndex, count: int = 12) -> dict[tuple[str, int], ThreadRecord]:
+    """Put random threads into an index, and return their records by name."""
+    records = {}
+    for place, entries in journals(count).items():
+        record = thread_record(place, entries, SERVER)
+        index.put(record)
+        records[record.summary.repository, place.number] = record
+    return records
+
+
+ALL = ThreadQuery()
+
+
+def everything(index: ThreadIndex, query: ThreadQuery = ALL) -> list[ThreadSummary]:
+    """Read all pages of a query."""
+    found: list[ThreadSummary] = []
+    while True:
+        page = index.page(query)
+        found += page.threads
+        if page.next is None:
+            assert page.total == len(found)
+            return found
+        query = replace(query, after=page.next)
+
+
+def recorder(index: ThreadIndex, redactor: Redactor | None = None) -> Recorder:
     return Recorder(index, Announcements(), redactor or Redactor(), SERVER)
 
 

@@ -1,0 +1,235 @@
+"""The thread index in SQL that SQLite and PostgreSQL both understand. The adapters add connections and what differs."""
+
+import json
+import zlib
+from abc import ABC, abstractmethod
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+
+from bot.core.errors import Refused
+from bot.core.names import ThreadAddress
+from bot.service.overview.cost_lines import Booking
+from bot.service.overview.index import MOST_ROWS, Origin, ThreadPage, ThreadQuery, ThreadRecord
+from bot.service.overview.views import TaskView, ThreadSummary
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_T = TypeVar("_T")
+_TABLES: Final = ("plangate_threads", "plangate_bookings")
+_PUT: Final = """
+INSERT INTO plangate_threads
+  (repository, number, shape, installation, owner, name, folded, stage, waiting_for, updated, words, chain_hash,
+   summary, task)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (repository, number) DO UPDATE SET
+  shape = excluded.shape, installation = excluded.installation, owner = excluded.owner, name = excluded.name,
+  folded = excluded.folded, stage = excluded.stage, waiting_for = excluded.waiting_for, updated = excluded.updated,
+  words = excluded.words, chain_hash = excluded.chain_hash, summary = excluded.summary, task = excluded.task
+"""
+_BOOK: Final = "INSERT INTO plangate_bookings VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+_BOOKINGS: Final = (
+    "SELECT day, name, person, model, sum(cost_usd), sum(tokens_input), sum(tokens_output) FROM plangate_bookings"
+)
+
+
+class Statements(Protocol):
+    """A transaction of a database. Values stand for question marks."""
+
+    def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one statement, and return its rows."""
+
+
+class SqlIndex(ABC):
+    """The ThreadIndex port in a database. Rows of another version's shape do not count, and are computed again."""
+
+    contains: ClassVar[str]
+    """The condition that a column `words` contains a value."""
+    elements: ClassVar[str]
+    """The query for the texts in a value that is a JSON array."""
+
+    @abstractmethod
+    def _run(self, work: Callable[[Statements], _T]) -> _T:
+        """Return what some work on the database returns, in a transaction."""
+
+    @abstractmethod
+    def revision(self) -> object:
+        """Return a value that differs once any process has changed the index."""
+
+    def put(self, record: ThreadRecord) -> None:
+        """Store the record of a thread in place of any older one."""
+        row, key = _row(record), (record.address.repository, record.address.number)
+
+        def store(database: Statements) -> None:
+            database.execute(_PUT, row)
+            database.execute("DELETE FROM plangate_bookings WHERE (repository, number) = (?, ?)", key)
+            for each in record.bookings:
+                database.execute(_BOOK, (*key, _shape(), each.day.isoformat(), *_amounts(each)))
+
+        self._run(store)
+
+    def keep_only(self, repository: int, numbers: Collection[int]) -> None:
+        """Delete the records of a repository's other threads: their journals are gone."""
+        kept = set(numbers)
+        gone = [(repository, number) for number in self.origins(repository) if number not in kept]
+        if gone:
+            self._run(lambda database: _delete(database, gone))
+
+    def clear(self) -> None:
+        """Delete every record."""
+        self._run(lambda database: [database.execute(f"DELETE FROM {table}", ()) for table in _TABLES])  # noqa: S608
+
+    def origins(self, repository: int) -> Mapping[int, Origin]:
+        """Return what the records of a repository were computed from, by thread number."""
+        rows = self._select("number, chain_hash, owner || '/' || name, installation", "repository = ?", repository)
+        return {number: Origin(*origin) for number, *origin in rows}
+
+    def find(self, repository: str, number: int) -> ThreadAddress | None:
+        """Return the address of a thread of the repository ``owner/name``; None if there is no record of it.
+
+        If a repository took the name of another one, the thread that changed last is meant.
+        """
+        where = "folded = ? AND number = ? ORDER BY updated DESC LIMIT 1"
+        rows = self._select("installation, repository, owner, name, number", where, repository.casefold(), number)
+        return ThreadAddress(*rows[0]) if rows else None
+
+    def page(self, query: ThreadQuery) -> ThreadPage:
+        """Return a page of threads. Raises Refused if the cursor is none of ours."""
+        where, values = self._filters(query)
+        ((total,),) = self._select("count(*)", where, *values)
+        if query.after:
+            updated, repository, number = _decode_cursor(query.after)
+            where += " AND (updated < ? OR (updated = ? AND (repository, number) > (?, ?)))"
+            values += [updated, updated, repository, number]
+        limit = max(1, min(query.limit, MOST_ROWS))
+        where += " ORDER BY updated DESC, repository, number LIMIT ?"
+        rows = self._select("updated, repository, number, summary", where, *values, limit + 1)
+        following = _encode_cursor(rows[limit - 1][:3]) if len(rows) > limit else None
+        return ThreadPage(tuple(_summaries().validate_json(row[3]) for row in rows[:limit]), total, following)
+
+    def all_threads(self) -> Sequence[ThreadSummary]:
+        """Return every thread, the ones that changed last first."""
+        rows = self._select("summary", "true ORDER BY updated DESC, repository, number")
+        return tuple(_summaries().validate_json(row[0]) for row in rows)
+
+    def bookings(self, since: date | None, visible: Collection[str] | None) -> Iterable[Booking]:
+        """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
+        where, values = self._visible(visible)
+        statement = f"{_BOOKINGS} WHERE shape = ? AND day >= ? AND {where} GROUP BY day, name, person, model"
+        given = _shape(), (since or date.min).isoformat(), *values
+        rows = self._run(lambda database: database.execute(statement, given))
+        return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
+
+    def tasks(self, visible: Collection[str] | None) -> Sequence[TaskView]:
+        """Return the scheduled tasks, by repository and name."""
+        where, values = self._visible(visible)
+        found = [
+            _tasks().validate_json(row[0]) for row in self._select("task", f"task IS NOT NULL AND {where}", *values)
+        ]
+        return sorted(found, key=lambda each: (each.repository.casefold(), each.task))
+
+    def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:
+        statement = f"SELECT {columns} FROM plangate_threads WHERE shape = ? AND {where}"  # noqa: S608 - our own texts
+        return self._run(lambda database: database.execute(statement, (_shape(), *values)))
+
+    def _filters(self, query: ThreadQuery) -> tuple[str, list[object]]:
+        """Return the condition of a query, and its values."""
+        where, values = self._visible(query.visible)
+        if query.repository:
+            where += " AND folded = ?"
+            values.append(query.repository.casefold())
+        for column, wanted in (("stage", query.stages), ("waiting_for", query.waiting_for)):
+            if wanted:
+                where += f" AND {column} IN ({','.join('?' * len(wanted))})"
+                values += sorted(map(str, wanted))
+        for word in query.search.replace("\0", "\ufffd").casefold().split():
+            where += f" AND {self.contains}"
+            values.append(word)
+        return where, values
+
+    def _visible(self, visible: Collection[str] | None) -> tuple[str, list[object]]:
+        """Return the condition that a row belongs to one of these repositories. JSON takes any number of them."""
+        if visible is None:
+            return "true", []
+        return f"folded IN ({self.elements})", [json.dumps([each.casefold() for each in visible])]
+
+
+def _row(record: ThreadRecord) -> tuple[object, ...]:
+    """Return the columns of a record, in the order of the table."""
+    address, summary, name = record.address, record.summary, record.summary.repository
+    words = f"{summary.title}\n{name}#{address.number}\n{summary.requester}".casefold()
+    return (
+        address.repository,
+        address.number,
+        _shape(),
+        address.installation,
+        address.owner,
+        address.name,
+        name.casefold(),
+        str(summary.stage),
+        str(summary.waiting_for),
+        summary.updated.astimezone(UTC).isoformat(timespec="microseconds"),
+        words,
+        record.chain_hash,
+        _summaries().dump_json(summary).decode(),
+        _tasks().dump_json(record.task).decode() if record.task is not None else None,
+    )
+
+
+def _amounts(booking: Booking) -> tuple[str, str, str, str, float, int, int]:
+    name = booking.repository
+    return (
+        name,
+        name.casefold(),
+        booking.person,
+        booking.model,
+        booking.cost_usd,
+        booking.tokens_input,
+        booking.tokens_output,
+    )
+
+
+def _delete(database: Statements, threads: Sequence[tuple[int, int]]) -> None:
+    for table in _TABLES:
+        for key in threads:
+            database.execute(f"DELETE FROM {table} WHERE (repository, number) = (?, ?)", key)  # noqa: S608
+
+
+def _encode_cursor(place: Sequence[object]) -> str:
+    return urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+def _decode_cursor(text: str) -> tuple[str, int, int]:
+    """Return where a page begins. Raises Refused for a text that `_encode_cursor` did not make."""
+    try:
+        updated, repository, number = json.loads(urlsafe_b64decode(f"{text}==="))
+        at = datetime.fromisoformat(updated).astimezone(UTC)
+    except (ValueError, TypeError) as error:
+        raise Refused("this is no cursor of a page", where="after", fix="use `next` of the page before") from error
+    if not all(isinstance(each, int) and abs(each) < 2**63 for each in (repository, number)):
+        raise Refused("this is no cursor of a page", where="after", fix="use `next` of the page before")
+    return at.isoformat(timespec="microseconds"), repository, number
+
+
+@cache
+def _shape() -> str:
+    """Return a word that changes with the shape of what the tables hold."""
+    held = json.dumps([_summaries().json_schema(), _tasks().json_schema()], sort_keys=True)
+    return f"{zlib.crc32(held.encode()):08x}"
+
+
+@cache
+def _summaries() -> "TypeAdapter[ThreadSummary]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ThreadSummary)
+
+
+@cache
+def _tasks() -> "TypeAdapter[TaskView]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(TaskView)

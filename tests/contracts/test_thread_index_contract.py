@@ -1,0 +1,123 @@
+"""The port of the thread index: files and PostgreSQL show the same pages, filters, costs, and tasks."""
+
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Refused
+from bot.core.gate import Stage
+from bot.service.overview.cost_lines import add_up
+from bot.service.overview.file_index import FileIndex
+from bot.service.overview.index import ThreadIndex, ThreadQuery
+from bot.service.overview.postgres_index import PostgresIndex
+from bot.service.overview.views import TaskView, WaitsFor
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import migrate
+from tests.service.overview.ground import address, everything, fill
+
+
+@pytest.fixture(params=("files", "postgres"))
+async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ThreadIndex]:
+    made: ThreadIndex = FileIndex(tmp_path / "overview.sqlite3")
+    if request.param == "postgres":
+        url = request.getfixturevalue("database_url")
+        async with Database(url).open() as database:
+            await migrate(database)
+        made = PostgresIndex(url)
+    with closing(made):
+        yield made
+
+
+def test_pages_show_every_thread_once(index: ThreadIndex) -> None:
+    """Newest first; a small page leads to the next one, without gaps or repetitions, even among equal times."""
+    records = fill(index)
+    shown = everything(index, ThreadQuery(limit=5))
+    assert set(shown) == {each.summary for each in records.values()}
+    assert len(shown) == len(records)
+    assert [each.updated for each in shown] == sorted((each.updated for each in shown), reverse=True)
+
+
+def test_filters(index: ThreadIndex) -> None:
+    """Each filter shows what a comparison in Python finds, alone and together."""
+    records = fill(index, 40)
+    rows = [each.summary for each in records.values()]
+    stages = frozenset({Stage.IN_REVIEW, Stage.EXECUTING})
+    waiting = frozenset({rows[0].waiting_for})
+    cases = [
+        (ThreadQuery(repository="OCTO/hello-2"), [row for row in rows if row.repository == "octo/hello-2"]),
+        (ThreadQuery(stages=stages), [row for row in rows if row.stage in stages]),
+        (ThreadQuery(waiting_for=waiting), [row for row in rows if row.waiting_for in waiting]),
+        (ThreadQuery(search="T2 HELLO"), [r for r in rows if "t2" in f"{r.title} {r.requester}".casefold()]),
+        (ThreadQuery(search="%"), []),
+        (
+            ThreadQuery(visible={"octo/hello-2", "octo/Hello-3"}),
+            [row for row in rows if row.repository in {"octo/hello-2", "octo/hello-3"}],
+        ),
+        (ThreadQuery(visible=()), []),
+    ]
+    for query, expected in cases:
+        assert set(everything(index, query)) == set(expected), query
+    assert {str(row.stage) for row in rows} & {"in_review", "executing"}
+
+
+def test_a_made_up_cursor(index: ThreadIndex) -> None:
+    """It is refused with what to do."""
+    for cursor in ("x", "bnVsbA", "WzEsMiwzXQ", "🙂", "WyIyMDI2IiwgIngiLCAxXQ"):
+        with pytest.raises(Refused, match="no cursor"):
+            index.page(ThreadQuery(after=cursor))
+
+
+def test_find(index: ThreadIndex) -> None:
+    """A thread is found by the name of its repository, in any case."""
+    fill(index)
+    assert index.find("Octo/Hello-1", 2) == address(2, 1)
+    assert index.find("octo/hello-1", 99) is None
+
+
+def test_costs_are_those_of_the_journals(index: ThreadIndex) -> None:
+    """What the index adds up is what the bookings add up to."""
+    records = fill(index)
+    direct = add_up(booking for each in records.values() for booking in each.bookings)
+    indexed = add_up(index.bookings(None, None))
+    assert [line.name for line in indexed.days] == [line.name for line in direct.days]
+    assert indexed.total.cost_usd == pytest.approx(direct.total.cost_usd)
+    assert add_up(index.bookings(None, {"octo/HELLO-2"})).repositories[0].name == "octo/hello-2"
+
+
+def test_what_is_gone(index: ThreadIndex) -> None:
+    """A thread without journal is forgotten with its costs, and clearing forgets everything."""
+    fill(index, 6)
+    kept = add_up(index.bookings(None, {"octo/hello-2"})).total
+    index.keep_only(1, [])
+    assert {row.repository for row in everything(index)} == {"octo/hello-2"}
+    assert add_up(index.bookings(None, None)).total == kept
+    index.clear()
+    assert (everything(index), add_up(index.bookings(None, None)).total.cost_usd) == ([], 0.0)
+
+
+def test_putting_a_thread_again(index: ThreadIndex) -> None:
+    """The new record takes the place of the old one, costs included; readers see that something changed."""
+    records = fill(index, 3)
+    before, total = index.revision(), add_up(index.bookings(None, None)).total
+    assert index.revision() == before
+    record = records["octo/hello-1", 2]
+    index.put(replace(record, summary=replace(record.summary, title="100 % new")))
+    assert index.revision() != before
+    assert add_up(index.bookings(None, None)).total.cost_usd == pytest.approx(total.cost_usd)
+    assert [row.number for row in everything(index, ThreadQuery(search="100 %"))] == [2]
+    assert index.origins(1)[2] == record.origin
+
+
+def test_tasks(index: ThreadIndex) -> None:
+    """The threads that track a scheduled task, by name."""
+    records = fill(index, 3)
+    at = datetime(2026, 11, 20, tzinfo=UTC)
+    for number, name in ((1, "todos"), (3, "dependencies")):
+        task = TaskView("octo/hello-1", name, number, "", Stage.DONE, WaitsFor.NOBODY, at, (), ("x",), (4,))
+        index.put(replace(records["octo/hello-1", number], task=task))
+    assert [(each.task, each.next_due) for each in index.tasks(None)] == [("dependencies", at), ("todos", at)]
+    assert index.tasks({"octo/hello-2"}) == []
