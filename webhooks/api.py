@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.responses import Response
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field, create_model
 
 from bot.core.errors import Refused
@@ -23,6 +24,8 @@ from webhooks.problems import Problem, add_problems, json_response, problem_answ
 
 MOST_ENTRIES: Final = 500
 """Most journal entries in one response."""
+OPERATOR: Final = Depends(HTTPBearer(scheme_name="operator", description="PLANGATE_API_TOKEN", auto_error=False))
+"""Names the token for /openapi.json. `Visibility` checks it."""
 UNAUTHORIZED: Final = {401: "A bearer token is needed: PLANGATE_API_TOKEN."}
 MALFORMED: Final = {422: "A parameter is malformed."}
 OF_A_THREAD: Final = {
@@ -103,7 +106,7 @@ FIND: Final = "list the threads with GET /api/threads, or run `plangate reindex`
 def add_api(app: FastAPI, parts: ApiParts) -> None:
     """Add the routes that read, and answer errors of the API as problems."""
     add_problems(app)
-    router = APIRouter(prefix="/api/threads", tags=["threads"])
+    router = APIRouter(prefix="/api/threads", tags=["threads"], dependencies=[OPERATOR])
     _add_list(router, parts)
     _add_thread(router, parts)
     _add_journal(router, parts)

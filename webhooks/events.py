@@ -11,7 +11,7 @@ from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from bot.logs import failure
 from bot.service.overview.following import News, follow_thread
-from webhooks.api import OF_A_THREAD, ApiParts, ThreadPath, journal_json
+from webhooks.api import OF_A_THREAD, OPERATOR, ApiParts, ThreadPath, journal_json
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams, encode_event
 from webhooks.problems import problem_answers
 
@@ -26,7 +26,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 
 def add_events(app: FastAPI, parts: ApiParts, streams: Streams) -> None:
     """Add the route of the event streams."""
-    router = APIRouter(prefix="/api/threads", tags=["threads"])
+    router = APIRouter(prefix="/api/threads", tags=["threads"], dependencies=[OPERATOR])
     answers = problem_answers(
         OF_A_THREAD | {503: "Too many streams are open, or GitHub does not answer: try again later."}
     )

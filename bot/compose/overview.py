@@ -40,7 +40,7 @@ def overview_of(
         recorder.redactor,
         recorder.server_url,
         host,
-        ServiceState(service, open_streams),
+        ServiceState(service, open_streams, host.connections.reported_limits),
         rounds,
     )
 

@@ -185,6 +185,7 @@ class GitHubClient:
                 if token:  # the exchange of a new App's code needs none
                     self.redactor.learn(token, "GitHub token")
                 answer = await asyncio.to_thread(self._exchange, token, request)
+                self.pace.record(answer.headers)
             error = _error(answer, request.where, self.clock)
             if error is None or (request.redirects and answer.status == 302):
                 return answer

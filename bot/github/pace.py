@@ -19,12 +19,13 @@ https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from bot.github.errors import Limited
+from bot.github.reported_limits import ReportedLimit, reported_limit
 from bot.ports import Clock
 
 MINUTE: Final = 60.0
@@ -63,6 +64,8 @@ class Pace:
     an_hour: int = 500
     patience: float = 120.0
     """Maximum seconds that a caller waits. A longer wait raises Limited."""
+    limits: dict[str, ReportedLimit] = field(default_factory=dict, init=False)
+    """The newest limits that GitHub reported for the account, by resource."""
     _writes: deque[float] = field(default_factory=deque)
     _shut_until: float = 0.0
     _all: Bucket = field(default_factory=lambda: Bucket(BURST))
@@ -102,6 +105,11 @@ class Pace:
             async with self._take_turn():
                 self._others.take(self.clock.monotonic(), self.between)
                 yield
+
+    def record(self, headers: Mapping[str, str]) -> None:
+        """Record what an answer reports about the account's limits."""
+        if (found := reported_limit(headers)) is not None:
+            self.limits[found.resource] = found
 
     def shut(self, seconds: float) -> None:
         """Block all requests for that many seconds, because GitHub asked for it."""

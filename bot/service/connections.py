@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -16,6 +16,7 @@ from bot.github import reach, repository
 from bot.github.client import Credentials, GitHubClient
 from bot.github.pace import Pace
 from bot.github.reach import Reachable
+from bot.github.reported_limits import ReportedLimit
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs
@@ -263,6 +264,12 @@ class Connections:
         beside = StaticToken(lambda: token), self.clock, self._new_pace()
         redactor = Redactor(self.redactor.values)
         return GitHubClient(github.api_url, github.graphql_url, *beside, redactor=redactor, authorities=trusted)
+
+    def reported_limits(self) -> Iterator[tuple[int | None, ReportedLimit]]:
+        """Yield what GitHub last reported about the requests that each installation has left."""
+        for installation, pace in self._paces.items():
+            for each in pace.limits.values():
+                yield installation, each
 
     async def close(self) -> None:
         """Revoke the tokens that were created, as far as GitHub does so within REVOKING_SECONDS (W4)."""

@@ -108,3 +108,16 @@ async def test_progress_waits_while_comments_wait() -> None:
         await pace.clock.sleep(pause)
         busy.append(pace.busy)
     assert busy == [False, True, False]
+
+
+def test_reported_limits() -> None:
+    """The newest of each resource is kept. An answer without whole numbers reports nothing."""
+    pace = Pace(TurnedClock())
+    given = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "4999", "x-ratelimit-reset": "1795000000"}
+    pace.record(given)
+    pace.record(given | {"x-ratelimit-remaining": "4998"})
+    pace.record(given | {"x-ratelimit-resource": "graphql", "x-ratelimit-remaining": "7"})
+    pace.record(given | {"x-ratelimit-remaining": "many"})
+    pace.record({})
+    assert {name: each.remaining for name, each in pace.limits.items()} == {"core": 4998, "graphql": 7}
+    assert pace.limits["core"].reset.year == 2026

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from bot.config.settings import Secret
 from bot.core.entry import Entry
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
+from bot.github.reported_limits import ReportedLimit
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.file_index import FileIndex
 from bot.service.overview.journal_reader import JournalReader
@@ -33,6 +35,7 @@ from webhooks.app import Bounds, application
 from webhooks.event_stream import Streams
 
 TOKEN = "operator"
+LIMIT = ReportedLimit("core", 5_000, 4_990, datetime(2026, 11, 20, 9, tzinfo=UTC))
 SECRET = "correct horse battery staple"
 
 
@@ -79,7 +82,7 @@ class World:
             self.recorder.redactor,
             SERVER,
             Called(),
-            ServiceState(self.service, lambda: self.streams.count),
+            ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)]),
         )
         self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)
 

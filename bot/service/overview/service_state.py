@@ -1,13 +1,14 @@
 """The state of the service itself: its stored deliveries, and whether its parts work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.service.overview.views import Deliveries, DeliveryView, Health
+from bot.github.reported_limits import ReportedLimit
+from bot.service.overview.views import Deliveries, DeliveryView, Health, RateLimit
 from bot.service.queue.queue_port import Load, StoredDelivery
 from bot.service.service import Service
 
@@ -21,6 +22,8 @@ class ServiceState:
 
     service: Service
     open_streams: Callable[[], int]
+    limits: Callable[[], Iterable[tuple[int | None, ReportedLimit]]]
+    """Returns what GitHub last reported about each installation's requests."""
 
     async def deliveries(self) -> Deliveries:
         """Return the deliveries that are stored, oldest first."""
@@ -45,7 +48,10 @@ class ServiceState:
             sessions_limit=limits.sessions,
             queued=load.queued,
             streams=self.open_streams(),
-            rate_limits=(),
+            rate_limits=tuple(
+                RateLimit(installation, each.resource, each.limit, each.remaining, each.reset)
+                for installation, each in self.limits()
+            ),
         )
 
     async def _load(self) -> Load:

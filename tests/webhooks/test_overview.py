@@ -1,0 +1,87 @@
+"""What the pages read: all threads, one thread, costs, tasks, and the state of the service."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Refused, Unreadable
+from bot.service.inbox import Delivery
+from bot.service.overview.views import RateLimit
+from tests.core.journal_histories import histories
+from tests.webhooks.api_ground import LIMIT, World, place
+
+
+class Tomorrow:
+    """Knows when the one task is due."""
+
+    def next_due(self, repository: str, task: str) -> datetime | None:
+        return datetime(2026, 11, 24, tzinfo=UTC) if (repository, task) == ("octo/hello", "todos") else None
+
+
+async def test_all_threads_are_read_again_only_after_a_change(tmp_path: Path) -> None:
+    """Between two changes it is the same list; an append makes a new one."""
+    world = World(tmp_path)
+    await world.fill(2)
+    first = await world.overview.threads()
+    assert await world.overview.threads() is first
+    await world.fill(3)
+    assert [each.number for each in await world.overview.threads()] == [3, 1, 2]
+    assert await world.overview.thread("octo/hello", 9) is None
+    found = await world.overview.thread("Octo/Hello", 1)
+    assert found is not None
+    assert found.summary in await world.overview.threads()
+
+
+async def test_what_the_bot_is_called(tmp_path: Path) -> None:
+    """By the configuration of a thread's repository."""
+    world = World(tmp_path)
+    await world.fill(1)
+    assert await world.overview.mention("octo/hello", 1) == "@plangate-1"
+    with pytest.raises(Refused):
+        await world.overview.mention("octo/hello", 9)
+
+
+async def test_a_journal_of_a_newer_version(tmp_path: Path) -> None:
+    """A thread that this version cannot follow is listed as it was last understood, and not shown."""
+    world = World(tmp_path)
+    (entries,) = histories(1, 20)
+    await world.append(1, entries)
+    await world.append(1, [replace(entries[0], kind="executed", body={"ask": 1})])
+    (row,) = await world.overview.threads()
+    assert row.position == 20
+    with pytest.raises(Unreadable, match="this version"):
+        await world.overview.detail(place(1))
+
+
+async def test_costs_and_tasks(tmp_path: Path) -> None:
+    """Costs can be limited to repositories and days; a task has its next due time from the newest pass."""
+    world = World(tmp_path)
+    await world.fill(2, 40)
+    task = [replace(next(histories(1, 1))[0], kind="task", body={"task": "todos", "task_digest": "d"})]
+    await world.append(3, task)
+    world.overview.due_times = Tomorrow()
+    total = (await world.overview.costs()).total
+    assert total.cost_usd > 0
+    assert (await world.overview.costs({"OCTO/hello"})).total == total
+    assert (await world.overview.costs({"octo/other"})).total.cost_usd == 0
+    assert (await world.overview.costs(since=date(2027, 1, 1))).total.cost_usd == 0
+    (shown,) = (await world.overview.maintenance()).tasks
+    assert (shown.task, shown.issue, shown.next_due) == ("todos", 3, datetime(2026, 11, 24, tzinfo=UTC))
+
+
+async def test_the_state_of_the_service(tmp_path: Path) -> None:
+    """Deliveries that wait, with their thread, and what GitHub reported about its limits."""
+    world = World(tmp_path)
+    await world.service.receive(Delivery("guid-1", "issues", place(4)))
+    (waiting,) = (await world.overview.deliveries()).shown
+    assert (waiting.guid, waiting.event, waiting.thread, waiting.state) == (
+        "guid-1",
+        "issues",
+        "octo/hello#4",
+        "waiting",
+    )
+    health = await world.overview.health()
+    assert (health.deliveries, health.has_worker, health.sessions) == ("ok", False, 0)
+    assert health.rate_limits == (RateLimit(7, "core", LIMIT.limit, LIMIT.remaining, LIMIT.reset),)
