@@ -169,11 +169,10 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=_METRICS)
     async def metrics(request: Request) -> PlainTextResponse:
-        """Return counters of the sessions for Prometheus. Requires the API token; without one, only this machine may
-        read them."""
+        """Return metrics for Prometheus. Requires the API token; without one, only this machine may read them."""
         if not may_read(service.api_token, request):
             return PlainTextResponse("a bearer token is needed\n", 401, {"www-authenticate": "Bearer"})
-        return PlainTextResponse(service.counters.text(), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(service.metrics(), media_type="text/plain; version=0.0.4")
 
 
 def _add_receipt_keys(app: FastAPI, service: Service) -> None:

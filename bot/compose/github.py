@@ -19,7 +19,7 @@ from bot.compose.thread_contexts import CurrentConfiguration, ThreadContexts, ow
 from bot.config.environment import redactor_for
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.settings import Settings
-from bot.core.errors import PlangateError
+from bot.core.errors import PlangateError, Transient
 from bot.core.gate import AT_WORK, ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.marker import Key
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
@@ -102,6 +102,7 @@ class GitHubHost:
         self, kind: "type[BaseException] | None", error: BaseException | None, trace: "TracebackType | None"
     ) -> None:
         """Revoke the tokens, and close the model's connections."""
+        await self._polling.close()
         await self.connections.close()
         await self.model.close()
 
@@ -166,12 +167,18 @@ class GitHubHost:
     async def open_threads(self) -> tuple[ThreadAddress, ...]:
         """Return every thread that waits or was interrupted, over all repositories that are served.
 
-        Skips a repository or thread that cannot be read, so that the others are still looked at.
+        Skips a repository or thread that cannot be read, so that the others are still looked at, and the rest of an
+        installation that GitHub fails for: each of its repositories would wait for the same timeouts.
         """
         found: list[ThreadAddress] = []
+        down = set[int | None]()
         async for installation, number, at in self.connections.repositories(self.only):
+            if installation in down:
+                continue
             try:
                 found += await self._open_in(installation, number, at)
+            except Transient:
+                down |= {installation} - {None}
             except PlangateError:
                 continue
         return tuple(found)

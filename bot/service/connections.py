@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.actor import Actor
-from bot.core.errors import Misconfigured, PlangateError, Refused
+from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import RepositoryId
 from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
@@ -191,7 +191,7 @@ class Connections:
         for installation in await self.installations():
             try:
                 found = [each async for each in self.served_by(installation)]
-            except Refused as error:  # suspended or uninstalled since it was listed: go on with the others
+            except (Refused, Transient) as error:  # suspended, uninstalled, or failing: go on with the others
                 if installation is None:
                     raise
                 _log.warning("an installation cannot be read: %s", error)

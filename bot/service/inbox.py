@@ -34,7 +34,9 @@ LIMIT: Final = 10_000
 REMEMBERED: Final = 10_000
 LITTER_SECONDS: Final = 3600
 
-_INTAKE: Final = ThreadPoolExecutor(4, "intake")
+INTAKE: Final = 4
+"""Threads of the intake pool."""
+_INTAKE: Final = ThreadPoolExecutor(INTAKE, "intake")
 """A separate thread pool, so that threads that wait for GitHub never delay the response to a delivery (W1, D2)."""
 _SUFFIX: Final = ".json"
 _ASIDE: Final = "unreadable"

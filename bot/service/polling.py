@@ -1,9 +1,10 @@
 """Tracks the plan comments on display and finds those that changed since the last poll. Reactions send no webhook."""
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
@@ -12,7 +13,11 @@ from bot.service.connections import Connections
 
 TOLD: Final = 2
 """Number of polls at which each change of a plan comment is reported."""
+PATIENCE: Final = 10.0
+"""Seconds that a call waits for answers. What comes later is reported by the next call."""
 _log: Final = logging.getLogger(__name__)
+Poll: TypeAlias = "asyncio.Task[list[ThreadAddress] | PlangateError]"
+"""The poll of one installation, and the threads that it found changed."""
 
 
 @dataclass(slots=True)
@@ -20,9 +25,12 @@ class Polling:
     """The plan comments that this process posted or saw. Nothing here outlives the process."""
 
     connections: Connections
+    patience: float = PATIENCE
     _shown: dict[ThreadAddress, str] = field(default_factory=dict)
     _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What the last poll saw of each plan comment, and how often it was reported."""
+    _under_way: dict[int | None, Poll] = field(default_factory=dict)
+    """The polls that no call has reported yet."""
 
     def show(self, address: ThreadAddress, comment: str) -> None:
         """Set the comment of a thread that is polled from now on; "" for none."""
@@ -41,24 +49,51 @@ class Polling:
         plans.
 
         Each change is reported by two calls: reads may lag, so the look after the first may not see what the poll saw.
-        A failed installation does not affect the others. Raises only if there is nothing else to report.
+        Installations are polled side by side, and one that fails or is slow does not affect the others. Raises only if
+        there is nothing else to report.
         """
         groups: dict[int | None, dict[str, ThreadAddress]] = {}
         for address in addresses:
             if comment := self._shown.get(address):
                 groups.setdefault(address.installation, {})[comment] = address
-        moved, errors = list[ThreadAddress](), list[PlangateError]()
         for installation, comments in groups.items():
-            try:
-                found = await fingerprints(self.connections.poller(installation), tuple(comments))
-            except PlangateError as error:
-                _log.warning("the plans of an installation cannot be polled: %s", error)
-                errors.append(error)
+            if installation not in self._under_way:
+                self._under_way[installation] = asyncio.create_task(self._poll(installation, comments))
+        moved, errors = list[ThreadAddress](), list[PlangateError]()
+        for answer in await self._answers():
+            if isinstance(answer, PlangateError):
+                _log.warning("the plans of an installation cannot be polled: %s", answer)
+                errors.append(answer)
             else:
-                moved += [comments[comment] for comment, print_ in found.items() if self._tells(comment, print_)]
+                moved += answer
         if errors and not moved:
             raise errors[0]
         return tuple(moved)
+
+    async def close(self) -> None:
+        """Cancel the polls that are under way."""
+        for poll in self._under_way.values():
+            poll.cancel()
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        self._under_way.clear()
+
+    async def _answers(self) -> list[list[ThreadAddress] | PlangateError]:
+        """Wait for the polls that are under way, at most PATIENCE, and return what those that ended answered."""
+        if self._under_way:
+            await asyncio.wait(self._under_way.values(), timeout=self.patience)
+        over = {installation: poll for installation, poll in self._under_way.items() if poll.done()}
+        for installation in over:
+            del self._under_way[installation]
+        return [poll.result() for poll in over.values()]
+
+    async def _poll(
+        self, installation: int | None, comments: Mapping[str, ThreadAddress]
+    ) -> list[ThreadAddress] | PlangateError:
+        try:
+            found = await fingerprints(self.connections.poller(installation), tuple(comments))
+        except PlangateError as error:
+            return error
+        return [comments[comment] for comment, print_ in found.items() if self._tells(comment, print_)]
 
     def _tells(self, comment: str, print_: str) -> bool:
         """Return whether a poll result must be reported, and count the report."""

@@ -88,14 +88,20 @@ class Service:
 
     async def state(self) -> Mapping[str, object]:
         """Return the state of storage, GitHub, and the model (ok, failing, or unknown), when everything on GitHub was
-        last read, and how many threads do not rest (None if the queue cannot tell)."""
+        last read, how many threads do not rest (None if the queue cannot tell), and the installations that GitHub fails
+        for."""
         return {
             "deliveries": await self._storage.state(),
             "github": self.ticker.github if self.ticker else "unknown",
             "model": await self._model.state() if self._model else "unknown",
             "reconciled": self.missed.read_at if self.missed else None,
             "busy": await self._count_busy(),
+            "installations": self.queue.breakers.states(),
         }
+
+    def metrics(self) -> str:
+        """Return the counters of the sessions and the open breakers in the Prometheus text format."""
+        return self.counters.text() + self.queue.breakers.metrics()
 
     async def _count_busy(self) -> int | None:
         try:

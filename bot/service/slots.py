@@ -2,8 +2,9 @@
 
 A look begins with a look slot. Before it runs a session, it trades that for a session slot and keeps it until the look
 ends, so looks never wait behind sessions. If no session slot is free, the look ends, its thread is queued, and it holds
-nothing. A session slot that becomes free is promised to a queued thread, which is then woken: the next thread of the
-installation that runs the fewest sessions. If the woken look does not use the promise, another thread gets it.
+nothing. A session slot that becomes free is promised to a queued thread, which is then woken. If the woken look does
+not use the promise, another thread gets it. `bot/service/fairness.py` decides which installation is next, and how many
+slots of a kind it may hold.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bot.core.names import ThreadAddress
+from bot.service.fairness import FairShares, FairSlots, Installation
 
 Key = tuple[int, int]
 """Identifies a thread: the id of its repository, and its number."""
@@ -24,20 +26,20 @@ class Slots:
     wake: Callable[[ThreadAddress], None]
     looks: int
     sessions: int
-    _free: asyncio.Semaphore = field(init=False)
-    """The look slots."""
+    _look_slots: FairSlots = field(init=False)
+    _session_shares: FairShares = field(init=False)
     _queue: dict[Key, ThreadAddress] = field(init=False, default_factory=dict)
-    _holders: dict[Key, int | None] = field(init=False, default_factory=dict)
+    _holders: dict[Key, Installation] = field(init=False, default_factory=dict)
     """Threads that hold a session slot or have one promised, with their installations."""
     _promised: set[Key] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self._free = asyncio.Semaphore(self.looks)
+        self._look_slots = FairSlots(self.looks)
+        self._session_shares = FairShares(self.sessions)
 
-    @property
-    def are_full(self) -> bool:
-        """Whether a look that begins now has to wait for its slot."""
-        return self._free.locked()
+    def are_full(self, installation: Installation) -> bool:
+        """Return whether a look for an installation that begins now has to wait for its slot."""
+        return not self._look_slots.shares.has_room(installation)
 
     @property
     def held(self) -> int:
@@ -59,7 +61,9 @@ class Slots:
 
         Cancelling a look empties the queue: looks are cancelled only when the process ends, and then no look may begin.
         """
-        await self._free.acquire()
+        installation = address.installation if address else None
+        self._session_shares.meet(installation)
+        await self._look_slots.acquire(installation)
         slot = LookSlot(self, address, was_promised=address is not None and _key(address) in self._promised)
         try:
             yield slot
@@ -73,12 +77,13 @@ class Slots:
     def begin_session(self, address: ThreadAddress) -> bool:
         """Trade a look slot for a session slot. If none is free, queue the thread and return False."""
         key = _key(address)
-        if key not in self._promised and len(self._holders) >= self.sessions:
-            self._queue.setdefault(key, address)
-            return False
+        if key not in self._promised:
+            if not self._session_shares.has_room(address.installation):
+                self._queue.setdefault(key, address)
+                return False
+            self._reserve(key, address)
         self._promised.discard(key)
-        self._holders[key] = address.installation
-        self._free.release()
+        self._look_slots.release(address.installation)
         return True
 
     def end_session(self, address: ThreadAddress) -> None:
@@ -87,7 +92,7 @@ class Slots:
 
     def end_look(self, address: ThreadAddress | None, *, leaves_queue: bool, keeps_promise: bool) -> None:
         """Release a look slot. Gives up the thread's place in the queue, or its unused promise, as the flags say."""
-        self._free.release()
+        self._look_slots.release(address.installation if address else None)
         if address is None:
             return
         key = _key(address)
@@ -96,18 +101,22 @@ class Slots:
         if key in self._promised and not keeps_promise:
             self._withdraw(key)
 
+    def _reserve(self, key: Key, address: ThreadAddress) -> None:
+        self._holders[key] = address.installation
+        self._session_shares.take(address.installation)
+
     def _withdraw(self, key: Key) -> None:
         self._promised.discard(key)
-        del self._holders[key]
+        self._session_shares.give_back(self._holders.pop(key))
         self._promise()
 
     def _promise(self) -> None:
-        while self._queue and len(self._holders) < self.sessions:
-            running = list(self._holders.values())
-            key = min(self._queue, key=lambda key: running.count(self._queue[key].installation))
+        shares = self._session_shares
+        while waiting := [key for key, each in self._queue.items() if shares.has_room(each.installation)]:
+            key = min(waiting, key=lambda key: shares.rank(self._queue[key].installation))
             address = self._queue.pop(key)
             self._promised.add(key)
-            self._holders[key] = address.installation
+            self._reserve(key, address)
             self.wake(address)
 
 

@@ -3,7 +3,8 @@
 Rules: each thread has one look at a time, and there are no more looks in all than slots. A wake during a look is
 listened to at once and leads to another look: order is never trusted, and a look covers only what was stored before it
 began (W2). A thread that waits for a look slot is listened to as well, so that people get their first sign early (PR3);
-at most as many such threads are listened to at a time as there are look slots.
+at most EARLY such threads for each look slot are listened to at a time. Installations take turns at look slots, and one
+that GitHub fails for does not take them for long (`installation_breaker.py`).
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_never
@@ -21,10 +23,13 @@ from bot.clock import SystemClock
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Broken, PlangateError, Transient
 from bot.core.names import ThreadAddress
+from bot.core.thread_state import ThreadState
 from bot.logs import failure, say
 from bot.ports import Clock
+from bot.service.fairness import FairSlots, Installation
 from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery, Inbox
+from bot.service.installation_breaker import Attempt, InstallationBreakers, InstallationUnavailable
 from bot.service.slots import LookSlot, Slots
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
@@ -43,6 +48,8 @@ THREADS: Final = 8
 """Threads for each slot. A request to GitHub, a lock, or a file blocks one; Python's default would be 6 on 2 cores."""
 _DEFAULT: Final = ServiceSettings()
 
+Within = Callable[[], AbstractAsyncContextManager[object]]
+"""What to hold during each listen."""
 _Key = tuple[int, int]
 _EVERY_THREAD: Final = (0, 0)  # GitHub numbers from 1
 
@@ -60,6 +67,11 @@ class _Thread:
     """Those of them that the current look covers, because they were stored before it began."""
     word: asyncio.Event = field(default_factory=asyncio.Event)
     ear: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def begin_look(self) -> None:
+        """Record that a look begins now: it covers what was stored before."""
+        self.word.clear()
+        self.wanted, self.covered = False, frozenset(self.waiting)
 
     def forget_told(self, told: str) -> None:
         """Forget what a delivery reported, once it was read: nobody has to wait for it again, or to be first at it."""
@@ -84,12 +96,14 @@ class Worker:
     _open: dict[_Key, ThreadAddress] = field(init=False, default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
     _slots: Slots = field(init=False)
-    _early: asyncio.Semaphore = field(init=False)
+    breakers: InstallationBreakers = field(init=False)
+    _early: FairSlots = field(init=False)
     """Limits listening to threads that wait for a look slot."""
 
     def __post_init__(self) -> None:
         self._slots = Slots(self.wake, self.looks, self.sessions)
-        self._early = asyncio.Semaphore(EARLY * self.looks)
+        self.breakers = InstallationBreakers(self.clock)
+        self._early = FairSlots(EARLY * self.looks)
 
     @property
     def reaction_watched(self) -> tuple[ThreadAddress, ...]:
@@ -110,6 +124,13 @@ class Worker:
     def queued(self) -> int:
         """Number of threads that wait for a session slot."""
         return self._slots.queued
+
+    def busy_with(self, installation: Installation) -> int:
+        """Return the number of threads of an installation that do not rest."""
+        return sum(
+            thread.address is not None and thread.address.installation == installation
+            for thread in self._threads.values()
+        )
 
     def covers(self, address: ThreadAddress | None) -> bool:
         """Return whether a stored delivery for that thread already waits for a look that has not begun."""
@@ -230,16 +251,24 @@ class Worker:
             installation = await self.host.installation(thread.address)
             self.wake(replace(thread.address, installation=installation))
         async with self._slot(thread) as slot:
-            thread.word.clear()
-            thread.wanted, thread.covered = False, frozenset(thread.waiting)
             if thread.address is None:
+                thread.begin_look()
                 await self.wake_all()
                 return {"open": len(self._open)}
-            async with self._listening(thread, nullcontext()):
-                address = thread.address
-                state = await self.host.look(address, slot.begin_session)
-                thread.forget_told(address.told)
+            with self.breakers.attempt(thread.address) as attempt:
+                thread.begin_look()
+                state = await self._look(thread.address, thread, slot, attempt)
             return {"stage": state.stage, "position": state.position}
+
+    async def _look(self, address: ThreadAddress, thread: _Thread, slot: LookSlot, attempt: Attempt) -> ThreadState:
+        def begin_session() -> bool:
+            attempt.record_answer()
+            return slot.begin_session()
+
+        async with self._listening(thread, nullcontext):
+            state = await self.host.look(address, begin_session)
+            thread.forget_told(address.told)
+        return state
 
     async def _let_go(self, thread: _Thread) -> None:
         covered, thread.covered = thread.covered, frozenset()
@@ -256,16 +285,20 @@ class Worker:
         """Hold a slot for a look. A thread that has to wait for it is listened to meanwhile."""
         async with AsyncExitStack() as stack:
             holding = stack.enter_async_context(self._slots.hold(thread.address))
-            if self._slots.are_full and thread.address is not None:
+            if (address := thread.address) is not None and self._waits_with_sign(address.installation):
                 thread.word.set()
-                async with self._listening(thread, self._early):
+                async with self._listening(thread, partial(self._early.hold, address.installation)):
                     slot = await holding
             else:
                 slot = await holding
             yield slot
 
+    def _waits_with_sign(self, installation: Installation) -> bool:
+        """Return whether a look has to wait for its slot, and GitHub can be expected to take a sign meanwhile."""
+        return self._slots.are_full(installation) and not self.breakers.is_open(installation)
+
     @asynccontextmanager
-    async def _listening(self, thread: _Thread, within: AbstractAsyncContextManager[object]) -> AsyncIterator[None]:
+    async def _listening(self, thread: _Thread, within: Within) -> AsyncIterator[None]:
         """Listen at every wake. At the end, wait for the current listen, so that it does not overlap a later look."""
         listener = asyncio.create_task(self._listen(thread, within))
         try:
@@ -276,10 +309,10 @@ class Worker:
             listener.cancel()
             await asyncio.wait([listener])
 
-    async def _listen(self, thread: _Thread, within: AbstractAsyncContextManager[object]) -> None:
+    async def _listen(self, thread: _Thread, within: Within) -> None:
         while True:
             await thread.word.wait()
-            async with within, thread.ear:
+            async with within(), thread.ear:
                 thread.word.clear()
                 if (address := thread.address) is None:
                     continue
@@ -291,7 +324,8 @@ class Worker:
 
     def _say_waiting(self, thread: _Thread, state: RetryCallState) -> None:
         thread.covered = frozenset()
-        if state.outcome and (error := state.outcome.exception()):
+        error = state.outcome.exception() if state.outcome else None
+        if error and not isinstance(error, InstallationUnavailable):  # the breaker itself said so, once
             failure("look", error, **_thread_name(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
 
 

@@ -3,13 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
+from bot.clock import SystemClock
 from bot.core.names import ThreadAddress
-from bot.service.inbox import Delivery, Inbox, run_in_intake_pool
+from bot.service.fairness import FairSlots
+from bot.service.inbox import INTAKE, LIMIT, Delivery, Inbox, run_in_intake_pool
+from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.service.worker import Worker
+
+MOST_OF_ONE: Final = LIMIT // 2
+"""Maximum number of threads of one installation that do not rest. Its further deliveries are refused, which leaves room
+for those of others. What they reported is read later (W3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +26,18 @@ class FileQueue:
 
     inbox: Inbox
     worker: Worker | None
+    _storing: FairSlots = field(init=False, default_factory=lambda: FairSlots(INTAKE))
 
     async def store(self, delivery: Delivery) -> Outcome:
         """Store a delivery as a file, and wake its thread. Joins a file that waits for the same look."""
         if self.worker and self.worker.covers(delivery.address):
             self.worker.wake(delivery.address)
             return Outcome.JOINED
-        fresh = await run_in_intake_pool(partial(self.inbox.store, delivery))
+        installation = delivery.address.installation if delivery.address else None
+        if installation and self.worker and self.worker.busy_with(installation) >= MOST_OF_ONE:
+            return Outcome.NO_ROOM
+        async with self._storing.hold(installation):
+            fresh = await run_in_intake_pool(partial(self.inbox.store, delivery))
         if fresh and self.worker:
             self.worker.deliver(delivery)
         return Outcome.STORED if fresh else Outcome.DUPLICATE
@@ -65,6 +78,11 @@ class FileQueue:
     def has_worker(self) -> bool:
         """Whether this process looks at threads."""
         return self.worker is not None
+
+    @property
+    def breakers(self) -> InstallationBreakers:
+        """The worker's breakers; without a worker, none is open."""
+        return self.worker.breakers if self.worker else InstallationBreakers(SystemClock())
 
     @property
     def leads(self) -> bool:

@@ -23,6 +23,7 @@ from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
+from bot.service.installation_breaker import Attempt, InstallationBreakers
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
 from bot.service.queue.watching import Watching
 from bot.service.worker import CLOSING_SECONDS, FIRST_WAIT, LONGEST_WAIT, PASSING
@@ -65,6 +66,7 @@ class JobWorker:
     watching: Watching
     looks: int
     sessions: int
+    breakers: InstallationBreakers
     pace: Pace = Pace()
     clock: Clock = field(default_factory=SystemClock)
     id: int | None = None
@@ -199,14 +201,16 @@ class JobWorker:
         if run.job.task is Task.LISTEN:
             state = await self.host.listen(address)
         else:
-            state = await self.host.look(address, lambda: self._begin_session(run))
+            with self.breakers.attempt(address) as attempt:
+                state = await self.host.look(address, lambda: self._begin_session(run, attempt))
             await self.watching.record(address)
             if run.was_refused:
                 await self.jobs.defer_session(address)
         return {"stage": state.stage, "position": state.position}
 
-    def _begin_session(self, run: _Run) -> bool:
+    def _begin_session(self, run: _Run, attempt: Attempt) -> bool:
         """Return whether a look may run a session now: it then leaves its look slot."""
+        attempt.record_answer()
         if not run.has_session and self._count_sessions() < self.sessions:
             run.has_session = True
             self._news.set()

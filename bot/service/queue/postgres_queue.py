@@ -16,6 +16,7 @@ from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery
+from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.job_worker import JobWorker, Pace
 from bot.service.queue.jobs import Jobs
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
@@ -39,6 +40,7 @@ class PostgresQueue:
     limits: ServiceSettings | None
     pace: Pace = Pace()
     clock: Clock = field(default_factory=SystemClock)
+    breakers: InstallationBreakers = field(init=False)
     _jobs: Jobs = field(init=False)
     _watching: Watching = field(init=False)
     _woken: "asyncio.Queue[ThreadAddress]" = field(init=False, default_factory=asyncio.Queue)
@@ -46,6 +48,7 @@ class PostgresQueue:
     _holder: str = field(init=False, default_factory=lambda: uuid4().hex)
 
     def __post_init__(self) -> None:
+        self.breakers = InstallationBreakers(self.clock)
         self._jobs = Jobs(self.database)
         self._watching = Watching(self.host, self.database, self._jobs)
 
@@ -106,7 +109,9 @@ class PostgresQueue:
             looks, sessions = self.limits.looks, self.limits.sessions
             threads = ThreadPoolExecutor(THREADS * (looks + sessions), "work")
             asyncio.get_running_loop().set_default_executor(threads)
-            worker = JobWorker(self.host, self._jobs, self._watching, looks, sessions, self.pace, self.clock)
+            worker = JobWorker(
+                self.host, self._jobs, self._watching, looks, sessions, self.breakers, self.pace, self.clock
+            )
             async with self._leading(), worker.running():
                 yield
 

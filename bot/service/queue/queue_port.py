@@ -11,6 +11,7 @@ from typing import Protocol
 
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Delivery
+from bot.service.installation_breaker import InstallationBreakers
 
 
 class Outcome(StrEnum):
@@ -85,6 +86,10 @@ class Queue(Protocol):
     @property
     def has_worker(self) -> bool:
         """Whether this process looks at threads."""
+
+    @property
+    def breakers(self) -> InstallationBreakers:
+        """The breakers that keep installations that GitHub fails for out of this process's look slots."""
 
     @property
     def leads(self) -> bool:

@@ -1,0 +1,193 @@
+"""A circuit breaker for each App installation: one that GitHub fails for does not keep look slots while it times out.
+
+Rules
+- A breaker opens when looks at three threads of an installation failed at GitHub with no success between them. One
+  thread alone opens nothing, because it may be broken by itself.
+- While it is open, looks are refused at once with InstallationUnavailable, and retried later: nothing is lost.
+- After a pause of 30 seconds one look goes through as a probe. If it fails, the pause doubles, up to 5 minutes.
+- Any look that succeeds closes the breaker.
+- A session with the model begins only after GitHub has answered, so what fails after that says nothing about GitHub.
+
+`Breaker` is pure: times are passed in. https://learn.microsoft.com/en-us/azure/architecture/patterns/circuit-breaker
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.core.errors import Conflict, PlangateError, Transient
+from bot.core.names import ThreadAddress
+from bot.github.errors import BadToken, Forbidden
+from bot.logs import say
+from bot.ports import Clock
+from bot.service.fairness import Installation
+
+THREADS: Final = 3
+"""Failed threads in a row that open a breaker."""
+FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
+"""Seconds without a request, after the first and after further failures."""
+
+_FAILURES: Final = (Transient, Forbidden, BadToken)
+"""Failures of an installation, except for Conflict: down, rate limited, suspended, or without its permissions."""
+
+Key = tuple[int, int]
+"""Identifies a thread: the id of its repository, and its number."""
+
+
+class InstallationUnavailable(Transient):
+    """GitHub fails for this installation, so no look at its threads begins for now."""
+
+    def __init__(self, installation: Installation, seconds: float) -> None:
+        super().__init__(
+            "GitHub fails for this installation",
+            where=f"installation {installation}",
+            fix=f"the next probe is due in {seconds:.0f} s",
+        )
+        self.seconds = seconds
+
+
+@dataclass(slots=True)
+class Breaker:
+    """The breaker of one installation. Times are seconds of a monotonic clock."""
+
+    failing: set[Key] = field(default_factory=set)
+    """The threads that failed since the last success."""
+    pause: float = 0.0
+    """Seconds of the current pause; 0 while the breaker is closed."""
+    until: float = 0.0
+    """When the pause ends."""
+    probe: Key | None = None
+    """The thread whose look is the probe."""
+
+    @property
+    def state(self) -> str:
+        """closed, open, or half-open."""
+        return "closed" if not self.pause else "open" if self.probe is None else "half-open"
+
+    def admits(self, thread: Key, now: float) -> bool:
+        """Return whether a look at a thread may begin. While the breaker is open, that look is then the probe."""
+        if not self.pause:
+            return True
+        if self.probe is not None or now < self.until:
+            return False
+        self.probe = thread
+        return True
+
+    def record_success(self) -> None:
+        """GitHub answered: close."""
+        self.failing.clear()
+        self.pause, self.probe = 0.0, None
+
+    def record_failure(self, thread: Key, now: float) -> None:
+        """GitHub failed for a look at a thread: open if enough threads failed, and pause longer after a probe."""
+        self.failing.add(thread)
+        if self.probe == thread or (not self.pause and len(self.failing) >= THREADS):
+            self.probe = None
+            self.pause = min(max(2 * self.pause, FIRST_PAUSE), LONGEST_PAUSE)
+            self.until = now + self.pause
+
+    def abandon_probe(self, thread: Key) -> None:
+        """A look ended without a word of GitHub: if it was the probe, another look may be."""
+        if self.probe == thread:
+            self.probe = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One look that was let through."""
+
+    breakers: "InstallationBreakers"
+    address: ThreadAddress
+    is_over: bool = False
+    """Whether GitHub's part of it was recorded."""
+
+    def record_answer(self) -> None:
+        """Record that GitHub answered. Call it before long work: what fails later says nothing about GitHub."""
+        if not self.is_over:
+            self.is_over = True
+            self.breakers.record_success(self.address.installation)
+
+
+@dataclass(slots=True)
+class InstallationBreakers:
+    """The breakers of one process, which knows only those installations that fail."""
+
+    clock: Clock
+    openings: int = 0
+    """How often a breaker opened."""
+    _breakers: dict[Installation, Breaker] = field(init=False, default_factory=dict)
+
+    def is_open(self, installation: Installation) -> bool:
+        """Return whether the breaker of an installation is not closed."""
+        return self._state(installation) != "closed"
+
+    def states(self) -> Mapping[str, Mapping[str, object]]:
+        """Return the breakers that are not closed, by installation: state, and seconds until the next probe."""
+        now = self.clock.monotonic()
+        return {
+            str(installation): {"state": breaker.state, "probe_in": max(0, round(breaker.until - now))}
+            for installation, breaker in self._breakers.items()
+            if breaker.state != "closed"
+        }
+
+    def metrics(self) -> str:
+        """Return the breakers that are not closed, and the number of openings, in the Prometheus text format."""
+        gauge = "plangate_installation_breaker"
+        lines = [f"# TYPE {gauge} gauge", "# TYPE plangate_installation_breaker_openings_total counter"]
+        lines[1:1] = [
+            f'{gauge}{{installation="{name}",state="{each["state"]}"}} 1' for name, each in self.states().items()
+        ]
+        return "".join(
+            f"{line}\n" for line in (*lines, f"plangate_installation_breaker_openings_total {self.openings}")
+        )
+
+    @contextmanager
+    def attempt(self, address: ThreadAddress) -> Iterator[Attempt]:
+        """Let a look through, and record how it ends. Raises InstallationUnavailable while the breaker is open."""
+        breaker = self._breakers.get(address.installation)
+        now = self.clock.monotonic()
+        if breaker is not None and not breaker.admits(_key(address), now):
+            raise InstallationUnavailable(address.installation, max(0.0, breaker.until - now))
+        attempt = Attempt(self, address)
+        try:
+            yield attempt
+        except BaseException as error:
+            self._record_end(attempt, error)
+            raise
+        attempt.record_answer()
+
+    def record_success(self, installation: Installation) -> None:
+        """Close the breaker of an installation."""
+        breaker = self._breakers.pop(installation, None)
+        if breaker is not None and breaker.state != "closed":
+            breaker.record_success()
+            say("installation", installation=str(installation), breaker=breaker.state)
+
+    def _record_end(self, attempt: Attempt, error: BaseException) -> None:
+        key, installation = _key(attempt.address), attempt.address.installation
+        if attempt.is_over:
+            return
+        if isinstance(error, _FAILURES) and not isinstance(error, Conflict):
+            self._record_failure(installation, key)
+        elif isinstance(error, PlangateError):  # GitHub answered, and refused this one request
+            self.record_success(installation)
+        elif (breaker := self._breakers.get(installation)) is not None:
+            breaker.abandon_probe(key)
+
+    def _record_failure(self, installation: Installation, key: Key) -> None:
+        breaker = self._breakers.setdefault(installation, Breaker())
+        was_closed = breaker.state == "closed"
+        breaker.record_failure(key, self.clock.monotonic())
+        if was_closed and breaker.state == "open":
+            self.openings += 1
+            say("installation", level=logging.WARNING, installation=str(installation), breaker="open")
+
+    def _state(self, installation: Installation) -> str:
+        breaker = self._breakers.get(installation)
+        return breaker.state if breaker else "closed"
+
+
+def _key(address: ThreadAddress) -> Key:
+    return address.repository, address.number
