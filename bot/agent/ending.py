@@ -74,7 +74,7 @@ ENDED_EARLY: Final = "Somebody said `finish`, so the work ended early. It contai
 
 
 def request_finish(session: Session) -> None:
-    """Have a session end at its next step; safe to repeat."""
+    """Ask a session to finish. It ends after at most LAST_REQUESTS further requests. Safe to repeat."""
     session.is_finishing = True
     if _requests_since(session.history) is None and FINISH not in session.queued:
         session.queued.append(FINISH)

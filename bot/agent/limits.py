@@ -146,7 +146,7 @@ class Ledger:
     budget_usd: float | None = None
     rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
     carried: Consumption = Consumption()
-    """What of this spend the thread's journal already has. It counts against the budget alone."""
+    """The part of this spend that the thread's journal already has. It counts only against the budget."""
     reason: str = ""
     """Why the shared budget allowed no further call when it was last asked, or ""."""
     _open: dict["Ticket", float] = field(default_factory=dict)

@@ -113,7 +113,7 @@ class Monitor:
         """Seconds left for the session, bounded by those left for each of its ancestors."""
         return min(math.inf if each.limits.seconds is None else each.limits.seconds - each.seconds for each in self)
 
-    def utilisation(self) -> Mapping[Resource, int]:
+    def utilization(self) -> Mapping[Resource, int]:
         """Return how much of each bounded resource is used, in whole percent."""
         used = self._used()
         allowed = {each: getattr(self.limits, each) for each in used}

@@ -34,8 +34,8 @@ _BYPASS: Final = (
 )
 _LEVELS: Final = ("none", "read", "write", "admin")
 _OWN_ACCOUNT: Final = (
-    "make an account for the bot alone and set PLANGATE_GITHUB_TOKEN to a token of it: the bot never hears what its "
-    "own account says, so this person could neither ask nor approve"
+    "make an account that only the bot uses, and set PLANGATE_GITHUB_TOKEN to a token of it: the bot never hears what "
+    "its own account says, so this person could neither ask nor approve"
 )
 
 

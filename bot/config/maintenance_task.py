@@ -63,7 +63,7 @@ class MaintenanceTask(BaseModel):
         if self.parameters and self.recipe is None:
             raise ValueError(f"task {self.name!r} has with, which only a recipe reads")
         if self.approval == "standing" and not self.paths:
-            raise ValueError(f"task {self.name!r} needs paths, because approval: standing holds for these alone")
+            raise ValueError(f"task {self.name!r} needs paths, because approval: standing covers only these")
         return self
 
     def place_of(self, key: str) -> str:

@@ -117,7 +117,7 @@ def check_operations(operations: Sequence[Operation]) -> None:
         if each.number < 1 or needs_text != bool(each.text):
             raise Refused(
                 f"the operation {each.kind} on #{each.number} is incomplete, or has a text that it has no use for",
-                fix="give the number of an issue of this repository, and a text for labels and comments alone",
+                fix="give the number of an issue of this repository, and a text only for labels and comments",
             )
         _check_text(each)
 

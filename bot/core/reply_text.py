@@ -176,9 +176,9 @@ def configuration_error(why: str) -> str:
 def unreadable(ref: str) -> str:
     """Render that a thread cannot continue because its stored state cannot be read."""
     return (
-        f"I can't read my stored state of this thread (`{ref}`). Either PLANGATE_STATE_KEY, or the key that it is "
-        "derived from, has changed, or somebody changed that ref. No plan here can be approved anymore. Ask in a new "
-        "issue. Or have an operator restore the old key or delete that ref, then ask here again."
+        f"I can't read my stored state of this thread (`{ref}`). Either the state key changed (PLANGATE_STATE_KEY, or "
+        "the key that it is derived from), or somebody changed that ref. No plan here can be approved anymore. Ask in "
+        "a new issue. Or ask an operator to restore the old key or delete that ref, then ask here again."
     )
 
 

@@ -33,7 +33,7 @@ class ApprovalChecks:
     at: Address
 
     async def ensure(self, statement: Json, commit: CommitId) -> None:
-        """Have the check run of a receipt's statement on its commit, once, unless GitHub refuses it.
+        """Create the check run of a receipt's statement on its commit, unless it exists or GitHub refuses it.
 
         Raises Transient if GitHub does not answer; it is safe to repeat.
         """

@@ -45,7 +45,7 @@ class IssueOperations:
         return Target(str(issue["title"]), body, labels, int(issue["comments"]), issue["state"] == "open")
 
     async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
-        """Carry out an operation on a target that is still as it was `seen`; else skip it. Return what came of it.
+        """Carry out an operation on a target that is still as it was `seen`; else skip it. Return the result.
 
         `name` names the operation in its plan and no other. An operation that an earlier process carried out and did
         not journal is recognized by the state that it left, a comment by its marker as well.

@@ -45,7 +45,7 @@ class Numbered(_Part):
 
 
 class Review(_Part):
-    """A review; one without a body stands for its comments alone."""
+    """A review; one without a body stands only for its comments."""
 
     id: _Id
     body: str | None = None

@@ -25,5 +25,5 @@ class TaskGateway:
         return await self.operations.target(number)
 
     async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
-        """Carry out an operation if its target is still as it was seen, and return what came of it."""
+        """Carry out an operation if its target is still as it was seen, and return the result."""
         return await self.operations.apply(operation, seen, name)

@@ -79,7 +79,7 @@ class ReceiptRefs:
             return None
 
     def _publish_keys(self) -> None:
-        """Have the list of keys name the key that signs. Best effort: nobody trusts a key because of this list."""
+        """Add the key that signs to the list of keys. Best effort: nobody trusts a key because of this list."""
         try:
             published, commit = self.refs.read_ref(KEYS_REF, KEYS_FILE)
             keys = self.issuer.update_keys(published, self.clock.now())

@@ -195,9 +195,9 @@ class ThreadRefs:
         raise Transient("the remote did not take the change", where=_ref(thread), fix=refused)
 
     def write_ref(self, ref: str, files: Mapping[str, bytes], *, note: str, before: CommitId | None = None) -> str:
-        """Have another ref of this remote hold exactly these files, if it is at `before` now (None: if there is none).
+        """Set another ref of this remote to exactly these files, if it is at `before` now (None: if there is none).
 
-        Returns "" if it does, else the reason of the remote.
+        Returns "" on success, else the remote's reason.
         """
         built = self._build(ref, Tip(), files, note=note)
         return self.pushes.push(ref, before or "", built.commit or "")

@@ -85,7 +85,7 @@ def folder(root: Root, path: str) -> ResolvedPath:
 
 def missing(root: Root, place: ResolvedPath) -> str:
     """Return a message that a path does not exist, with up to three similar names."""
-    import difflib  # late: needed for mistakes alone
+    import difflib  # late: only mistakes need it
 
     above, wanted = os.path.split(place.real)
     while not os.path.isdir(above):

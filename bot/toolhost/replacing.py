@@ -162,6 +162,6 @@ def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:
     if near:
         line = content.count(b"\n", 0, near.start()) + 1
         return Failure(
-            f"old_string is not in the file. Line {line} differs from it in white space alone: read it again."
+            f"old_string is not in the file. Line {line} differs from it only in white space: read it again."
         )
     return Failure("old_string is not in the file. It must be exact, white space included, without line numbers.")

@@ -48,7 +48,7 @@ async def check_key(key: Path) -> None:
         raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, fix=_MEND)
 
 
-_MEND: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable by this user alone"
+_MEND: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable only by this user"
 
 
 def _write_unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:

@@ -51,7 +51,7 @@ async def test_calls_beyond_a_limit_do_not_run(
     refused = [block["content"] for block in results(session) if block.get("is_error")]
     assert len(r.host.calls) == times - len(refused)
     assert all(said in text for text in refused)
-    assert session.monitor.utilisation()[end.limit or Resource.STEPS] == 100
+    assert session.monitor.utilization()[end.limit or Resource.STEPS] == 100
 
 
 @pytest.mark.req("S9", "L5")
@@ -120,7 +120,7 @@ async def test_network_requests_are_counted(room: Open) -> None:
     with pytest.raises(OverLimit) as over:
         session.monitor.admit("WebFetch", {"url": "https://a.example/"})
     assert (over.value.resource, over.value.used, over.value.allowed) == (Resource.NETWORK, 5, 5)
-    assert session.monitor.utilisation()[Resource.NETWORK] == 100
+    assert session.monitor.utilization()[Resource.NETWORK] == 100
 
 
 @pytest.mark.req("S9", "M6")

@@ -27,7 +27,7 @@ model: haiku
 limits:
   tool_calls: 7
 ---
-Look for mistakes alone. Never praise.
+Look only for mistakes. Never praise.
 """
 
 

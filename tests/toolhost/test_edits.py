@@ -48,7 +48,7 @@ def test_bytes_around_an_edit_stay(host: Client, root: Path, before: bytes, old:
         (b"a\r\nb\r\na\r\nb", "a\nb", "x", "2 times"),
         (b"aaa", "aa", "x", "2 times, overlapping"),
         (b"x b", "a", "x", "may already have been made"),
-        (b"def f():\n\treturn 1\n", "def f():\n    return 1", "y", "Line 1 differs from it in white space alone"),
+        (b"def f():\n\treturn 1\n", "def f():\n    return 1", "y", "Line 1 differs from it only in white space"),
         (b"abc", "zzz", "y", "not in the file. It must be exact"),
         (b"caf\xe9", "caf", "ж", "Latin-1 does not have"),
         (b"a", "a", "\ud800", "surrogate"),

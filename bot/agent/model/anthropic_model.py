@@ -96,7 +96,7 @@ class AnthropicModel:
             notice = self._adapt(tries, call, failure) or await self._again(tries, failure)
             if notice is None:
                 if void:
-                    yield Notice("void", "the answer broke off; what came of it is paid for all the same", void=void)
+                    yield Notice("void", "the answer broke off; the part that arrived is billed", void=void)
                 raise failure.as_error()
             yield replace(notice, void=void)
             if tries.wait is not None:

@@ -35,7 +35,7 @@ class Metrics:
     seconds: float = 0.0
     most: int = 0
     uses: Counter[Resource] = field(default_factory=Counter)
-    utilisation: Counter[Resource] = field(default_factory=Counter)
+    utilization: Counter[Resource] = field(default_factory=Counter)
     """Percent of each limit used by the sub-agent that came closest to it."""
     recoveries: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(trouble, outcome) -> number of occurrences."""
@@ -56,7 +56,7 @@ class Metrics:
         self.uses.update(watch.uses)
         self.uses[Resource.TOOL_CALLS] += row.tool_calls
         self.uses[Resource.CONTEXT] += row.tokens
-        self.utilisation |= Counter(watch.utilisation)
+        self.utilization |= Counter(watch.utilization)
         self.recoveries.update((each.trouble, str(each.outcome)) for each in watch.recoveries)
 
     @property
@@ -92,7 +92,7 @@ class Metrics:
             "most_at_once": self.most,
             "mean_at_once": round(self.concurrency, 1),
             "uses": {str(resource): count for resource, count in sorted(self.uses.items()) if count},
-            "utilisation": {str(resource): percent for resource, percent in sorted(self.utilisation.items())},
+            "utilisation": {str(resource): percent for resource, percent in sorted(self.utilization.items())},
             "recoveries": {f"{trouble}: {outcome}": n for (trouble, outcome), n in sorted(self.recoveries.items())},
             "hints": [f"{hint.priority}: {hint.text}" for hint in self.hints()],
         }

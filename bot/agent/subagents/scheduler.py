@@ -27,10 +27,10 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 
 
 async def run_together(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
-    """Run works side by side, at most `at_once` at a time, started in order, and return their results in order.
+    """Run pieces of work, at most `at_once` at a time, started in order, and return their results in order.
 
-    A work that fails ends alone. When all others have ended, the error of the failed work with the lowest index is
-    raised. Cancelling this cancels all of them, and waits until nothing of them runs.
+    If one fails, the others go on. When all have ended, the error of the failed one with the lowest index is raised.
+    Cancelling this cancels all of them, and waits until nothing of them runs.
     """
     places = asyncio.Semaphore(max(at_once, 1))
 

@@ -132,7 +132,7 @@ class SessionFactory:
         return block
 
     def begin(self, subagent: Subagent, host: Toolhost, *, bounds: SubagentBounds, brief: str) -> Session:
-        """Begin a new session of a sub-agent. It knows its brief alone."""
+        """Begin a new session of a sub-agent. It knows only its brief."""
         session = self._session(subagent, host, bounds=bounds)
         self.parent.log.note(BEGAN, {**subagent.assignment.facts(), "session": session.id})
         session.begin(_first_message(self.parent.environment, subagent.kind, brief))

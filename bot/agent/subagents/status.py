@@ -66,7 +66,7 @@ class SubagentStatus:
     troubles: Counter[Trouble] = field(default_factory=Counter)
     """How often each trouble occurred."""
     uses: Counter[Resource] = field(default_factory=Counter)
-    utilisation: Mapping[Resource, int] = field(default_factory=dict)
+    utilization: Mapping[Resource, int] = field(default_factory=dict)
     """How much of each limit its session has used, in percent."""
     _submitted: str = ""
     """The plan of the last call of exit_plan_mode, which may have been refused."""
@@ -90,11 +90,11 @@ class SubagentStatus:
         """Record an event and return the events that the parent's listeners see."""
         match event:
             case Ended():
-                self.utilisation = session.monitor.utilisation()
+                self.utilization = session.monitor.utilization()
                 self.ended = _require_own_answer(event, session)
                 return []
             case Answered():
-                self.utilisation = session.monitor.utilisation()
+                self.utilization = session.monitor.utilization()
                 return [
                     event,
                     self.updated_row(self.row.state, steps=session.monitor.steps, tokens=session.monitor.context),

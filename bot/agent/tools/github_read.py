@@ -37,7 +37,7 @@ class ReadInput(ToolInput):
         if self.commit is not None and self.what not in _BY_COMMIT:
             raise ValueError(f"{self.what} takes a number, not a commit")
         if self.what is Topic.COMMIT and (self.commit is None or self.number is not None):
-            raise ValueError("commit takes a commit id alone")
+            raise ValueError("commit takes only a commit id")
         if (self.number is None) == (self.commit is None):
             raise ValueError("give one number" + (" or one commit" if self.what in _BY_COMMIT else ""))
         if self.path is not None and self.what not in _BY_PATH:

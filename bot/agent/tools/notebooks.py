@@ -8,7 +8,7 @@ from bot.agent.tools.tool import ToolInput, editing, looking
 
 
 class NotebookReadInput(ToolInput):
-    """Input of NotebookRead; `cell_id` shows one cell alone."""
+    """Input of NotebookRead; `cell_id` shows only that cell."""
 
     notebook_path: str = Field(min_length=1)
     cell_id: str | None = None

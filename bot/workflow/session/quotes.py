@@ -38,7 +38,7 @@ def pull_refs(context: ThreadContext, tree: Checkout) -> str:
         case 0:
             return "The commits of this pull request could not be fetched: git commands here do not know them."
         case 1:
-            return f"Of this pull request, git commands here know {named} alone. Its merge base is not known."
+            return f"Of this pull request, git commands here know only {named}. Its merge base is not known."
         case _:
             return (
                 f"Git commands here know the pull request's merge base and head as {named}; HEAD is "
