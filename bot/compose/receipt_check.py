@@ -76,7 +76,7 @@ class ReceiptRepository:
         pinned = decode_keys(_read(keys), where=str(keys)) if keys else ()
         top = next((each for each in (folder.absolute(), *folder.absolute().parents) if (each / ".git").exists()), None)
         if top is None:
-            raise Misconfigured("this is no git clone", where=str(folder), fix="run it inside one, or give --dir")
+            raise Misconfigured("this is not a git clone", where=str(folder), fix="run it inside one, or give --dir")
         git = Plumbing(top / ".git", lambda: OFFLINE)
         own = (
             git.ask("rev-parse", "--absolute-git-dir").decode().strip()
@@ -109,7 +109,7 @@ class ReceiptRepository:
         self.require_history()
         ran = self.git.run("rev-list", "--end-of-options", revisions)
         if ran.code or ".." not in revisions:
-            raise Misconfigured("this is no range of commits", where=revisions, fix="give two, such as main..topic")
+            raise Misconfigured("this is not a range of commits", where=revisions, fix="give two, such as main..topic")
         return self._check(ran.out.decode().split(), {}, now)
 
     def _check(self, commits: Sequence[str], given: Mapping[str, bytes], now: datetime) -> Iterator[CheckedCommit]:

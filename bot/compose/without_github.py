@@ -58,7 +58,9 @@ class NoTasks:
 
     async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:  # noqa: ARG002
         """Raise Refused: the check asks GitHub."""
-        raise Refused("it asks GitHub, which this repository is not on", where=f"github:{name}", fix="use a command")
+        raise Refused(
+            "it asks GitHub, but this repository is not on GitHub", where=f"github:{name}", fix="use a command"
+        )
 
     async def target(self, number: int) -> Target | None:  # noqa: ARG002 - the port's
         """Return None: there is no issue."""

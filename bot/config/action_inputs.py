@@ -137,7 +137,7 @@ def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str])
 def _overrides(given: Mapping[str, str]) -> Overrides:
     cost = _amount(given, "max_cost_usd")
     if cost == 0:
-        raise Misconfigured("0 dollars do not pay for anything", where="max_cost_usd", fix="write an amount above 0")
+        raise Misconfigured("the amount must be above 0", where="max_cost_usd", fix="write an amount above 0")
     return Overrides(
         mention=given["mention"] or None,
         model=given["model"] or None,

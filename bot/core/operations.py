@@ -116,7 +116,7 @@ def check_operations(operations: Sequence[Operation]) -> None:
         needs_text = each.kind not in {OperationKind.CLOSE, OperationKind.REOPEN}
         if each.number < 1 or needs_text != bool(each.text):
             raise Refused(
-                f"the operation {each.kind} on #{each.number} is incomplete, or has a text that it has no use for",
+                f"the operation {each.kind} on #{each.number} is incomplete, or has a text that it does not use",
                 fix="give the number of an issue of this repository, and a text only for labels and comments",
             )
         _check_text(each)
@@ -136,6 +136,6 @@ def _check_text(operation: Operation) -> None:
         raise Refused(f"the {operation.kind} on #{operation.number} is longer than {longest:,} characters")
     if not is_comment and operation.text.casefold().startswith(OWN_LABELS):
         raise Refused(
-            f"the label {operation.text!r} steers this bot, and no plan may set or remove it",
+            f"the label {operation.text!r} controls this bot, and no plan may set or remove it",
             fix="leave that operation out",
         )

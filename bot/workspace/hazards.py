@@ -65,7 +65,7 @@ def is_too_large(counted: bytes) -> bool:
 
 def _check(found: Iterator[Path]) -> None:
     if (path := next(found, None)) is not None:
-        raise Misconfigured("git would wait for ever: this is a pipe or a device", where=str(path), fix="remove it")
+        raise Misconfigured("git would wait forever: this is a pipe or a device", where=str(path), fix="remove it")
 
 
 def _blocking(top: Path) -> Iterator[Path]:

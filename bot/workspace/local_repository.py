@@ -97,7 +97,7 @@ class LocalRepository:
         others = os.geteuid() == 0 and found.st_uid != 0 and not found.st_mode & 0o002 and not self.unsafe
         if others or not os.access(objects, os.W_OK):
             fix = "run as its owner, or give it to this user: chown -R"
-            raise Misconfigured("the repository is not this user's to write to", where=self.folder, fix=fix)
+            raise Misconfigured("this user cannot write to the repository", where=self.folder, fix=fix)
 
     @property
     def upload_pack(self) -> str:

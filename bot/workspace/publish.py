@@ -252,12 +252,12 @@ def _push_error(location: str, order: CommitOrder, answer: run.ProcessResult) ->
         return Conflict("the branch holds something else", where=order.branch, fix="delete or rename that branch")
     if "proc-receive" in said:
         return Refused(
-            "the repository hands pushes to a hook, which is not run",
+            "the repository passes pushes to a hook, which does not run here",
             where=location,
             fix="git config --unset-all receive.procReceiveRefs",
         )
     if "cannot lock ref" in said or "refname conflict" in said:
-        return Refused(f"the branch cannot be made: {said}", where=order.branch, fix="rename the branch in its way")
+        return Refused(f"the branch cannot be made: {said}", where=order.branch, fix="rename the branch that blocks it")
     if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
         return Refused(f"the repository cannot be written: {said}", where=location, fix="run as the user who owns it")
     every = f"{answer.out.decode(errors='replace')}\n{answer.error}"

@@ -222,7 +222,7 @@ async def _read_bounded(stream: asyncio.StreamReader | None) -> bytes:
     while stream is not None and (piece := await stream.read(1 << 18)):
         size += len(piece)
         if size > OUTPUT_LIMIT:
-            raise Refused(f"a program said more than {OUTPUT_LIMIT:,} bytes", fix="use a smaller repository")
+            raise Refused(f"a program printed more than {OUTPUT_LIMIT:,} bytes", fix="use a smaller repository")
         pieces.append(piece)
     return b"".join(pieces)
 

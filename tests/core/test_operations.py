@@ -95,11 +95,11 @@ def test_a_target_before_and_after(kind: OperationKind) -> None:
     (
         ([CLOSE] * 51, "the plan has 51 operations, the limit is 50: hand in"),
         ([replace(CLOSE, number=0)], "the operation close on #0 is incomplete"),
-        ([replace(CLOSE, text="x")], "has a text that it has no use for"),
+        ([replace(CLOSE, text="x")], "has a text that it does not use"),
         ([replace(LABEL, text="")], "the operation add_label on #7 is incomplete"),
         ([replace(LABEL, text="x" * 51)], "the add_label on #7 is longer than 50 characters"),
         ([replace(SAID, text="x" * 4_001)], "the comment on #7 is longer than 4,000 characters"),
-        ([replace(LABEL, text="PlanGate: stop")], "the label 'PlanGate: stop' steers this bot"),
+        ([replace(LABEL, text="PlanGate: stop")], "the label 'PlanGate: stop' controls this bot"),
     ),
 )
 def test_operations_that_no_plan_may_have(operations: list[Operation], why: str) -> None:

@@ -293,9 +293,9 @@ def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:
     """Each is one line that says what, where, and how to fix it."""
     with pytest.raises(Misconfigured, match="no such commit"):
         run(clone, subject="nothing")
-    with pytest.raises(Misconfigured, match="no range"):
+    with pytest.raises(Misconfigured, match="not a range"):
         run(clone, revisions="HEAD")
-    with pytest.raises(Misconfigured, match="no git clone"):
+    with pytest.raises(Misconfigured, match="not a git clone"):
         run(clone, subject="HEAD", folder=tmp_path)
     with pytest.raises(Misconfigured, match=r"cannot be read: No such file or directory .*none.*: name another one"):
         run(clone, subject="HEAD", keys=tmp_path / "none")

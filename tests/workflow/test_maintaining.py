@@ -160,7 +160,7 @@ def _hand_in(**given: object) -> Callable[[ModelRequest], list[Json]]:
     ("given", "why"),
     (
         ({"kind": "close", "number": 7}, "the plan has an operation on #7, its own thread"),
-        ({"kind": "add_label", "number": 2, "text": "plangate"}, "the label 'plangate' steers this bot"),
+        ({"kind": "add_label", "number": 2, "text": "plangate"}, "the label 'plangate' controls this bot"),
         ({"kind": "close", "number": -2}, "the operation close on #-2 is incomplete"),
         ({"kind": "close", "number": "other/shop#2"}, "number"),
         ({"kind": "delete", "number": 2}, "kind"),

@@ -93,7 +93,7 @@ async def test_owned_by_somebody_else(repository: Repository, tmp_path: Path) ->
         os.lchown(path, 4321, 4321)
     source = await LocalRepository.open(repository.path)
     assert source.uncommitted == 0
-    with pytest.raises(Misconfigured, match=r"not this user's to write to.*chown"):
+    with pytest.raises(Misconfigured, match=r"this user cannot write to the repository.*chown"):
         source.need_writable()
     (repository.path / ".git/objects").chmod(0o777)
     source.need_writable()

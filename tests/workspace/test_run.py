@@ -24,7 +24,7 @@ async def test_answer(tmp_path: Path) -> None:
 
 async def test_endless_output(tmp_path: Path) -> None:
     """A program that never stops talking is stopped, and refused."""
-    with pytest.raises(Refused, match="said more than"):
+    with pytest.raises(Refused, match="printed more than"):
         await run.execute(["yes"], tmp_path, environment=PLAIN)
 
 

@@ -47,7 +47,7 @@ async def run_together(works: Sequence[Callable[[], Awaitable[Result]]], *, at_o
         await asyncio.gather(*running, return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, asyncio.CancelledError):
-            raise Broken("something that a work waited for was cancelled")
+            raise Broken("something that the work waited for was cancelled")
         if isinstance(outcome, BaseException):
             raise outcome
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]

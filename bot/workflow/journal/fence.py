@@ -28,7 +28,7 @@ class Fence:
     async def check(self) -> None:
         """Raise Conflict if another process moved the thread or took it over since then."""
         if self.written is not None and await self.has_moved(self.written):
-            raise Conflict("another job is at the thread", where=f"#{self.thread}", fix="look again")
+            raise Conflict("another job works on this thread", where=f"#{self.thread}", fix="look again")
 
     async def has_moved(self, state: ThreadState) -> bool:
         """Return whether another process moved the thread or took it over since this process read `state`.

@@ -162,7 +162,7 @@ async def _consume(
             if isinstance(event, AnswerStarted):
                 continue
             if isinstance(event, RequestStarted) and event.agent == MAIN and context.is_ending():
-                raise Transient("this process ends", fix="another one goes on with the session")
+                raise Transient("this process is shutting down", fix="another one continues the session")
             context.listener(event)
             progress.take(event)
             if isinstance(event, Ended):

@@ -64,7 +64,9 @@ class Fetcher:
             async with asyncio.timeout(self.seconds):
                 return await self._follow_redirects(target, listener)
         except TimeoutError as error:
-            raise Transient(f"no whole answer within {self.seconds:g} s", where=target.host, fix="ask less") from error
+            raise Transient(
+                f"the answer was not complete within {self.seconds:g} s", where=target.host, fix="use a smaller page"
+            ) from error
         except (OSError, EOFError, h11.ProtocolError) as error:
             raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
 
@@ -79,7 +81,7 @@ class Fetcher:
             if (moved.host, moved.port) != (target.host, target.port):
                 return Page(str(target), "", moved=str(moved))
             target = moved
-        raise Refused("the page keeps moving", where=str(target), fix="use another page")
+        raise Refused("the page redirects too often", where=str(target), fix="use another page")
 
     async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Response:
         """Request one page from one server, at the address that was checked, under the name that was asked for."""

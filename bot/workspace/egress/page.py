@@ -19,7 +19,7 @@ def readable(body: bytes, content_type: str) -> tuple[str, bool]:
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()
     if not (kind.startswith("text/") or kind in _HTML | _TEXT or kind.endswith(("+json", "+xml"))):
-        raise Refused("the page is no text", where=ascii(kind)[1:-1][:100] or "no type", fix="use another page")
+        raise Refused("the page is not text", where=ascii(kind)[1:-1][:100] or "no type", fix="use another page")
     text = body.decode(_charset(parameters), "replace")
     if kind in _HTML:
         text = _markdown(text)

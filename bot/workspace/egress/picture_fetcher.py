@@ -76,7 +76,7 @@ class PictureFetcher:
             if answer.status not in REDIRECTS or location is None:
                 return _body(answer)
             target = self._admit(beyond(target, location))
-        raise Refused("it keeps moving")
+        raise Refused("it redirects too often")
 
     async def _request(self, target: Target) -> Response:
         reader, writer = await self.route.reach(target.host, target.port, tuple(self.hosts), lambda _: None)

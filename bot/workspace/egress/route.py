@@ -76,7 +76,7 @@ class EgressRoute:
                     return await self.dial(address, port)
             except (OSError, TimeoutError):
                 continue
-        raise Transient("nobody answers there", where=host, fix="try again later")
+        raise Transient("the host does not answer", where=host, fix="try again later")
 
     async def _resolve_checked(self, host: str, port: int, hosts: Sequence[str]) -> Sequence[str]:
         """Look up a name once and check every address of the answer; raises Refused."""
@@ -97,7 +97,7 @@ class EgressRoute:
                 "not the plain name of a host", where=printable_host(host), fix="write a name such as pypi.org"
             )
         if is_covered(host, (*NEVER, *self.never)):
-            raise Refused("this host is never open", where=host, fix="do without it")
+            raise Refused("this host is never allowed", where=host, fix="do without it")
         if not is_covered(host, hosts):
             raise Refused("this host is not on the list", where=host, fix="do without it, or plan with it")
         if port not in self.ports:

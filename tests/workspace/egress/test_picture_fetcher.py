@@ -103,7 +103,7 @@ async def test_another_place_is_never_asked(net: Internet, url: str, why: str) -
         ("/packed", "compressed"),
         ("/gone", "the server answered 404"),
         ("/noise", "the connection failed"),
-        ("/loop", "keeps moving"),
+        ("/loop", "redirects too often"),
         ("/loopback", "not a plain https address"),
         ("/metadata", "not a plain https address"),
         ("/elsewhere", "not attached on GitHub"),
