@@ -21,7 +21,7 @@ from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview import overview_of, recorder_of
-from bot.compose.receipt_keys import published_keys
+from bot.compose.receipts import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work
 from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings

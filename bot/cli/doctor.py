@@ -16,7 +16,7 @@ from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import Checked, check_github
 from bot.compose.local import try_model, try_sandbox, try_signing
-from bot.compose.receipt_keys import receipt_key
+from bot.compose.receipts import receipt_key
 from bot.compose.repository_checkup import FILES, Expectation, open_checkup
 from bot.config.environment import settings, settings_of_person
 from bot.config.settings import Settings

@@ -104,7 +104,7 @@ class ReceiptRepository:
     def check_range(self, revisions: str, now: datetime) -> Iterator[CheckedCommit]:
         """Yield every commit of a range such as ``main..topic``, newest first.
 
-        Raises Misconfigured for what is no range, and in a shallow clone.
+        Raises Misconfigured for what is not a range, and in a shallow clone.
         """
         self.require_history()
         ran = self.git.run("rev-list", "--end-of-options", revisions)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.canaries import lay_decoy
-from bot.compose.checked_receipts import CheckedReceipts
 from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,
@@ -28,7 +27,7 @@ from bot.compose.parts import (
     work_settings,
 )
 from bot.compose.picture_source import picture_source
-from bot.compose.receipt_keys import receipt_key
+from bot.compose.receipts import CheckedReceipts, receipt_key
 from bot.config.environment import configuration
 from bot.config.recipes import FOLDER as RECIPES
 from bot.config.recipes import scheduled_task
@@ -54,8 +53,7 @@ from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
 from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
-from bot.github.task_checks import TaskChecks
-from bot.github.task_gateway import TaskGateway
+from bot.github.task_checks import TaskChecks, TaskGateway
 from bot.github.turns import Listener
 from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement

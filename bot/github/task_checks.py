@@ -1,4 +1,6 @@
-"""Checks of scheduled tasks that ask GitHub instead of a shell (MT4, MT8). They print no words of strangers.
+"""What the harness does for scheduled tasks on GitHub: checks (MT4, MT8), and operations that people approved (MT7).
+
+A check asks GitHub instead of a shell, and prints no words of strangers.
 
 https://docs.github.com/en/rest/issues/issues#list-repository-issues
 https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
@@ -11,9 +13,11 @@ from typing import Final
 
 from bot.core.errors import Refused
 from bot.core.names import CommitId
+from bot.core.operations import Operation, OperationResult, Target
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient, Json
+from bot.github.issue_operations import IssueOperations
 from bot.github.repository import Address
 from bot.github.tracking import LABEL
 
@@ -70,3 +74,23 @@ def _number(options: Options, name: str, default: int) -> int:
     if len(given) != 1 or not given[0].isdecimal() or len(given[0]) > 5:
         raise Refused(f"--{name} of a check is a whole number, not {' '.join(given)!r}", fix="write it in `with`")
     return int(given[0])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGateway:
+    """The checks and the operations of one repository behind one port."""
+
+    checks: TaskChecks
+    operations: IssueOperations
+
+    async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:
+        """Return what a check finds, "" for nothing. Raises Refused for an unknown name or option."""
+        return await self.checks.run_check(name, options, commit)
+
+    async def target(self, number: int) -> Target | None:
+        """Return an issue or a pull request as it is now, or None if there is none of that number."""
+        return await self.operations.target(number)
+
+    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
+        """Carry out an operation if its target is still as it was seen, and return the result."""
+        return await self.operations.apply(operation, seen, name)

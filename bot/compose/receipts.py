@@ -1,12 +1,17 @@
-"""The key that signs an operator's receipts, and the list of the operator's keys, kept in the data directory (RC4)."""
+"""An operator's receipts: the key that signs, the list of keys in the data directory (RC4), where they are shown."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.compose.parts import key_of
 from bot.config.settings import Settings
+from bot.core.names import CommitId
 from bot.core.receipt_format import KEYS_FILE
+from bot.core.transcript import Json
+from bot.github.approval_check import ApprovalChecks
 from bot.receipts.signing_keys import ReceiptKey, decode_keys, signing_key, with_current_key_file
+from bot.store.receipt_refs import ReceiptRefs
 
 
 def receipt_key(settings: Settings) -> ReceiptKey:
@@ -35,3 +40,21 @@ def _write(path: Path, content: bytes) -> None:
     fresh = path.with_suffix(".new")
     fresh.write_bytes(content)
     fresh.replace(path)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedReceipts:
+    """The Receipts port on a repository on GitHub."""
+
+    refs: ReceiptRefs
+    checks: ApprovalChecks
+
+    async def issue(self, statement: Json, commit: CommitId) -> bytes:
+        """Return the receipt that is kept, and have a check run that names it, where GitHub allows that.
+
+        Raises Refused if the receipt cannot be kept; then there is no check run. Raises Transient if GitHub does not
+        answer; it is safe to repeat.
+        """
+        envelope = await self.refs.issue(statement, commit)
+        await self.checks.ensure(statement, commit)
+        return envelope
