@@ -75,7 +75,6 @@ def _account(value: object) -> str | int:
 
 
 Account = Annotated[str | int, PlainValidator(_account)]
-Login = Annotated[str, Field(pattern=_LOGIN), AfterValidator(_parse_account)]
 Team = Annotated[str, Field(pattern=r"^@?[A-Za-z0-9][\w-]*/[\w.-]+$"), AfterValidator(_parse_account)]
 """``organization/team``."""
 

@@ -28,7 +28,6 @@ class Profile:
     stars: int
     forks: int
     is_fork: bool
-    may_push: bool
     may_administer: bool
 
 
@@ -77,7 +76,6 @@ async def profile(client: GitHubClient, at: Address) -> Profile:
         stars=int(found["stargazers_count"]),
         forks=int(found["forks_count"]),
         is_fork=bool(found["fork"]),
-        may_push=bool(rights.get("push")),
         may_administer=bool(rights.get("admin")),
     )
 

@@ -228,9 +228,9 @@ def test_diff_of_every_kind_of_change(site: Site) -> None:
     page = site.get(f"/{HOME}/pull/3/files").text
     for shown in (
         "README.md → READ.md",
-        "Binary files",
+        "No lines to show",
         "No newline at end of file",
-        "new file mode",
+        "File added",
         "more lines are not",
     ):
         assert shown in page

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
+from bot.testing.github.bare import Bare, GitRefusedError
+from bot.testing.github.diffs import ChangedFile, changed_files, commits_between
 from bot.testing.github.entities import CheckRun, Issue, Pull, Role
-from bot.testing.github.page.bare_repository import Commit, FileChange, Line, changes, commits
 from bot.testing.github.page.frame import Scene, address, moment
 from bot.testing.github.page.html import Child, Html, element
 
-SIGN: Final = {"added": "+", "removed": "-"}
 MAX_LINES: Final = 2_000
 """Maximum lines shown of one file."""
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+_KINDS: Final = {"+": "added", "-": "removed", " ": "context", "@": "hunk", "\\": "note"}
 
 
 def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
@@ -36,33 +41,44 @@ def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
     return element("nav", links, class_="tabs", id="tabs", data_live=True, aria_label="Pull request")
 
 
-def branch_commits(scene: Scene, pull: Pull) -> Sequence[Commit]:
-    """Return the commits, or none while git does not have them."""
+def branch_commits(scene: Scene, pull: Pull) -> tuple[str, ...]:
+    """Return the ids of the commits, oldest first; none while git does not have them."""
     try:
-        return commits(scene.repository.folder, pull.base_sha, pull.head_sha)
-    except LookupError:
+        return _commits(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
+    except GitRefusedError:
         return ()
 
 
-def diff(scene: Scene, pull: Pull) -> Sequence[FileChange]:
+def diff(scene: Scene, pull: Pull) -> tuple[ChangedFile, ...]:
     """Return the changed files, or none while git does not have the commits."""
     try:
-        return changes(scene.repository.folder, pull.base_sha, pull.head_sha)
-    except LookupError:
+        return _changes(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
+    except GitRefusedError:
         return ()
+
+
+@lru_cache(maxsize=64)
+def _commits(bare: Bare, base: str, head: str) -> tuple[str, ...]:
+    """Cached, because ids never change and an open page asks every few seconds."""
+    return tuple(commits_between(bare, base, head))
+
+
+@lru_cache(maxsize=64)
+def _changes(bare: Bare, base: str, head: str) -> tuple[ChangedFile, ...]:
+    """Cached as the commits are."""
+    return changed_files(bare, base, head)
 
 
 def commit_list(scene: Scene, pull: Pull) -> Html:
     """Return the list of a pull request's commits."""
-    rows = [
-        element(
-            "li",
-            element("span", commit.subject, element("small", commit.author, " on ", moment(commit.at)), class_="grow"),
-            element("code", commit.oid[:7]),
-        )
-        for commit in branch_commits(scene, pull)
-    ]
+    rows = [_commit(scene.world.bare(scene.repository), commit) for commit in branch_commits(scene, pull)]
     return element("ul", rows or element("li", "No commits."), class_="list", id="commits", data_live=True)
+
+
+def _commit(bare: Bare, commit: str) -> Html:
+    subject, author, at = bare.describe_commit(commit, "%s%x00%an%x00%at").strip().split("\0")
+    by = element("small", author, " on ", moment(datetime.fromtimestamp(int(at), UTC)))
+    return element("li", element("span", subject, by, class_="grow"), element("code", commit[:7]))
 
 
 def files(scene: Scene, pull: Pull) -> Html:
@@ -71,19 +87,39 @@ def files(scene: Scene, pull: Pull) -> Html:
     return element("div", shown or element("p", "No changes."), id="files", data_live=True)
 
 
-def _file(change: FileChange) -> Html:
-    plus, minus = change.count("added"), change.count("removed")
-    counts = [element("span", f"+{plus}", class_="plus"), " ", element("span", f"−{minus}", class_="minus")]
-    rows = [_row(line) for line in change.lines[:MAX_LINES]]
-    if len(change.lines) > MAX_LINES:
-        rows.append(_row(Line("note", f"{len(change.lines) - MAX_LINES} more lines are not shown.")))
+def _file(change: ChangedFile) -> Html:
+    plus, minus = (
+        element("span", f"+{change.additions}", class_="plus"),
+        element("span", f"−{change.deletions}", class_="minus"),
+    )
+    rows = list(_rows(change))
+    if len(rows) > MAX_LINES:
+        rows = [*rows[:MAX_LINES], _row("note", f"{len(rows) - MAX_LINES} more lines are not shown.")]
     table = element("div", element("table", element("tbody", rows)), class_="diff", tabindex=0)
-    return element("details", element("summary", change.path, " ", counts), table, class_="file", open=True)
+    path = f"{change.previous} → {change.path}" if change.previous else change.path
+    return element("details", element("summary", path, " ", plus, " ", minus), table, class_="file", open=True)
 
 
-def _row(line: Line) -> Html:
-    before, after = (element("td", str(number or ""), class_="n") for number in (line.before, line.after))
-    return element("tr", before, after, element("td", SIGN.get(line.kind, " "), line.text), class_=line.kind)
+def _rows(change: ChangedFile) -> Iterator[Html]:
+    """Yield the lines of a patch, each with its numbers before and after."""
+    if change.status != "modified":
+        yield _row("note", f"File {change.status}")
+    if change.patch is None:
+        yield _row("note", "No lines to show")
+    before = after = 0
+    for line in (change.patch or "").split("\n"):
+        if found := _HUNK.match(line):
+            before, after = int(found[1]), int(found[2])
+        kind = _KINDS.get(line[:1], "note")
+        has_before, has_after = kind in {"removed", "context"}, kind in {"added", "context"}
+        if line:
+            yield _row(kind, line, before if has_before else 0, after if has_after else 0)
+        before, after = before + has_before, after + has_after
+
+
+def _row(kind: str, line: str, before: int = 0, after: int = 0) -> Html:
+    numbers = (element("td", str(number or ""), class_="n") for number in (before, after))
+    return element("tr", *numbers, element("td", line), class_=kind)
 
 
 def standing(scene: Scene, issue: Issue, pull: Pull) -> Html:
