@@ -28,7 +28,7 @@ from bot.core.errors import Broken, PlangateError, Refused, Transient
 from bot.core.names import CommitId
 from bot.core.pull import PullCommits
 from bot.core.work import Checkout
-from bot.workspace import hazards, litter, partial, pull_refs, run
+from bot.workspace import hazards, partial, pull_refs, run, unused_folders
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.sandbox import Mount, Profile
@@ -110,7 +110,7 @@ class Checkouts:
 
         A lasting fork is kept for some hours, so that a process that takes over the session can continue in it.
         """
-        await litter.sweep(self.folder, _is_litter, self._remove)
+        await unused_folders.sweep(self.folder, _is_disposable, self._remove)
 
     async def discard(self, checkout: Checkout) -> None:
         """Remove a checkout and everything in it. Does nothing if it is already gone."""
@@ -172,7 +172,7 @@ class Checkouts:
 
     async def _begin(self, place: Path) -> Path:
         """Return an empty folder to make a checkout in, after removing what an earlier attempt left."""
-        making = place.with_name(f"{place.name}{litter.MAKING}")
+        making = place.with_name(f"{place.name}{unused_folders.MAKING}")
         for left in (making, place):
             if left.exists():
                 await self._remove(left)
@@ -220,11 +220,11 @@ def _orphaned_folders(place: Path) -> list[Path]:
     return [left for left in found if not Path("/proc", left.name.split("-")[1]).exists()]
 
 
-def _is_litter(place: Path) -> bool:
+def _is_disposable(place: Path) -> bool:
     """Return whether nobody will continue in a checkout that no process holds."""
     if not (place / "origin").is_dir():
-        return litter.is_unused(place / "base")
-    return not (place / "lasting").exists() or litter.is_unused(place / "base", seconds=LASTING_SECONDS)
+        return unused_folders.is_unused(place / "base")
+    return not (place / "lasting").exists() or unused_folders.is_unused(place / "base", seconds=LASTING_SECONDS)
 
 
 async def _restore(tree: Path, base: CommitId, kept: bytes) -> None:

@@ -28,7 +28,7 @@ from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.plan import Contract, PlanDocument
 from bot.core.work import Checkout, CommitOrder, PushedWork
 from bot.ports import BeforePush
-from bot.workspace import litter, run
+from bot.workspace import run, unused_folders
 from bot.workspace.checkout import start_repository
 from bot.workspace.commit import Committer, commit_tree
 from bot.workspace.export import Export, printable
@@ -131,7 +131,7 @@ class Publisher:
 
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""
-        await litter.sweep(self.folder, lambda _: True, _remove)
+        await unused_folders.sweep(self.folder, lambda _: True, _remove)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[Path]:

@@ -15,7 +15,7 @@ from typing import Final
 
 from bot.core.errors import Conflict, PlangateError, Refused
 from bot.core.names import CommitId
-from bot.workspace import litter, run
+from bot.workspace import run, unused_folders
 from bot.workspace.locks import Lock
 
 COMMIT_LIMIT: Final = 10_000_000_000
@@ -130,14 +130,14 @@ def _is_due(mirror: Path, stamp: Path) -> bool:
 def _forget_commits(mirror: Path) -> None:
     """Delete the refs of commits that have long been unused; a checkout of one fetches it again."""
     for ref in (mirror / "refs" / "plangate" / "commits").glob("*"):
-        if litter.is_unused(ref):
+        if unused_folders.is_unused(ref):
             ref.unlink(missing_ok=True)
 
 
 def _forget_mirrors(folder: Path) -> None:
     """Remove the mirrors of repositories that have long been unused."""
     for mirror in folder.glob("*.git"):
-        if litter.is_unused(mirror, seconds=MIRROR_SECONDS):
+        if unused_folders.is_unused(mirror, seconds=MIRROR_SECONDS):
             lock = Lock(mirror.with_suffix(".lock"))
             with suppress(Conflict):
                 lock.take()

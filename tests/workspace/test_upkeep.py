@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Conflict
-from bot.workspace import litter, upkeep
+from bot.workspace import unused_folders, upkeep
 from bot.workspace.locks import Lock
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, publish, write
@@ -220,6 +220,6 @@ def test_kept_as_the_disk_allows(tmp_path: Path) -> None:
     """What is missing is not old; what is old for one purpose need not be for another."""
     stamp = tmp_path / "stamp"
     stamp.touch()
-    assert not litter.is_unused(stamp)
-    assert litter.is_unused(stamp, seconds=-1)
-    assert not litter.is_unused(tmp_path / "missing" / "stamp", seconds=-1)
+    assert not unused_folders.is_unused(stamp)
+    assert unused_folders.is_unused(stamp, seconds=-1)
+    assert not unused_folders.is_unused(tmp_path / "missing" / "stamp", seconds=-1)

@@ -1,8 +1,8 @@
-"""Litter: folders that nobody will use again, because their process was killed or their thread ended long ago.
+"""Removes folders that nobody will use again: their process was killed, or their thread ended long ago.
 
 Rules
 - A process that works in a folder holds the lock of its name, so a folder whose lock is free is not in use.
-- A folder with a unique name is litter as soon as it is not in use. A thread's own checkout stays for the next
+- A folder with a unique name is removed as soon as it is not in use. A thread's own checkout stays for the next
   session until it has been unused for a long time.
 """
 
@@ -43,10 +43,10 @@ def _abandoned_locks(folder: Path) -> list[Path]:
     return [folder / lock.stem for lock in folder.glob("*.lock") if not {lock.stem, f"{lock.stem}{MAKING}"} & names]
 
 
-async def sweep(folder: Path, litter: Callable[[Path], bool], remove: Callable[[Path], Awaitable[None]]) -> None:
-    """Remove folders that are litter and that no living process holds; a folder that cannot be removed stays."""
+async def sweep(folder: Path, is_disposable: Callable[[Path], bool], remove: Callable[[Path], Awaitable[None]]) -> None:
+    """Remove disposable folders that no living process holds; a folder that cannot be removed stays."""
     found = await asyncio.to_thread(
-        lambda: [*_abandoned_locks(folder), *(place for place in folder.glob("*/") if litter(place))]
+        lambda: [*_abandoned_locks(folder), *(place for place in folder.glob("*/") if is_disposable(place))]
     )
     tried = 0
     for place in found:

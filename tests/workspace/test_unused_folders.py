@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bot.workspace.checkout import LASTING_SECONDS
-from bot.workspace.litter import AT_ONCE
+from bot.workspace.unused_folders import AT_ONCE
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository, publish, write
 
