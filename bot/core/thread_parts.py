@@ -32,7 +32,9 @@ class Debt:
     """An entry whose text was not posted yet."""
 
     n: int
+    """The entry's number in the journal; `Told.answers` names it once its text is posted."""
     at: datetime
+    """When the entry was journaled."""
     event: JournalEvent
 
 

@@ -116,17 +116,16 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
             state = await take_over(context, state)
         if effect in _SPENDING:  # a session takes long: journal what was deferred before it
             state = await settle(context, state)
-        done = await _perform_effect(context, state, effect)
-        if done is not None:
-            state = await append(context, state, done)
-            if isinstance(done, Replied | Instructed):
+        move = await _perform_effect(context, state, effect)
+        if move is not None:
+            state = await append(context, state, move)
+            if isinstance(move, Replied | Instructed):
                 state = await _take_in_turns(context)  # turns that might have been the answer have waited
             continue
-        state = await settle(context, state)
-        after = await read_state(context)
-        before, state = state, after
-        if after.thread == before.thread:
-            break
+        before = (await settle(context, state)).thread
+        state = await read_state(context)
+        if state.thread == before:
+            break  # the effect waits, and nobody moved the thread meanwhile
     if effect not in _SPENDING:
         state = await session_wait.end_wait(context, state)
     return await notices.notice_void_plan(context, await outcomes.tell_outcomes(context, state))
@@ -137,21 +136,21 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
     ledger = context.resources.ledger
     before = ledger.own
     try:
-        done = await _run_verb(context, state, effect)
+        move = await _run_verb(context, state, effect)
     except Refused as error:
         if not isinstance(error, CanaryShown):  # a canary is journaled as a failure, even at a terminal
             context.dialogue.interrupt(error)
-        done = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
+        move = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
     used = ledger.own - before
-    if done is None:
+    if move is None:
         await book_stopped(context, session_of(context, state), used)
         return None
-    if isinstance(done, Planned):
-        done = replace(done, estimate=await estimate_cost(context, state, used.dollars))
+    if isinstance(move, Planned):
+        move = replace(move, estimate=await estimate_cost(context, state, used.dollars))
     if not (used.dollars or used.tokens_input or used.tokens_output):
-        return done
+        return move
     return replace(
-        done,
+        move,
         cost_usd=used.dollars or None,
         session=session_of(context, state),
         tokens_input=used.tokens_input,
