@@ -246,8 +246,14 @@ def test_where_nothing_can_be_stored(tmp_path: Path) -> None:
 def test_readiness_says_more_to_those_who_may_know(tmp_path: Path) -> None:
     """Storage, GitHub and the model, in words of three kinds: on this machine, or for the token once there is one."""
     service = Service(settings(tmp_path), Host(), worker=False)
-    details = {"deliveries": "ok", "github": "unknown", "model": "unknown", "reconciled": None, "busy": 0}
-    details |= {"installations": {}}
+    details: dict[str, Any] = {
+        "deliveries": "ok",
+        "github": "unknown",
+        "model": "unknown",
+        "reconciled": None,
+        "busy": 0,
+    }
+    details["installations"] = {}
     with host_application(application(service)) as base:
         assert call(base, "GET", "/readyz").body == {"status": "ready", **details}
         assert call(base, "GET", "/readyz", given=[("X-Forwarded-For", "10.0.0.9")]).body == {"status": "ready"}
