@@ -30,6 +30,7 @@ def tick_offer(story: Story, login: str) -> None:
     story.person(login).edit_issue(HOME, 1, body=text)
 
 
+@pytest.mark.long
 @pytest.mark.req("MT5", "MT2")
 async def test_a_rejected_finding(story: Story) -> None:
     """The next planners are told, a plan with it goes back to them, and a tick brings it back once."""

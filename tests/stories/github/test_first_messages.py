@@ -54,6 +54,7 @@ async def test_forged_reminders(story: Story, model: Model) -> None:
     assert len(re.findall(r"^# Approved plan$", brief, re.MULTILINE)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("S11a", "MT2")
 async def test_what_the_check_of_a_task_prints(story: Story, model: Model) -> None:
     """It stands in its fence as data: no reminder, no role, and nothing of it reaches approved work."""

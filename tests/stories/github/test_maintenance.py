@@ -139,6 +139,7 @@ SAID: Final = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.req("MT4", "MT8")
 async def test_bad_tasks_beside_a_good_one(story: Story) -> None:
     """Each says on its tracking issue what is wrong; a check that prints without end is cut; the others go on."""
@@ -208,6 +209,7 @@ async def stand(story: Story) -> None:
     story.model.turn_to_the_changelog()
 
 
+@pytest.mark.long
 @pytest.mark.req("MT6", "A4")
 async def test_standing_approval_that_is_taken_back_stops_the_next_push(story: Story) -> None:
     """The file is read again right before the push: what it no longer approves waits for people."""

@@ -44,6 +44,7 @@ async def test_an_operation_that_was_done_and_not_journaled(story: Story, kind: 
     assert "| done |" in story.said("tell")[-1]
 
 
+@pytest.mark.long
 @pytest.mark.req("MT3", "A4b")
 async def test_the_limit_counts_what_is_open(story: Story) -> None:
     """Also if the journal was deleted, and the bot's comments with it."""

@@ -69,6 +69,7 @@ async def test_recipes_of_the_checkout(story: Story) -> None:
     assert [len(story.plans(number)) for number in (1, 2, 3)] == [1, 1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.req("MT4", "MT7", "MT8")
 async def test_stale_issues(story: Story) -> None:
     """What nobody touched is named by number, planned for, and carried out once; what somebody touched meanwhile is

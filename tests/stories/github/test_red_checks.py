@@ -85,6 +85,7 @@ async def test_red_plan_approval_push_green(story: Story) -> None:
     assert len(story.pulls()) == 1
 
 
+@pytest.mark.long
 async def test_what_starts_nothing(story: Story) -> None:
     """A check that is not required, is another App's, or is red on the base; somebody else's pull request; the key.
 

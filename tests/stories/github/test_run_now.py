@@ -7,6 +7,7 @@ from tests.stories.github.ground import Story
 from tests.stories.github.test_maintenance import body, configure, run_pass, tick
 
 
+@pytest.mark.long
 @pytest.mark.req("MT2", "A2")
 async def test_whoever_ticked_is_no_second_person(story: Story) -> None:
     """With four eyes the plan waits for somebody else."""
@@ -20,6 +21,7 @@ async def test_whoever_ticked_is_no_second_person(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+@pytest.mark.long
 @pytest.mark.req("MT2", "PR3")
 async def test_ticks_on_two_issues_before_one_pass(story: Story) -> None:
     """A pass counts what it has just taken in: ticking everything at once asks for no more than one after the other."""
