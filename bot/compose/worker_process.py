@@ -64,7 +64,7 @@ async def reindex_threads(settings: Settings) -> int:
 
     All that is needed after the database was lost: the journals are the truth.
     """
-    async with GitHubHost(settings) as github, database_of(settings).open() as database:
+    async with database_of(settings).open() as database, GitHubHost(settings) as github:
         addresses, jobs = await github.open_threads(), Jobs(database)
         for address in addresses:
             await jobs.wake(address)

@@ -6,22 +6,25 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TextIO
 
 import pytest
 
+from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Transient
 from bot.core.names import ThreadAddress
 from bot.service.queue.job_worker import Pace
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
 from bot.service.queue.postgres_queue import PostgresQueue
 from bot.service.queue.queue_port import Outcome
+from bot.service.service import Service
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate
 from tests import forks
 from tests.contracts.test_queue_contract import settled, soon
 from tests.postgres import Server
-from tests.service.ground import Host, delivery, thread
+from tests.service.ground import Host, delivery, settings, thread
 from tests.service.worker_process import LIMITS, QUICK
 
 BOTH = (LOOKS, SESSIONS)
@@ -149,6 +152,20 @@ async def test_the_database_is_away_at_the_start(jobs: Jobs, postgres: Server) -
     with pytest.raises(Misconfigured, match="plangate migrate"):
         async with empty.running():
             pass
+
+
+@pytest.mark.long  # a delivery waits some seconds for the database to come back
+@pytest.mark.req("D2")
+async def test_a_service_without_its_database_is_not_ready(tmp_path: Path) -> None:
+    """It answers 503, so that GitHub lists the delivery as failed, and says why to those who may know."""
+    pytest.importorskip("psycopg")
+    away = replace(settings(tmp_path), database=Secret("postgresql://nobody@127.0.0.1:9/away"))
+    service = Service(away, Host(), worker=False)
+    async with service.running():
+        assert await service.receive(delivery(1)) is Outcome.NO_ROOM
+        assert not await service.can_store()
+        state = await service.state()
+        assert (state["deliveries"], state["busy"]) == ("failing", None)
 
 
 @pytest.mark.req("E4")
