@@ -70,7 +70,8 @@ class Comments:
     bot: Actor
     key: Key
     check_fence: Callable[[], Awaitable[None]]
-    """Called just before a comment is created. Raises Conflict if another process has taken over the thread (E4)."""
+    """Called just before a comment is created or corrected. Raises Conflict if another process has taken over the
+    thread (E4)."""
     after: int = 0
     """Id of the newest comment that a restored journal no longer knows, or 0. `find` skips comments up to this id."""
 
@@ -81,6 +82,7 @@ class Comments:
         there = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
         if same(there.body, text):
             return there
+        await self.check_fence()  # a process that was paused would show an older state again
         return await self.edit(there.id, text)
 
     async def find(self, kind: str, ask: int, digest: str = "") -> Posted | None:

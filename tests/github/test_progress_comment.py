@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.core.errors import Conflict
 from bot.core.marker import Key
 from bot.github.comments import Comments
 from bot.github.progress_comment import Progress
@@ -23,6 +24,20 @@ async def test_edits_keep_their_distance(ground: Ground, age: float, least: floa
     assert ground.clock.monotonic() - before >= least - 2.0
     assert ground.clock.monotonic() - began >= age
     assert "three" in ground.comments(thread)[0].text.body
+
+
+@pytest.mark.req("E4")
+async def test_a_process_that_lost_the_thread_edits_nothing(ground: Ground) -> None:
+    """One that was paused would otherwise show an older state over that of the process that went on."""
+    signer, thread = Signed(), ground.issue()
+
+    async def refuse() -> None:
+        raise Conflict("another job is at the thread")
+
+    beside = ground.client, ground.address, thread, ground.bot, Key(signer.key_id, signer.mac)
+    await shown(Progress(Comments(*beside, no_fence)), "Executed.")
+    await shown(Progress(Comments(*beside, refuse)), "Executing.")
+    assert ground.comments(thread)[0].text.body.startswith("Executed.")
 
 
 async def shown(progress: Progress, text: str) -> None:
