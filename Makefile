@@ -29,7 +29,8 @@ bench: .venv/.set-up-dev  ## the ratios: this program beside the floor, and what
 	@$(BIN)/python benchmarks/refs.py
 	@$(BIN)/python benchmarks/receipts.py
 	@$(BIN)/python benchmarks/looks.py
-	@$(BIN)/python benchmarks/queue.py
+	@$(BIN)/python benchmarks/queue_load.py
+	@$(BIN)/python benchmarks/overview.py
 
 soak: .venv/.set-up-dev  ## the long campaigns; seeds are printed
 	$(BIN)/pytest -n 2 -m "soak or not soak" --hypothesis-profile=soak --timeout=0 $(ARGS)
