@@ -46,6 +46,19 @@ def test_the_list(world: World) -> None:
     assert [each["number"] for each in json.loads(array.getvalue())] == [int(row.split()[0][-1]) for row in rows]
 
 
+def test_the_commands(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """As people call them: the service and its token come from variables."""
+    asyncio.run(world.fill(2))
+    (row,) = [each for each in asyncio.run(world.overview.threads()) if each.number == 2]
+    with served(world) as base:
+        monkeypatch.setenv("PLANGATE_URL", base)
+        monkeypatch.setenv("PLANGATE_API_TOKEN", TOKEN)
+        assert main(["threads", "--repo", "octo/hello", "--stage", row.stage, "--json"]) == 0
+        assert 2 in [each["number"] for each in json.loads(capsys.readouterr().out)]
+        assert main(["show", "octo/hello#2"]) == 0
+        assert capsys.readouterr().out.startswith("octo/hello#2  ")
+
+
 def test_one_thread(world: World) -> None:
     """Everything that the API has of it, for people and for programs."""
     asyncio.run(world.fill(1, 40))
