@@ -162,7 +162,7 @@ def _root(nodes: Nodes, cost: Cost, budget: Budget) -> dict[str, Any]:
             raise ApiError(404, f"Could not resolve to a node with the global id of '{id}'")
         return found
 
-    limit = {**budget.json(), "cost": cost.points, "nodeCount": cost.nodes}
+    limit = {**budget.json(), "cost": cost.points}
     reset = stamp(datetime.fromtimestamp(budget.reset, UTC))
     return {
         "viewer": lambda _: _viewer(nodes),

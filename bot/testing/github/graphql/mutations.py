@@ -21,35 +21,23 @@ THREADS = ("issues", "pull_requests")
 
 def mutations(nodes: Nodes) -> dict[str, Callable[..., Node]]:
     """Return the fields of the Mutation type for one caller."""
-
-    def run(function: Callable[[Nodes, Node], Node]) -> Callable[..., Node]:
-        def field(_: Any, input: Node) -> Node:
-            return {"clientMutationId": input.get("clientMutationId"), **function(nodes, input)}
-
-        return field
-
-    table = {
-        "addReaction": _add_reaction,
-        "minimizeComment": _minimize,
+    return {
+        "addReaction": lambda _, **given: _add_reaction(nodes, given["input"]),
+        "minimizeComment": lambda _, **given: _minimize(nodes, given["input"]),
     }
-    return {name: run(function) for name, function in table.items()}
 
 
 def _add_reaction(nodes: Nodes, given: Node) -> Node:
     _react_allowed(nodes, given["subjectId"])
     reaction, _ = conversation.react(_actor(nodes), given["subjectId"], _content(given))
-    return {"reaction": nodes.reaction(reaction), "subject": nodes.by_id(given["subjectId"])}
+    return {"reaction": nodes.reaction(reaction)}
 
 
 def _minimize(nodes: Nodes, given: Node) -> Node:
-    # The reason is written as on github.com: "off-topic", "outdated".
-    return {"minimizedComment": _minimize_comment(nodes, given, given["classifier"].lower().replace("_", "-"))}
-
-
-def _minimize_comment(nodes: Nodes, given: Node, reason: str | None) -> Node:
     comment = _comment(nodes, given["subjectId"])
     _allow(nodes, nodes.world.repositories[comment.repository], THREADS, Role.WRITE)
-    return nodes.comment(conversation.minimize(nodes.world, comment.id, reason))
+    reason = given["classifier"].lower().replace("_", "-")  # written as on github.com: "off-topic", "outdated"
+    return {"minimizedComment": nodes.comment(conversation.minimize(nodes.world, comment.id, reason))}
 
 
 def _actor(nodes: Nodes) -> Actor:

@@ -31,8 +31,7 @@ from bot.testing.github.graphql.pages import Node, connection, threads
 from bot.testing.github.graphql.pull_nodes import pull_changes
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within
-from bot.testing.github.shapes import thread_url
-from bot.testing.github.site import Site, stamp, stamp_or_none, web_login
+from bot.testing.github.site import Site, stamp, stamp_or_none
 from bot.testing.github.world import GitHubState, NotThereError
 
 CONTENTS = {
@@ -94,7 +93,6 @@ class Nodes:
             "databaseId": _int(user.id),
             "login": user.login.removesuffix("[bot]"),
             "name": None,
-            "url": f"{self.site.server_url}/{web_login(user)}",
         }
 
     def repository(self, home: Repository) -> Node:
@@ -107,10 +105,8 @@ class Nodes:
             "name": home.name,
             "nameWithOwner": home.full_name,
             "owner": self.actor(home.owner),
-            "url": self.site.web(home),
             "defaultBranchRef": lambda _: self.ref(home, f"refs/heads/{home.default_branch}"),
             "ref": lambda _, **name: self.ref(home, _qualified_ref(bare, name["qualifiedName"])),
-            "object": lambda _, expression=None, oid=None: self.git_object(home, oid or expression or ""),
             "issues": threads(self._list_issues(home, pull=False), self.issue),
             "pullRequests": threads(self._list_issues(home, pull=True), self.issue),
             "issue": lambda _, number: self._thread(home, number, pull=False),
@@ -126,7 +122,6 @@ class Nodes:
             **self._comment(issue, issue.text),
             "number": issue.number,
             "title": issue.title,
-            "url": thread_url(self.site, issue),
             "state": issue.state.upper(),
             "closed": issue.state == "closed",
             "closedAt": stamp_or_none(issue.closed_at),
@@ -147,7 +142,6 @@ class Nodes:
         return {
             "__typename": "IssueComment",
             **self._comment(comment, comment.text),
-            "url": f"{thread_url(self.site, thread)}#issuecomment-{comment.id}",
             "isMinimized": comment.minimized is not None,
             "repository": lambda _: self.repository(home),
             "issue": lambda _: self.issue(thread),
@@ -162,7 +156,6 @@ class Nodes:
         return {
             "__typename": "PullRequestReview",
             **self._comment(review, review.text),
-            "url": f"{thread_url(self.site, thread)}#pullrequestreview-{review.id}",
             "state": review.state,
             "submittedAt": stamp(review.submitted_at),
             "commit": lambda _: self.git_object(home, review.commit_id),
@@ -171,11 +164,9 @@ class Nodes:
 
     def line_comment(self, comment: ReviewComment) -> Node:
         """Return the node of a line comment."""
-        thread = self.world.issues[comment.repository, comment.number]
         return {
             "__typename": "PullRequestReviewComment",
             **self._comment(comment, comment.text),
-            "url": f"{thread_url(self.site, thread)}#discussion_r{comment.id}",
             "path": comment.path,
             "line": lambda _: None if is_outdated(self.world, comment) else comment.line,
             "originalLine": comment.line,
@@ -205,40 +196,16 @@ class Nodes:
         prefix = "/".join(name.split("/")[:2]) + "/"
         target = lambda _: self.git_object(home, sha)  # noqa: E731  # a field, as all the others
         ident = f"REF_kw{base64.urlsafe_b64encode(f'{home.id}:{name}'.encode()).decode()}"
-        return {"__typename": "Ref", "id": ident, "name": name.removeprefix(prefix), "prefix": prefix, "target": target}
+        return {"__typename": "Ref", "id": ident, "name": name.removeprefix(prefix), "target": target}
 
     def git_object(self, home: Repository, expression: str) -> Node | None:
-        """Return the node of the commit, tree, or blob that a git expression names, or None."""
+        """Return the node of the commit that a git expression names, or None."""
         self.require(home, "contents")
-        bare = self.world.bare(home)
-        if not visible(self.world, self.caller, home) or (sha := bare.resolve(expression, "object")) is None:
+        sha = self.world.bare(home).resolve(expression) if visible(self.world, self.caller, home) else None
+        if sha is None:
             return None
-        kind = bare.kind(sha)
-        common = {"__typename": kind.capitalize(), "id": f"{kind[0].upper()}_kw{home.id}_{sha}", "oid": sha}
-        match kind:
-            case "commit":
-                git = git_commit_json(self.site, home, sha)
-                tree = lambda _: self.git_object(home, git["tree"]["sha"])  # noqa: E731  # a field
-                headline = git["message"].partition("\n")[0]
-                facts = {"message": git["message"], "messageHeadline": headline}
-                facts |= {"committedDate": git["committer"]["date"], "url": git["html_url"]}
-                return {**common, **facts, "tree": tree}
-            case "tree":
-                return {**common, "entries": lambda _: self._entries(home, sha)}
-            case _:
-                data = bare.run("cat-file", "blob", sha)
-                binary = b"\0" in data
-                text = None if binary else data.decode(errors="replace")
-                return {**common, "byteSize": len(data), "isBinary": binary, "isTruncated": False, "text": text}
-
-    def _entries(self, home: Repository, tree: str) -> list[Node]:
-        entries = []
-        for line in self.world.bare(home).text("ls-tree", tree).splitlines():
-            facts, _, path = line.partition("\t")
-            _, kind, sha = facts.split()
-            inner = lambda _, sha=sha: self.git_object(home, sha)  # noqa: E731  # a field
-            entries.append({"name": path, "path": path, "type": kind, "oid": sha, "object": inner})
-        return entries
+        headline = git_commit_json(self.site, home, sha)["message"].partition("\n")[0]
+        return {"__typename": "Commit", "id": f"C_kw{home.id}_{sha}", "oid": sha, "messageHeadline": headline}
 
     def _comment(self, of: Issue | Comment | Review | ReviewComment, text: Text) -> Node:
         made = of.submitted_at if isinstance(of, Review) else of.created_at
@@ -260,12 +227,11 @@ class Nodes:
     def _edit(self, edit: Edit) -> Node:
         when = dict.fromkeys(("createdAt", "updatedAt", "editedAt"), stamp(edit.edited_at))
         ident = node_id("UserContentEdit", edit.id)
-        gone = {"deletedAt": None, "deletedBy": None}
         return {
             "__typename": "UserContentEdit",
             "id": ident,
             **when,
-            **gone,
+            "deletedAt": None,
             "editor": self.actor(edit.editor),
             "diff": edit.text,
         }
@@ -275,9 +241,7 @@ class Nodes:
             found = [each for each in self.world.reactions_to(subject) if content in {None, CONTENTS[each.content]}]
             if orderBy and orderBy["direction"] == "DESC":
                 found.reverse()
-            me = self.caller.token.user if self.caller.token else 0
-            reacted = any(each.user == me for each in found)
-            return {**connection(found, self.reaction)(info, **page), "viewerHasReacted": reacted}
+            return connection(found, self.reaction)(info, **page)
 
         return field
 
@@ -357,8 +321,6 @@ def _label(label: Label) -> Node:
         "__typename": "Label",
         "id": node_id("Label", label.id),
         "name": label.name,
-        "color": label.color,
-        "description": label.description,
     }
 
 
