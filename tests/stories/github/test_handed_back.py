@@ -21,7 +21,7 @@ async def test_a_session_is_handed_back_at_its_next_step(story: Story) -> None:
     await pause.reached()
     story.host.end_at_next_step()
     pause.go_on()
-    with pytest.raises(Transient, match="another one goes on"):
+    with pytest.raises(Transient, match="another one continues"):
         await looking
     assert story.nothing_done()
     async with GitHubHost(story.host.settings, clock=story.clock) as other:
