@@ -15,7 +15,7 @@ async def test_a_new_database_is_migrated_once(database_url: str) -> None:
         with pytest.raises(Misconfigured, match="run plangate migrate"):
             await require_current(one)
         first, second = sorted(await asyncio.gather(migrate(one), migrate(other)), key=len, reverse=True)
-        assert first == ("procrastinate", "0001_queue.sql")
+        assert first[:2] == ("procrastinate", "0001_queue.sql")
         assert second == ()
         await require_current(other)
 
