@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.remove(str(Path(__file__).parent))  # it would hide the library's own module `queue`
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bot.config.settings import GitHubSettings, Secret, Settings

@@ -8,7 +8,7 @@ from tests import forks
 from tests.stories.ground import bare
 
 
-@pytest.mark.parametrize("command", ("worker", "migrate", "reindex"))
+@pytest.mark.parametrize("command", ("worker", "migrate"))
 def test_without_a_database(tmp_path: Path, command: str) -> None:
     """Refused with the variable to set: files have one process."""
     ended = forks.plangate().run(command, env=bare(tmp_path))
