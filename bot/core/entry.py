@@ -62,6 +62,8 @@ class EntryFacts:
     """The cost of the work that led to the entry, in US dollars, without what earlier entries already carry."""
     session: str = ""
     """The session that the cost, the tokens, the question, or the reply belongs to."""
+    model: str | None = None
+    """The main model of that session; None in entries that cost nothing, or of a version that did not journal it."""
     tokens_input: int = 0
     """The tokens of the prompts of that work, cached ones included, as far as no earlier entry says so."""
     tokens_output: int = 0

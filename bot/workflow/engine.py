@@ -153,6 +153,7 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
         move,
         cost_usd=used.dollars or None,
         session=session_of(context, state),
+        model=move.model or context.settings.model,
         tokens_input=used.tokens_input,
         tokens_output=used.tokens_output,
     )

@@ -63,7 +63,7 @@ def session_models(steps: Sequence[JournalStep]) -> Mapping[str, str]:
     return {
         name: step.event.model
         for step in steps
-        if isinstance(step.event, Executed) and step.event.model
+        if step.event.model
         for name in (step.event.session, session_at_work(step.before))
         if name
     }

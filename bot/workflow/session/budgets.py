@@ -43,13 +43,18 @@ async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | No
 async def book_stopped(context: ThreadContext, session: SessionId, used: Consumption) -> None:
     """Journal what a stopped session used, which returns no answer that could carry it."""
     if used.dollars and (later := await read_state(context)).thread.stage is Stage.STOPPED:
-        await note(context, later, spent_note(session, used))
+        await note(context, later, spent_note(session, used, context.settings.model))
 
 
-def spent_note(session: SessionId, used: Consumption) -> Spent:
-    """Return the entry that says what a session used."""
-    tokens = (used.tokens_input, used.tokens_output)
-    return Spent(session=session, cost_usd=used.dollars, tokens_input=tokens[0], tokens_output=tokens[1])
+def spent_note(session: SessionId, used: Consumption, model: str) -> Spent:
+    """Return the entry that says what a session of that main model used."""
+    return Spent(
+        session=session,
+        cost_usd=used.dollars,
+        model=model,
+        tokens_input=used.tokens_input,
+        tokens_output=used.tokens_output,
+    )
 
 
 async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd: float) -> str:

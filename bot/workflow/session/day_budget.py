@@ -97,7 +97,8 @@ class DayBudget:
         """Journal what this session has cost so far if that matters for the remaining budget."""
         if self._matters():
             used = self._own
-            self.state = await note(self.context, self.state, spent_note(self.session, used))
+            spent = spent_note(self.session, used, self.context.settings.model)
+            self.state = await note(self.context, self.state, spent)
             self._journaled += used.dollars
             self._carry(self.state)
 

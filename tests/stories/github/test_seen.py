@@ -1,6 +1,7 @@
 """What people see of threads while they go on: the list, one thread, and its events."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -14,11 +15,12 @@ from bot.compose.overview import recorder_of, reindex
 from bot.config.settings import Secret
 from bot.core.gate import Stage
 from bot.core.secrets.redaction import Redactor
+from bot.service.overview.cost_lines import add_up, bookings
 from bot.service.overview.index import ThreadQuery
 from bot.service.overview.journal_reader import JournalReader
-from bot.service.overview.thread_history import journal_steps
+from bot.service.overview.thread_history import JournalStep, journal_steps
 from bot.service.overview.threads import describe
-from bot.service.overview.views import ThreadSummary, WaitsFor
+from bot.service.overview.views import ThreadDetail, ThreadSummary, WaitsFor
 from tests.stories.github.ground import HOME, WISH, Story
 from tests.stories.github.service import Served
 from tests.stories.ground import until
@@ -48,20 +50,28 @@ async def test_a_look_and_another_process_see_the_same(story: Story, tmp_path: P
         assert done.pull_request
         before = len(story.github.requests)
         entries = await JournalReader(host).entries(story.address())
-        detail = describe(story.address(), [*journal_steps(entries)], given.github.server_url)
+        steps = [*journal_steps(entries)]
+        detail = describe(story.address(), steps, given.github.server_url)
         asked = [each.name for each in story.github.requests[before:]]
         assert [name for name in asked if "git-upload-pack" not in name and "info/refs" not in name] == []
     assert detail.summary == done
+    check_detail(detail, steps)
+    again = replace(given, data_dir=tmp_path / "again")
+    assert await reindex(again, Redactor()) == {HOME: 1}
+    assert recorder_of(again, Redactor()).index.page(ThreadQuery()).threads == (done,)
+
+
+def check_detail(detail: ThreadDetail, steps: Sequence[JournalStep]) -> None:
+    """Compare what is shown of the thread with what happened on it."""
     assert [agent.name for agent in detail.agents] == ["plan-1", "work-1"]
+    assert {agent.model for agent in detail.agents} == {"claude-opus-5-5"}
+    assert [line.name for line in add_up(bookings(HOME, steps)).models] == ["claude-opus-5-5"]
     assert detail.plan is not None
     assert (detail.plan.decision, detail.approvals[-1].login, detail.approvals[-1].way) == (
         "approved",
         "ada",
         "reaction",
     )
-    again = replace(given, data_dir=tmp_path / "again")
-    assert await reindex(again, Redactor()) == {HOME: 1}
-    assert recorder_of(again, Redactor()).index.page(ThreadQuery()).threads == (done,)
 
 
 @pytest.mark.long
