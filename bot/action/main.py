@@ -89,7 +89,7 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
     except PlangateError as error:
         runner.error(str(error))
         if given is not None:
-            runner.summary(f"### Plangate could not continue\n\n{code(str(error))}", given.summary)
+            runner.add_summary(f"### Plangate could not continue\n\n{code(str(error))}", given.summary)
         return error.exit_code
 
 
@@ -149,7 +149,7 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
         if job.preparation is not None:
             await job.preparation.turn_sweep(on=await job.host.waits())
     for at, state in seen:
-        job.runner.summary(summary(job.given, at, state), job.given.summary)
+        job.runner.add_summary(summary(job.given, at, state), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {state.stage}")
     job.runner.outputs(outputs(job.given, *_thread_of_outputs(job.given, seen, address)), job.given.output)
     failures = [at.number for at, state in seen if _failed_in_this_run(state, began)]

@@ -63,7 +63,7 @@ class Preparation:
                 fix = f"add {SWEEP} (`plangate init` writes it), and grant this job `actions: write`"
                 told = f"The sweep cannot be switched on: {error.what}. {_COSTS} To fix it, {fix}."
                 self.runner.warning(told)
-                self.runner.summary(f"> {told}", self.given.summary)
+                self.runner.add_summary(f"> {told}", self.given.summary)
 
 
 def preparation(given: ActionSettings, runner: Runner) -> Preparation:

@@ -32,7 +32,7 @@ def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState 
         "tokens_input": str(state.tokens[0] or ""),
         "tokens_output": str(state.tokens[1] or ""),
         "receipt": receipt,
-        "predicate": _predicate_path(receipt),
+        "predicate": _write_predicate(receipt),
     }
     return {name: values[name] for name in OUTPUTS}
 
@@ -70,7 +70,7 @@ def receipt_path(given: ActionSettings, state: ThreadState) -> str:
     return str(path) if path.is_file() else ""
 
 
-def _predicate_path(receipt: str) -> str:
+def _write_predicate(receipt: str) -> str:
     """Write a receipt's predicate beside it, for a step that attests it, and return its path; "" without a receipt."""
     if not receipt:
         return ""

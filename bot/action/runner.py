@@ -58,7 +58,7 @@ class Runner:
         lines = [f"{name}={' '.join(self.redactor.redact(value).split())}\n" for name, value in values.items()]
         _append(path, "".join(lines))
 
-    def summary(self, text: str, path: Path | None) -> None:
+    def add_summary(self, text: str, path: Path | None) -> None:
         """Add Markdown to the job's summary."""
         _append(path, self.redactor.redact(text).rstrip() + "\n\n")
 

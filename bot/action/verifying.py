@@ -31,7 +31,7 @@ def verify_pull_request(given: ActionSettings, runner: Runner) -> int:
         line = f"{each.commit[:12]}: {shorten_line(told, _WIDTH)}"
         lines.append(f"- {code(line)}")
         (runner.error if each.problem else runner.say)(line)
-    runner.summary("\n".join([*lines, *([] if checked else ["There are no commits."])]), given.summary)
+    runner.add_summary("\n".join([*lines, *([] if checked else ["There are no commits."])]), given.summary)
     return NOT_VALID if any(each.problem for each in checked) else 0
 
 

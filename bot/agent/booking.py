@@ -27,7 +27,7 @@ async def stream_and_book(
     """
     clock, so_far = log.resources.clock, None
     began = clock.monotonic()
-    request = replace(request, heartbeat=partial(_silent, log))
+    request = replace(request, heartbeat=partial(_report_silence, log))
     try:
         async with forward(log.resources.model.stream(request)) as events:
             async for event in events:
@@ -58,7 +58,7 @@ async def _again(log: SessionLog, request: ModelRequest, notice: Notice, *, tick
     return (notice.void is None and not notice.model) or await ticket.reserve_next_try()
 
 
-def _silent(log: SessionLog, text: str) -> None:
+def _report_silence(log: SessionLog, text: str) -> None:
     """Record that the model has been silent for long, and report it."""
     log.note("silence", {"text": text})
     log.resources.tell(Info(log.agent, "silence", text))

@@ -270,7 +270,7 @@ class Session:
                 self._take_in(body)
             case LineKind.MESSAGE:
                 self.unfinished_answer = None
-                self._saw(body)
+                self._restore_stamps(body)
             case LineKind.NOTE if body.get("note") == ASKED:
                 usage = Usage(**body["usage"])
                 self.unfinished_answer = AnswerCompleted(
@@ -279,7 +279,7 @@ class Session:
             case LineKind.NOTE if body.get("note") == "canary":
                 self.unfinished_answer = None
             case LineKind.COMPACTED:
-                self._saw(body)
+                self._restore_stamps(body)
                 self.shortened = len(body["history"])
                 self._cut_for_summary(body["after"])
             case LineKind.NOTE if "replay" in body:
@@ -292,7 +292,7 @@ class Session:
             case _:
                 pass
 
-    def _saw(self, body: Json) -> None:
+    def _restore_stamps(self, body: Json) -> None:
         """Restore the file stamps of a line."""
         seen = body.get("seen") or {}
         self.context.stamps.update(seen)

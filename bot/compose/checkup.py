@@ -62,7 +62,7 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checke
     if not (github.as_app or github.token):
         return ()
     connections = Connections(settings, SystemClock())
-    found = await (_app(connections.app()) if github.as_app else _account(connections.poller(None)))
+    found = await (_check_app(connections.app()) if github.as_app else _check_account(connections.poller(None)))
     if not any(each.cure and not each.optional for each in found):
         found += await _label(connections, fix=fix)
         found += [_signatures(settings, at) async for at in _repositories_requiring_signatures(connections)]
@@ -80,7 +80,7 @@ def _level(name: str) -> int:
     return _LEVELS.index(name) if name in _LEVELS else 0
 
 
-async def _app(app: GitHubClient) -> list[Checked]:
+async def _check_app(app: GitHubClient) -> list[Checked]:
     """Check an App, and each of its installations.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
@@ -107,7 +107,7 @@ def _installation(one: reach.Installation) -> list[Checked]:
     return found
 
 
-async def _account(client: GitHubClient) -> list[Checked]:
+async def _check_account(client: GitHubClient) -> list[Checked]:
     """Check the account of a token, and what it can push to.
 
     GitHub does not tell a machine account from a person's account, but only a person's own account owns the
@@ -117,7 +117,7 @@ async def _account(client: GitHubClient) -> list[Checked]:
     name = Checked(f"GitHub: the account {bot.login}")
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
         return [Checked(f"{name.what}; {UNASSIGNABLE}")]
-    scopes = _scopes(await client.scopes())
+    scopes = _check_scopes(await client.scopes())
     pushable = [each.address async for each in reach.pushable_repositories(client)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
@@ -133,7 +133,7 @@ async def _account(client: GitHubClient) -> list[Checked]:
     return [name, *scopes, Checked(what)]
 
 
-def _scopes(scopes: frozenset[str] | None) -> list[Checked]:
+def _check_scopes(scopes: frozenset[str] | None) -> list[Checked]:
     """Check the scopes of a classic token. GitHub does not report what other tokens may do."""
     if scopes is None:
         return []

@@ -87,14 +87,14 @@ class RepositoryCheckup:
         plan = await repository_settings.plan(self.client, self.profile)
         return [
             self._repository(plan),
-            *self._minutes(plan),
+            *self._check_minutes(plan),
             *await self._visible("Actions", "settings/actions", lambda: self._actions(expected)),
             *await self._visible("pull requests of Actions", "settings/actions", lambda: self._pulls(expected)),
-            *await self._key(expected, plan),
-            *await self._visible("rules for branches", "rules", self._rules),
-            *await self._visible("refs/plangate", "rules", self._rulesets),
+            *await self._check_key(expected, plan),
+            *await self._visible("rules for branches", "rules", self._check_rules),
+            *await self._visible("refs/plangate", "rules", self._check_rulesets),
             *await self._labels(fix=fix),
-            *[await self._workflow(name) for name in (MAIN, SWEEP)],
+            *[await self._check_workflow(name) for name in (MAIN, SWEEP)],
         ]
 
     async def close(self) -> None:
@@ -111,7 +111,7 @@ class RepositoryCheckup:
             return Checked(f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings")
         return Checked(what)
 
-    def _minutes(self, plan: str | None) -> list[Checked]:
+    def _check_minutes(self, plan: str | None) -> list[Checked]:
         """Report what jobs cost. In public repositories they cost nothing."""
         if not self.profile.private:
             return [Checked("minutes: jobs cost nothing in a public repository")]
@@ -146,7 +146,7 @@ class RepositoryCheckup:
         name = '"Allow GitHub Actions to create and approve pull requests"'
         return Checked(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
 
-    async def _key(self, expected: Expectation, plan: str | None) -> list[Checked]:
+    async def _check_key(self, expected: Expectation, plan: str | None) -> list[Checked]:
         """Check that the secret with the model's key exists. GitHub shows names of secrets, never their values."""
         if expected.place == "repository":
             page = "settings/secrets/actions"
@@ -184,7 +184,7 @@ class RepositoryCheckup:
             return Checked(f"secret {expected.key}: there")
         return Checked(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
 
-    async def _rules(self) -> Checked:
+    async def _check_rules(self) -> Checked:
         """Check the rules for the branches that work gets."""
         rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
@@ -197,7 +197,7 @@ class RepositoryCheckup:
             return Checked(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)
         return Checked(f"{what}: none that refuses the bot's pushes")
 
-    async def _rulesets(self) -> Checked:
+    async def _check_rulesets(self) -> Checked:
         """Check what may refuse pushes of refs/plangate. Rules of branches and tags do not reach other refs.
 
         https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets#push-rulesets
@@ -223,7 +223,7 @@ class RepositoryCheckup:
         cure = f"plangate doctor --fix --repo {self.at.owner}/{self.at.name} makes it: {self.web}/labels"
         return Checked(f"label {name}: not there; {why}", cure, optional=True)
 
-    async def _workflow(self, file: str) -> Checked:
+    async def _check_workflow(self, file: str) -> Checked:
         """Check that GitHub knows a workflow and starts it. The bot itself switches the sweep off."""
         page = f"{self.web}/actions/workflows/{file}"
         try:

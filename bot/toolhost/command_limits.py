@@ -76,7 +76,7 @@ class Meter:
             return taken > limit
         mine = sum(shares.get(row.pid, 0) for row in family) + _behind_descriptors(family)
         total = mine + sum(shares[row.pid] for row in every if row not in family)
-        share = mine * self._host.children.commands() >= total
+        share = mine * self._host.children.running_commands() >= total
         return (total + folders > limit and share) or (taken > limit and left < _MEMORY_LEFT)
 
     def _on_disk(self, family: list[Process]) -> Excess:

@@ -131,7 +131,7 @@ def _diff(trees: Trees, path: str, side: Tree) -> str:
 
 def _git(host: Host, arguments: list[str]) -> tuple[int, bytes]:
     """Run git on files only, in no repository; return its exit code and output."""
-    child = host.children.search(["git", *arguments], cwd="/", env=_GIT)
+    child = host.children.start_search(["git", *arguments], cwd="/", env=_GIT)
     try:
         output, _ = child.communicate()
     finally:

@@ -131,12 +131,12 @@ class _View:
         """Return notes on an output's images, with its text if it has any, or else the names of its types."""
         data = output.find("data")
         shown = open_object(data) if data else Composite(b"{", (), b"}")
-        notes = [self._image(shown, kind) for kind in _IMAGES if shown.find(kind)]
+        notes = [self._add_image(shown, kind) for kind in _IMAGES if shown.find(kind)]
         kinds = ", ".join(part.name()[:80] for part in shown.parts[:_OUTPUTS])
         plain = text(shown, "text/plain") or ("" if notes else f"(output of type {kinds or 'unknown'}, not shown)")
         return "\n".join(filter(None, [plain, *notes]))
 
-    def _image(self, data: Composite, kind: str) -> str:
+    def _add_image(self, data: Composite, kind: str) -> str:
         """Add an image to the blocks, and return a note; the note has the reason if the image is left out."""
         found = data.find(kind)
         if found is None or len(self.blocks) >= IMAGES or len(found.value) * 3 // 4 > self._room:

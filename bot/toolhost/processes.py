@@ -90,11 +90,13 @@ class Children:
         self.overrun = -math.inf
         """The last time that the processes of all commands were killed at once because there were too many."""
 
-    def search(self, command: list[str], *, cwd: str, env: Mapping[str, str], stdin: int = subprocess.DEVNULL) -> Child:
+    def start_search(
+        self, command: list[str], *, cwd: str, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
+    ) -> Child:
         """Start a program that leaves nothing behind; its errors have a separate pipe."""
         return self._start(command, "", cwd=cwd, env=env, stdin=stdin, stderr=subprocess.PIPE)
 
-    def command(self, command: list[str], mark: str, *, cwd: str, env: Mapping[str, str], keep: int) -> Child:
+    def start_command(self, command: list[str], mark: str, *, cwd: str, env: Mapping[str, str], keep: int) -> Child:
         """Start a program that may leave anything behind; its outputs share a pipe; descriptor `keep` stays open."""
         env = {**env, MARK: mark}
         options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "pass_fds": (keep,)}
@@ -123,7 +125,7 @@ class Children:
                 self.overrun = time.monotonic()
                 _kill_all()
             with self._lock:
-                self._guarding = self.commands() > 0
+                self._guarding = self.running_commands() > 0
                 if not self._guarding:
                     return
 
@@ -137,13 +139,13 @@ class Children:
     def _family(self, child: Child, rows: Mapping[int, Process]) -> list[Process]:
         with self._lock:
             mark = self._started.get(child.pid)
-            alone = self.commands() <= 1
+            alone = self.running_commands() <= 1
             adopted = self._adopted_children(rows)
             marks = {} if alone else self._queries.answer(lambda: {pid: _mark(pid) for pid in adopted}) or {}
             tops = [pid for pid in adopted if alone or marks.get(pid) == mark]
         return descendants(rows, [child.pid, *tops])
 
-    def commands(self) -> int:
+    def running_commands(self) -> int:
         """Return how many commands are running."""
         return sum(1 for mark in self._started.values() if mark)
 

@@ -29,7 +29,7 @@ class Ripgrep:
 
     def __enter__(self) -> Self:
         try:
-            self._child = self._host.children.search(
+            self._child = self._host.children.start_search(
                 self._command, cwd=self._cwd, env=self._host.config.env, stdin=self._stdin
             )
         except FileNotFoundError:

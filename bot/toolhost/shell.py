@@ -61,7 +61,7 @@ class CommandRun:
 
     def start(self, command: str) -> None:
         """Start the command; raises Failure if that is impossible. `finish` must follow."""
-        reader, writer = _high_pipe()
+        reader, writer = _make_high_pipe()
         self._cwd_pipe = open(reader, "rb", buffering=0)  # noqa: SIM115 - `finish` closes it
         try:
             self._child = self._start(command, writer)
@@ -94,7 +94,7 @@ class CommandRun:
             prelude = f"ulimit -t {int(self._seconds * (os.cpu_count() or 1)) + 1} 2>/dev/null; {prelude}"
         line = ["bash", "-c", prelude + command]
         try:
-            return self._host.children.command(
+            return self._host.children.start_command(
                 line, str(self._call.id), cwd=self._cwd, env=self._host.config.env, keep=cwd_fd
             )
         except FileNotFoundError:
@@ -217,7 +217,7 @@ class CommandRun:
         return f"{said} (as the kernel does where more than {most:,} MB of memory are used)" if killed else said
 
 
-def _high_pipe() -> tuple[int, int]:
+def _make_high_pipe() -> tuple[int, int]:
     """Make a pipe that never blocks its reader; its writing end does not collide with descriptors of scripts."""
     reader, low = os.pipe()
     os.set_blocking(reader, False)

@@ -116,7 +116,7 @@ class Tree:
                 file.write(content)
             os.chmod(temporary, 0o755 if executable else 0o644)
 
-    def room_for(self, path: str) -> str:
+    def make_room_for(self, path: str) -> str:
         """Make the folder that a path needs, and return it; raises OSError if something is in the way."""
         full, above = self.full(path), self.full(os.path.dirname(path)).rstrip("/")
         if os.path.realpath(above) != above:
@@ -171,7 +171,7 @@ class _Placing:
 
     def __init__(self, tree: Tree, path: str) -> None:
         self._final = tree.full(path)
-        self._temporary = os.path.join(tree.room_for(path), f".plangate-{os.urandom(8).hex()}")
+        self._temporary = os.path.join(tree.make_room_for(path), f".plangate-{os.urandom(8).hex()}")
 
     def __enter__(self) -> str:
         return self._temporary

@@ -42,7 +42,7 @@ async def commit_tree(clone: Path, tree: str, base: CommitId, order: CommitOrder
 
 async def check_key(key: Path) -> None:
     """Raise Misconfigured for a key that cannot sign: unreadable, with a passphrase, or of an unsupported kind."""
-    public = await _keygen("-y", *_NO_PASSPHRASE, "-f", str(key))
+    public = await _run_keygen("-y", *_NO_PASSPHRASE, "-f", str(key))
     if not public.startswith(_DETERMINISTIC):
         kind = public.split(b" ")[0].decode(errors="replace")[:40]
         raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, fix=_MEND)
@@ -75,14 +75,14 @@ async def _write_signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
     """Write a commit again with its signature as the last header (git-commit-tree, gpgsig)."""
     await check_key(key)
     content = (await run.git(clone, "cat-file", "commit", commit)).out
-    signature = await _keygen("-Y", "sign", "-n", "git", "-f", str(key), stdin=content)
+    signature = await _run_keygen("-Y", "sign", "-n", "git", "-f", str(key), stdin=content)
     headers, _, message = content.partition(b"\n\n")
     signed = b"%b\ngpgsig %b\n\n%b" % (headers, signature.strip().replace(b"\n", b"\n "), message)
     written = await run.git(clone, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed)
     return CommitId(written.out.decode().strip())
 
 
-async def _keygen(*arguments: str, stdin: bytes = b"") -> bytes:
+async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
     """Run ssh-keygen without a passphrase prompt; raises Misconfigured with its error message."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", "LANG": "C.UTF-8"}
     try:

@@ -81,7 +81,7 @@ class Publisher:
         """
         _check(plan, checkout, order)
         await self.mirror.ensure(checkout.base)
-        async with self.place() as place:
+        async with self.make_place() as place:
             clone = place / "clone"
             changes, tree = await self._export(clone, checkout, plan.document, order=order)
             await self.rules.screen.check(clone, changes, order)
@@ -97,11 +97,11 @@ class Publisher:
 
         Returns b"" if nothing changed, if the work may not be published, and if it is larger than KEPT_LIMIT.
         """
-        async with self.place() as place:
+        async with self.make_place() as place:
             clone = place / "clone"
             try:
                 await self._copy_tree(clone, checkout, {})
-                tree = (await _tree(clone)).encode()
+                tree = (await _write_tree(clone)).encode()
                 asked = b"%b\n^%b\n" % (tree, checkout.base.encode())
                 pack = (await run.git(clone, "pack-objects", "--quiet", "--revs", "--stdout", stdin=asked)).out
             except Refused as error:
@@ -113,7 +113,7 @@ class Publisher:
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
         """Return the paths that would be published, whatever their scope; raises Refused if none may be published."""
-        async with self.place() as place:
+        async with self.make_place() as place:
             clone = place / "clone"
             await self._copy_tree(clone, checkout, {})
             return tuple(sorted(change.path for change in await changes_of(clone, checkout.base)))
@@ -123,18 +123,18 @@ class Publisher:
 
         Raises Refused if none may be published.
         """
-        async with self.place() as place:
+        async with self.make_place() as place:
             clone = place / "clone"
             await self._copy_tree(clone, checkout, leftovers)
             changes = await changes_of(clone, checkout.base)
-            return await _tree(clone), tuple(sorted(change.path for change in changes))
+            return await _write_tree(clone), tuple(sorted(change.path for change in changes))
 
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""
         await unused_folders.sweep(self.folder, lambda _: True, _remove)
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[Path]:
+    async def make_place(self) -> AsyncIterator[Path]:
         """Make a private folder for the duration of the context, and hold its lock."""
         place = self.folder / secrets.token_hex(8)
         lock = Lock(place.with_suffix(".lock"))
@@ -154,7 +154,7 @@ class Publisher:
         changes = await changes_of(clone, checkout.base)
         if not changes:
             raise Refused("the work changed nothing", fix="say what should be different")
-        tree = await _tree(clone)
+        tree = await _write_tree(clone)
         if order.verified not in {"", tree}:
             where = f"tree {tree[:SHORT_DIGEST]}, verified was {order.verified[:SHORT_DIGEST]}"
             raise Refused("the work changed after it was verified", where=where, fix="ask again")
@@ -196,7 +196,7 @@ class Publisher:
         )
 
 
-async def _tree(clone: Path) -> str:
+async def _write_tree(clone: Path) -> str:
     """Write the tree of a clone's index, and return its id."""
     return (await run.git(clone, "write-tree")).out.decode().strip()
 

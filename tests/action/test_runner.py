@@ -65,7 +65,7 @@ def test_no_secret_in_summary_outputs_annotations(tmp_path: Path) -> None:
     runner = Runner(out)
     runner.mask(["hunter2hunter2"])
     masked = len(out.getvalue())
-    runner.summary("a hunter2hunter2 b", tmp_path / "summary")
+    runner.add_summary("a hunter2hunter2 b", tmp_path / "summary")
     runner.outputs({"stage": "hunter2hunter2"}, tmp_path / "output")
     runner.error("with hunter2hunter2")
     written = (tmp_path / "summary").read_text() + (tmp_path / "output").read_text() + out.getvalue()[masked:]

@@ -30,7 +30,7 @@ async def main():
     mine = await workspace.checkout("thread", source.head)
     await workspace.fork(mine, "child-1")
     await workspace.fork(mine, "child-2", lasting=True)
-    async with workspace.publisher.place() as place:
+    async with workspace.publisher.make_place() as place:
         (place / "clone").mkdir()
         print("at work", flush=True)
         await asyncio.sleep(60)

@@ -219,7 +219,7 @@ class AnthropicModel:
     async def _attempt(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AsyncIterator[ModelEvent]:
         """Make one call, and collect its result in `answer`."""
         if not call.fields.get("stream"):
-            yield await self._plain(call, spec, answer)
+            yield await self._request_whole(call, spec, answer)
             return
         async with forward(forward_within(self._events(call), self.patience.total, idle=self.patience.quiet)) as events:
             async for event in events:
@@ -243,9 +243,9 @@ class AnthropicModel:
                 async for event in events:
                     yield event
 
-    async def _plain(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AnswerCompleted:
+    async def _request_whole(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AnswerCompleted:
         """Make one request without streaming; the message is taken from the raw body."""
-        said = parse_object(await self._connection.whole(call))
+        said = parse_object(await self._connection.request_whole(call))
         with reading():
             answer.usage.update(said.get("usage") or {})
             if not isinstance(said["stop_reason"], str):

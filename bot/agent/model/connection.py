@@ -67,7 +67,7 @@ class Connection:
     _client: "Client | None" = None
     _making: Lock = field(default_factory=Lock)
 
-    async def whole(self, call: Call) -> bytes:
+    async def request_whole(self, call: Call) -> bytes:
         """Make a call that does not stream, and return the body of the answer."""
         import httpx2
 

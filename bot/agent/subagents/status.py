@@ -104,7 +104,7 @@ class SubagentStatus:
                 row = self.updated_row(self.row.state, tool_calls=self.row.tool_calls + 1)
                 if event.name == EXIT_PLAN_MODE and not event.is_error:
                     self.plan = self._submitted
-                return [event, row, *self._of_failed_call(event, session)]
+                return [event, row, *self._record_failed_call(event, session)]
             case ToolStarted():
                 if event.name == EXIT_PLAN_MODE:
                     self._submitted = str(event.input.get("plan", ""))
@@ -129,7 +129,7 @@ class SubagentStatus:
         if self.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
             self.updated_row(Lifecycle.ABORTED)
 
-    def recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
+    def record_recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
         """Record the outcome of a trouble, and return its event."""
         text = f"{trouble}: {outcome}" if outcome is Outcome.RECOVERED else f"gave up: {self.end.text}"
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
@@ -152,7 +152,7 @@ class SubagentStatus:
         words = [text for message in session.history if message["role"] == "assistant" and (text := text_of(message))]
         self.so_far = "\n".join([*lines, *words[-1:]]) or "nothing"
 
-    def _of_failed_call(self, event: ToolFinished, session: Session) -> list[AgentEvent]:
+    def _record_failed_call(self, event: ToolFinished, session: Session) -> list[AgentEvent]:
         """Record a failed call, and return its event.
 
         The agent's model is told in any case. A denied call is also escalated to the parent. A call

@@ -141,7 +141,9 @@ class SubagentRun:
         return self.sessions.begin(self.subagent, self.host, bounds=self.bounds, brief=brief)
 
     def _outcome(self, trouble: Trouble) -> Recovery:
-        return self.status.recovery(trouble, Outcome.RECOVERED if self.status.is_success else Outcome.UNRECOVERABLE)
+        return self.status.record_recovery(
+            trouble, Outcome.RECOVERED if self.status.is_success else Outcome.UNRECOVERABLE
+        )
 
 
 def _timeout(session: Session, resource: Resource) -> Ended:

@@ -167,7 +167,7 @@ async def _consume(
             progress.take(event)
             if isinstance(event, Ended):
                 return event
-            await saving.after(event)
+            await saving.save_after(event)
     raise Broken("a session ended without saying why")
 
 

@@ -86,7 +86,7 @@ class WorkSaver:
     def __post_init__(self) -> None:
         self._next_save = self._next_agents_save = self.context.resources.clock.monotonic() + SECONDS
 
-    async def after(self, event: AgentEvent) -> None:
+    async def save_after(self, event: AgentEvent) -> None:
         """Save the session if this event is between two steps and the last save is long enough ago."""
         clock = self.context.resources.clock
         began = clock.monotonic()
