@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.errors import CanaryShown
-from bot.core.exchange import Usage
+from bot.core.exchange import ModelRequest, Usage
 from bot.core.plan import Contract
 from bot.core.secrets.canary import KIND, CanaryAlarm
 
@@ -34,3 +34,11 @@ def test_a_contract_reaches_its_scope() -> None:
     """A named path, and no other."""
     contract = Contract(("src/*.py",))
     assert (contract.reaches("src/a.py"), contract.reaches("docs/a.md")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("role", "only_caches", "streams"), (("main", False, True), ("light", False, False), ("main", True, False))
+)
+def test_only_long_answers_stream(role: str, only_caches: bool, streams: bool) -> None:
+    """A light call is short, and writing the cache has no answer."""
+    assert ModelRequest("m", (), (), [], role, only_caches).streams is streams
