@@ -17,12 +17,11 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 
 from bot.compose.app_set_up import setting_up
-from bot.compose.github import GitHubHost
 from bot.compose.local import try_model
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview import overview_of, recorder_of
 from bot.compose.receipts import published_keys
-from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work
+from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work, reporting_host
 from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings
 from bot.config.settings import Settings
@@ -273,7 +272,7 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
 
     async def through() -> None:
         recorder, streams = recorder_of(settings, redactor), Streams()
-        async with GitHubHost(settings, redactor=redactor, observer=recorder) as github:
+        async with reporting_host(settings, redactor, recorder) as github:
             await github.connections.check_private_key()
             model = partial(try_model, settings)
             rounds = MaintenanceRounds(github)

@@ -6,7 +6,7 @@ cached here can be stale. What is kept between looks (tokens, what git last saw)
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self
@@ -19,6 +19,7 @@ from bot.compose.thread_contexts import CurrentConfiguration, ThreadContexts, ow
 from bot.config.environment import redactor_for
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.settings import Settings
+from bot.core.entry import Entry
 from bot.core.errors import PlangateError, Transient
 from bot.core.gate import AT_WORK, ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.marker import Key
@@ -59,6 +60,10 @@ REMEMBERED: Final = 5_000
 """Number of threads whose heard turns are cached. For other threads they are looked up again."""
 
 
+def observe_nothing(address: ThreadAddress, entries: Sequence[Entry]) -> None:
+    """Report no journal to anybody."""
+
+
 @dataclass(slots=True)
 class GitHubHost:
     """Looks at threads on GitHub. Use it as an async context manager."""
@@ -73,6 +78,8 @@ class GitHubHost:
     """Called before each step of work that needs a sandbox."""
     redactor: Redactor = field(default_factory=Redactor, kw_only=True)
     """Knows the settings' secrets from the start, and each token once it is created."""
+    observe: Callable[[ThreadAddress, Sequence[Entry]], None] = field(default=observe_nothing, kw_only=True)
+    """Called with the journal of a thread whenever it may have changed. Never waits and never raises."""
     counters: Counters = field(default_factory=Counters, kw_only=True)
     """Counters of what the sessions of this process did."""
     observer: JournalObserver = field(default_factory=NoObserver, kw_only=True)
@@ -119,14 +126,22 @@ class GitHubHost:
             asked = replace(
                 context, begin_session=begin_session, before_work=self.before_work, is_ending=self._ends.is_set
             )
-            state = self._remember(address, await engine.look(asked))
+            try:
+                state = self._remember(address, await engine.look(asked))
+            finally:
+                await self._report(context, address)
         self._resting.record_look(address, state, began, head)
         return state
 
     async def listen(self, address: ThreadAddress) -> ThreadState:
         """Only read what people said, while another look at the same thread runs."""
         async with self.thread_context(address) as context:
-            return self._remember(address, await engine.listen(context))
+            return self._remember(address, await engine.listen(context))  # it makes no move that is reported
+
+    async def _report(self, context: ThreadContext, address: ThreadAddress) -> None:
+        """Hand the journal to whoever observes it. What cannot be read now is read at the next reconciliation."""
+        with suppress(PlangateError):
+            self.observe(address, await context.journal.cached_entries(ThreadNumber(address.number)))
 
     def rests(self, address: ThreadAddress) -> bool:
         """Return whether a thread waited for people at its last look, and nothing has become due since.
@@ -339,6 +354,7 @@ class GitHubHost:
             try:
                 entries = await journal.cached_entries(thread)
                 seen.append((address, entries))
+                self.observe(address, entries)
                 state = self._remember(address, self._contexts.states.fold(RepositoryId(number), thread, entries))
             except PlangateError:
                 continue  # another key's thread is not ours

@@ -4,9 +4,12 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
+from bot.clock import SystemClock
 from bot.compose.check_pass import look_at_red_checks
 from bot.compose.database import database_of
 from bot.compose.github import GitHubHost
@@ -14,12 +17,16 @@ from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview import recorder_of
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
+from bot.core.secrets.redaction import Redactor
 from bot.logs import say, setup
+from bot.service.notifier import Notifier
+from bot.service.overview.recorded_journal import JournalObserver
 from bot.service.queue.job_worker import GRACE_SECONDS
 from bot.service.queue.jobs import Jobs
 from bot.service.reconcile import Reconciler
 from bot.service.service import PeriodicWork, Service
 from bot.service.worker import CLOSING_SECONDS
+from bot.telemetry import Counters
 
 HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
 """Longest time that a worker takes to end: sessions reach their next step and go back to the queue."""
@@ -36,7 +43,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     cut = cutter(HAND_BACK_SECONDS)
 
     async def through() -> None:
-        async with GitHubHost(settings, redactor=redactor, observer=recorder_of(settings, redactor)) as github:
+        async with reporting_host(settings, redactor, recorder_of(settings, redactor)) as github:
             await github.connections.check_private_key()
             service = Service(settings, github, periodic=periodic_work(github, MaintenanceRounds(github)))
             service.counters = github.counters
@@ -52,6 +59,18 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     asyncio.run(through())
     cut.cancel()
     return 0
+
+
+@asynccontextmanager
+async def reporting_host(
+    settings: Settings, redactor: Redactor, observer: JournalObserver
+) -> AsyncIterator[GitHubHost]:
+    """Yield the host of a service, whose threads are reported to the operator's webhook."""
+    counters = Counters()
+    notifier = Notifier(settings, SystemClock(), redactor, counters)
+    host = GitHubHost(settings, redactor=redactor, counters=counters, observer=observer, observe=notifier.take)
+    async with notifier.running(), host:
+        yield host
 
 
 def periodic_work(github: GitHubHost, rounds: MaintenanceRounds) -> PeriodicWork:

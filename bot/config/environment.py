@@ -21,6 +21,7 @@ from bot.config.settings import (
     GitHubSettings,
     Identity,
     Network,
+    NotifySettings,
     Secret,
     ServiceSettings,
     Settings,
@@ -41,6 +42,7 @@ _SECRETS = {
     "PLANGATE_PRIVATE_KEY": "App key",
     "PLANGATE_WEBHOOK_SECRET": "webhook secret",
     "PLANGATE_API_TOKEN": "API token",
+    "PLANGATE_NOTIFY_SECRET": "notification secret",
     "PLANGATE_CLIENT_SECRET": "client secret",
     "PLANGATE_DATABASE_URL": "database URL",
     "GITHUB_TOKEN": "GitHub token",
@@ -57,6 +59,8 @@ _SECRETS = {
 }
 
 
+_NOTIFY_URL, _NOTIFY_SECRET = "PLANGATE_NOTIFY_URL", "PLANGATE_NOTIFY_SECRET"
+_THIS_MACHINE: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _SIGNING_KEY: Final = "PLANGATE_SIGNING_KEY_PATH"
 _ENTERPRISE_TOKENS: Final = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
 SERVICE_URL: Final = "http://127.0.0.1:8000"
@@ -86,6 +90,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         github=_github(env),
         service=_service(env),
         database=Secret(env.get("PLANGATE_DATABASE_URL", "")),
+        notify=_notify(env),
         identity=None if "ANTHROPIC_API_KEY" in env else _identity(env),
         traces=env.get("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
         trace_headers=Secret(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")),
@@ -175,6 +180,7 @@ def _secrets(settings: Settings) -> Values:
         (github.webhook_secret, "webhook secret"),
         (github.api_token, "API token"),
         (settings.database, "database URL"),
+        (settings.notify.secret, "notification secret"),
         (settings.trace_headers, "OTLP headers"),
         *(((identity.request_token, "identity token"),) if identity else ()),
     )
@@ -230,6 +236,31 @@ def _service(env: Mapping[str, str]) -> ServiceSettings:
         _positive(env, "PLANGATE_LOOKS") or default.looks,
         _positive(env, "PLANGATE_CONNECTIONS_PER_ADDRESS") or default.connections_per_address,
     )
+
+
+def _notify(env: Mapping[str, str]) -> NotifySettings:
+    """Return the webhook for notifications. A plain http address may only be on this machine."""
+    from urllib.parse import urlsplit
+
+    found = NotifySettings(_address(env, _NOTIFY_URL, ""), Secret(env.get(_NOTIFY_SECRET, "").strip()))
+    parts = urlsplit(found.url)
+    if parts.username or parts.password or (parts.scheme == "http" and parts.hostname not in _THIS_MACHINE):
+        fix = "write https://host/path, without a password; http only for 127.0.0.1, ::1, or localhost"
+        raise Misconfigured("not an address for notifications", where=_NOTIFY_URL, fix=fix)
+    if bool(found.url) != bool(found.secret):
+        raise Misconfigured("notifications need an address and a secret", where=_NOTIFY_SECRET, fix="set both or none")
+    if found.url and not _is_signing_secret(found):
+        fix = "set it to whsec_ and the output of: openssl rand -base64 32"
+        raise Misconfigured("not a secret of standard webhooks", where=_NOTIFY_SECRET, fix=fix)
+    return found
+
+
+def _is_signing_secret(notify: NotifySettings) -> bool:
+    """Return whether the secret is ``whsec_`` and 24 to 64 bytes, as the specification of standard webhooks asks."""
+    try:
+        return notify.secret.reveal().startswith("whsec_") and 24 <= len(notify.key()) <= 64
+    except ValueError:
+        return False
 
 
 def _address(env: Mapping[str, str], name: str, default: str) -> str:

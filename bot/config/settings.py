@@ -1,6 +1,7 @@
 """The operator's settings as values. Secrets have a type that never prints."""
 
 import os
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,6 +134,20 @@ class ServiceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """The operator's webhook that is told when a thread waits, is done, or failed."""
+
+    url: str = ""
+    """https, or http on this machine; "" for none."""
+    secret: Secret = field(default_factory=lambda: Secret(""))
+    """``whsec_`` and the base64 form of 24 to 64 bytes."""
+
+    def key(self) -> bytes:
+        """Return the bytes that sign. Raises ValueError if the secret has another form."""
+        return b64decode(self.secret.reveal().removeprefix("whsec_"), validate=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The operator's settings (interfaces.md, Environment)."""
 
@@ -155,6 +170,7 @@ class Settings:
     service: ServiceSettings = ServiceSettings()
     database: Secret = field(default_factory=lambda: Secret(""))
     """URL of the PostgreSQL database with the queue of the service. Empty: files in the data directory, one process."""
+    notify: NotifySettings = field(default_factory=NotifySettings)
     identity: Identity | None = None
     overrides: Overrides = Overrides()
     traces: str = ""

@@ -28,6 +28,10 @@ class Cursors:
         """Set a time. It survives a crash once it is saved."""
         self._load_once()[name] = at
 
+    def forget_before(self, at: datetime) -> None:
+        """Remove the times before that one."""
+        self._times = {name: each for name, each in self._load_once().items() if each >= at}
+
     def save(self) -> None:
         """Write the file. If it raises OSError, the old file remains."""
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
