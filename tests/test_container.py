@@ -1,0 +1,114 @@
+"""The container files: what can be held without a container engine."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from bot.cli.main import _parser
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / ".github" / "container"
+DOCKERFILE = (FOLDER / "Dockerfile").read_text()
+
+
+def manifests() -> list[dict[str, Any]]:
+    return list(YAML(typ="safe", pure=True).load_all((FOLDER / "kubernetes.yaml").read_text()))
+
+
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load((FOLDER / "compose.yaml").read_text())
+    return loaded
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    return {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in manifests() if each["kind"] != "Service"
+    }
+
+
+def test_the_image_is_locked_and_unprivileged() -> None:
+    """Packages come with their hashes, the program runs as a plain user, and everything copied is in the context."""
+    assert "--require-hashes --requirement requirements/container.txt" in DOCKERFILE
+    assert "USER 10001:10001" in DOCKERFILE
+    assert not re.search(r"^ADD |https?://|index-url", DOCKERFILE, re.M)
+    ignored = (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
+    for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.M):
+        for source in [part for part in line.split()[:-1] if not part.startswith("--")]:
+            assert (ROOT / source).exists()
+            assert f"!{source}" in ignored
+    for package in ("procrastinate", "psycopg", "uvicorn", "hatchling"):
+        assert re.search(rf"^{package}==", (ROOT / "requirements" / "container.txt").read_text(), re.M)
+
+
+def test_the_vendors_schema_takes_compose() -> None:
+    """It is what Compose reads."""
+    checker = Path(sys.executable).parent / "check-jsonschema"
+    subprocess.run([checker, "--builtin-schema", "vendor.compose-spec", FOLDER / "compose.yaml"], check=True)
+
+
+def test_every_command_exists() -> None:
+    """What containers run is what the program offers."""
+    services = [each for each in compose()["services"].values() if each["image"] == "plangate"]
+    commands = [each["command"] for each in services] + [pod["containers"][0]["args"] for pod in pods().values()]
+    assert sorted(map(tuple, commands)) == sorted(
+        [("migrate",), ("serve", "--no-worker", "--host", "0.0.0.0"), ("worker",)] * 2  # noqa: S104 - in a container
+    )
+    for command in commands:
+        _parser().parse_args(command)
+
+
+def test_only_workers_get_what_the_sandbox_needs() -> None:
+    """All others are confined as usual, and nobody is privileged."""
+    unconfined = {"seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"}
+    for name, each in compose()["services"].items():
+        options = set(each.get("security_opt", ()))
+        assert (options & unconfined == unconfined) == (name == "worker"), name
+        if name != "database":
+            assert (each["read_only"], each["cap_drop"], "no-new-privileges:true" in options) == (True, ["ALL"], True)
+    for name, pod in pods().items():
+        context = pod["containers"][0]["securityContext"]
+        assert (
+            (context.get("procMount") == "Unmasked") == (pod.get("hostUsers") is False) == (name == "plangate-worker")
+        )
+        assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
+        assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+def test_secrets_are_read_from_files(tmp_path: Path) -> None:
+    """Each file with the name of a variable sets it, several lines included; one that is set already stays."""
+    secrets, program = tmp_path / "secrets", tmp_path / "bin" / "plangate"
+    secrets.mkdir()
+    program.parent.mkdir()
+    for name, text in {
+        "PLANGATE_A": "one\ntwo\n",
+        "PLANGATE_B": "file",
+        "ANTHROPIC_C": "$(false) '",
+        "OTHER": "x",
+    }.items():
+        (secrets / name).write_text(text)
+    program.write_text('#!/bin/sh\nprintf "%s|" "$PLANGATE_A" "$PLANGATE_B" "$ANTHROPIC_C" "${OTHER-unset}" "$@"\n')
+    program.chmod(0o755)
+    command = [
+        "bwrap",
+        "--ro-bind",
+        "/",
+        "/",
+        "--tmpfs",
+        "/run",
+        "--ro-bind",
+        secrets,
+        "/run/secrets",
+        "--tmpfs",
+        "/opt",
+        "--dev",
+        "/dev",
+    ]
+    command += ["--ro-bind", program.parent, "/opt/plangate/bin", "sh", FOLDER / "entrypoint.sh", "serve", "--port"]
+    env = {"PATH": os.environ["PATH"], "PLANGATE_B": "set"}
+    answer = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert answer.stdout == "one\ntwo|set|$(false) '|unset|serve|--port|"
