@@ -93,7 +93,7 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
         (secrets / name).write_text(text)
     program.write_text('#!/bin/sh\nprintf "%s|" "$PLANGATE_A" "$PLANGATE_B" "$ANTHROPIC_C" "${OTHER-unset}" "$@"\n')
     program.chmod(0o755)
-    command = [
+    command: list[str | Path] = [
         "bwrap",
         "--ro-bind",
         "/",

@@ -1,0 +1,85 @@
+"""How much memory a service takes: idle, for each thread that waits for approval, and for each running session.
+
+Memory is the proportional share (PSS) of the service's process and of all its descendants, in MB, so that what they
+share is counted once. Looks are counted in CPU seconds, which do not depend on what else the machine does.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.model.server import ScriptedModel
+from tests.stories.github.clocks import RealClock
+from tests.stories.github.ground import HOME, WISH, Model, settle
+from tests.stories.github.service import Served
+from tests.stories.ground import until
+
+WAITING, SESSIONS = 10, 4
+
+
+def _pss(pid: int) -> float:
+    """Return the proportional share of a process in MB; 0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/smaps_rollup").read_text().partition("Pss:")[2].split()[0]) / 1024
+    except (OSError, IndexError):
+        return 0.0
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that they started."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            for child in map(int, children.read_text().split()):
+                found += [child, *_descendants(child)]
+        except OSError:
+            continue
+    return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure an idle service, then one with threads that wait, then one with running sessions."""
+    clock, model = RealClock(), Model()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ScriptedModel(model) as api,
+        SimulatedGitHub(Path(folder) / "github", clock=clock) as github,
+    ):
+        installation = settle(github.world, github)
+        served = Served(github, installation, clock.advance, model, api.base_url, Path(folder) / "home")
+        try:
+            served.begin()
+            pid, will = served.process.pid if served.process else os.getpid(), github.world.person("will")
+            idle, cpu = _pss(pid), _cpu_seconds(pid)
+            print(f"idle: {idle:.0f} MB")
+            issues = [will.open_issue(HOME, f"Issue {n}", f"@plangate {WISH}") for n in range(WAITING)]
+            until(lambda: all(served.plans(each.number) for each in issues), "every plan", seconds=600)
+            served.rest()
+            waiting, cpu = _pss(pid), _cpu_seconds(pid) - cpu
+            print(
+                f"with {WAITING} threads that wait: {waiting:.0f} MB; CPU of each, plan and all: {cpu / WAITING:.2f} s"
+            )
+            pause = model.pause("p0")
+            more = [will.open_issue(HOME, f"Later {n}", f"@plangate {WISH}") for n in range(SESSIONS)]
+            until(lambda: len(model.heard) >= WAITING + len(more), "every session", seconds=600)
+            beside = sum(_pss(each) for each in _descendants(pid))
+            inside = (_pss(pid) - waiting) / SESSIONS
+            print(f"each session: {inside:.1f} MB in the service, {beside / SESSIONS:.1f} MB beside it")
+            pause.go_on()
+            served.rest()
+        finally:
+            model.go_on()
+            served.stop()
+
+
+if __name__ == "__main__":
+    main()
