@@ -47,6 +47,8 @@ def register_app(
             created_at=world.now(),
             permissions={"metadata": "read", **permissions},
             events=EVENTS,
+            client_secret=secrets.token_hex(20),
+            callback_urls=("http://127.0.0.1/sign-in/callback",),
         )
         world.apps[app.id] = app
         return app

@@ -16,6 +16,7 @@ from bot.testing.github.entities import App
 from bot.testing.github.faults import FaultInjector, Faults, Logged
 from bot.testing.github.git_http import git_routes
 from bot.testing.github.graphql.api import graphql_route
+from bot.testing.github.oauth import OAuth, oauth_routes
 from bot.testing.github.rate_limits import Limits
 from bot.testing.github.rest.application import routes
 from bot.testing.github.rest.endpoint import ApiError
@@ -57,6 +58,7 @@ class SimulatedGitHub:
         self.app: App = register_app(self.world, slug, owner="plangate-operator")
         self.faults = Faults(self.world)
         self.limits = Limits()
+        self.oauth = OAuth(self.world)
         self._record: list[Logged] = []
         self._errors: list[Exception] = []
         self._pages = pages or (lambda _: [])
@@ -71,7 +73,9 @@ class SimulatedGitHub:
         self.webhooks = Webhooks(site)
         self._open.callback(self.webhooks.close)
         api.app = self._application([*routes(site, self.webhooks, self.limits), graphql_route(site, self.limits)])
-        server.app = self._application([*log_routes(self.world), *git_routes(self.world), *self._pages(self.world)])
+        server.app = self._application(
+            [*oauth_routes(self.oauth), *log_routes(self.world), *git_routes(self.world), *self._pages(self.world)]
+        )
         return self
 
     def __exit__(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.testing.github.credentials import LEVELS, installation_token, reaches
-from bot.testing.github.entities import Repository, Role
+from bot.testing.github.entities import Installation, Repository, Role, Token
 from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, installation_of, not_found, within
 from bot.testing.github.site import Json, stamp_or_none
 
@@ -78,6 +78,45 @@ def installation_repositories(call: Call) -> RestAnswer:
         raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
     found = [each for each in call.world.repositories.values() if within(call.world, token, each)]
     return RestAnswer([call.site.repository(each) for each in found], wrapped="repositories")
+
+
+def own_installations(call: Call) -> RestAnswer:
+    """Return the installations of the token's App that reach a repository in which its person has a role.
+
+    https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
+    """
+    token = _user_token(call)
+    mine = [each for each in call.world.installations.values() if each.app == token.app and _own_in(call, each)]
+    return RestAnswer([call.site.installation(each) for each in mine], wrapped="installations")
+
+
+def own_repositories_in(call: Call) -> RestAnswer:
+    """Return the repositories of an installation in which the token's person has a role, a public one's reader aside.
+
+    https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-user-access-token
+    """
+    token = _user_token(call)
+    found = call.world.installations.get(int(call.path["installation_id"]))
+    own = _own_in(call, found) if found is not None and found.app == token.app else []
+    if found is None or not own:
+        raise not_found()
+    rows = [call.site.repository(each, call.world.role(each, token.user)) for each in own]
+    return RestAnswer(rows, wrapped="repositories")
+
+
+def _user_token(call: Call) -> Token:
+    token = call.caller.token
+    if token is None or token.kind != "oauth":
+        raise ApiError(403, "You must authenticate with an access token authorized to a GitHub App")
+    return token
+
+
+def _own_in(call: Call, found: Installation) -> list[Repository]:
+    user, world = call.actor.id, call.world
+    if found.suspended:
+        return []
+    every = [each for each in world.repositories.values() if reaches(found, each)]
+    return [each for each in every if each.owner == user or world.roles.get((each.id, user), Role.NONE) != Role.NONE]
 
 
 def me(call: Call) -> RestAnswer:
@@ -163,6 +202,8 @@ ENDPOINTS = (
     Endpoint("DELETE", "/installation/token", revoke_token, by="token"),
     Endpoint("GET", "/installation/repositories", installation_repositories, by="token"),
     Endpoint("GET", "/user", me, by="person"),
+    Endpoint("GET", "/user/installations", own_installations, by="person"),
+    Endpoint("GET", "/user/installations/{installation_id:int}/repositories", own_repositories_in, by="person"),
     Endpoint("GET", "/users/{username}", user_by_login),
     Endpoint("GET", "/orgs/{org}", organization),
     Endpoint(

@@ -8,10 +8,10 @@ credential holds one of the permissions that the row needs (else 403).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.testing.github.credentials import app_of_jwt, grants, token_named
+from bot.testing.github.credentials import app_of_jwt, grants, reaches, token_named
 from bot.testing.github.entities import App, Comment, Installation, Issue, Repository, Role, Token
 from bot.testing.github.site import Json, Site
 from bot.testing.github.world import Actor, GitHubState, NotThereError
@@ -223,7 +223,18 @@ def visible(world: GitHubState, caller: Caller, repository: Repository) -> bool:
         return False
     if token.permissions is not None:
         return within(world, token, repository)
+    if token.kind == "oauth" and not installations_for(world, token, repository):
+        return False
     return world.role(repository, token.user).covers(Role.READ)
+
+
+def installations_for(world: GitHubState, token: Token, repository: Repository) -> list[Installation]:
+    """Return the installations through which a person's token of an App reaches a repository.
+
+    https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-with-a-github-app-on-behalf-of-a-user
+    """
+    every = (each for each in world.installations.values() if each.app == token.app and not each.suspended)
+    return [each for each in every if reaches(each, repository)]
 
 
 def within(world: GitHubState, token: Token, repository: Repository) -> bool:
@@ -256,9 +267,22 @@ def _admit_to_repository(call: Call, endpoint: Endpoint) -> None:
 
 
 def _admit_person(call: Call, endpoint: Endpoint, *, writes: bool) -> None:
-    scopes = call.caller.token.scopes if call.caller.token else ()
-    if not call.role.covers(endpoint.role) or (writes and "repo" not in scopes):
+    token = call.caller.token
+    scopes = token.scopes if token else ()
+    if token is not None and token.kind == "oauth":
+        _admit_app_of_person(call, endpoint, token, writes=writes)
+    elif writes and "repo" not in scopes:
+        raise ApiError(403, "Must have push access to repository")
+    if not call.role.covers(endpoint.role):
         raise ApiError(403, "Must have push access to repository" if writes else "Resource not accessible")
+
+
+def _admit_app_of_person(call: Call, endpoint: Endpoint, token: Token, *, writes: bool) -> None:
+    """Raise ApiError unless the App, too, may do what its person wants to do."""
+    through = installations_for(call.world, token, call.repository)
+    lent = [replace(token, permissions=each.permissions) for each in through]
+    if not any(_has_permission(endpoint, each) for each in lent) and (writes or call.repository.private):
+        raise ApiError(403, "Resource not accessible by integration")
 
 
 def _is_granted(call: Call, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
