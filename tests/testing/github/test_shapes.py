@@ -37,6 +37,14 @@ class Tour:
         return found
 
 
+def user_token(ground: Ground, login: str) -> str:
+    """Return a token with which the App acts for a person."""
+    app, oauth = ground.github.app, ground.github.oauth
+    back = oauth.authorize(app, ground.github.world.user(login), {"redirect_uri": app.callback_urls[0]})
+    form = {"client_id": app.client_id, "client_secret": app.client_secret, "code": back.rpartition("code=")[2]}
+    return str(oauth.token(form)["access_token"])
+
+
 def accounts(tour: Tour) -> None:
     ground = tour.ground
     at: dict[str, Any] = {"installation_id": ground.installation.id}
@@ -50,6 +58,9 @@ def accounts(tour: Tour) -> None:
     tour.go("DELETE", "/installation/token", token=made["token"])
     tour.go("GET", "/user", token=ground.pat("alice"))
     tour.go("GET", "/user/repos", token=ground.pat("alice"))
+    lent = user_token(ground, "alice")
+    tour.go("GET", "/user/installations", token=lent)
+    tour.go("GET", "/user/installations/{installation_id}/repositories", token=lent, **at)
     tour.go("GET", "/users/{username}", username="plangate[bot]")
     world = ground.github.world
     world.teams[world.user("acme").id, "core"] = frozenset({world.user("alice").id})
