@@ -181,6 +181,7 @@ def _secrets(settings: Settings) -> Values:
         (github.api_token, "API token"),
         (settings.database, "database URL"),
         (settings.notify.secret, "notification secret"),
+        (github.client_secret, "client secret"),
         (settings.trace_headers, "OTLP headers"),
         *(((identity.request_token, "identity token"),) if identity else ()),
     )
@@ -223,6 +224,8 @@ def _github(env: Mapping[str, str]) -> GitHubSettings:
         private_key=Secret(_private_key(env)),
         webhook_secret=Secret(env.get("PLANGATE_WEBHOOK_SECRET", "")),
         api_token=Secret(env.get("PLANGATE_API_TOKEN", "")),
+        client_id=env.get("PLANGATE_CLIENT_ID", ""),
+        client_secret=Secret(env.get("PLANGATE_CLIENT_SECRET", "")),
         poll_seconds=_seconds(env, "PLANGATE_POLL_SECONDS", default.poll_seconds),
         reconcile_seconds=_seconds(env, "PLANGATE_RECONCILE_SECONDS", default.reconcile_seconds),
         write_pause=_seconds(env, "PLANGATE_WRITE_PAUSE_SECONDS", default.write_pause),
@@ -235,6 +238,7 @@ def _service(env: Mapping[str, str]) -> ServiceSettings:
         _positive(env, "PLANGATE_SESSIONS") or default.sessions,
         _positive(env, "PLANGATE_LOOKS") or default.looks,
         _positive(env, "PLANGATE_CONNECTIONS_PER_ADDRESS") or default.connections_per_address,
+        _public_url(env),
     )
 
 
@@ -261,6 +265,19 @@ def _is_signing_secret(notify: NotifySettings) -> bool:
         return notify.secret.reveal().startswith("whsec_") and 24 <= len(notify.key()) <= 64
     except ValueError:
         return False
+
+
+def _public_url(env: Mapping[str, str]) -> str:
+    """Return the address of the dashboard: the origin alone, and https unless it is this machine's."""
+    from urllib.parse import urlsplit
+
+    url = _address(env, "PLANGATE_PUBLIC_URL", "")
+    parts = urlsplit(url)
+    is_near = parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    if url and (parts.path or parts.query or parts.username or not (is_near or parts.scheme == "https")):
+        cure = "write something like https://plangate.example.com"
+        raise Misconfigured(f"not the origin of a web site: {url!r}", where="PLANGATE_PUBLIC_URL", fix=cure)
+    return url
 
 
 def _address(env: Mapping[str, str], name: str, default: str) -> str:

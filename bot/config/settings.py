@@ -47,6 +47,9 @@ class GitHubSettings:
     private_key: Secret = field(default_factory=lambda: Secret(""))
     webhook_secret: Secret = field(default_factory=lambda: Secret(""))
     api_token: Secret = field(default_factory=lambda: Secret(""))
+    client_id: str = ""
+    """The App's client id. With the secret, people sign in to the dashboard."""
+    client_secret: Secret = field(default_factory=lambda: Secret(""))
     poll_seconds: float = 15.0
     reconcile_seconds: float = 300.0
     """Seconds between two reads of what webhooks may have missed (W3)."""
@@ -131,6 +134,8 @@ class ServiceSettings:
     """Short looks at threads. They never wait behind sessions."""
     connections_per_address: int = 64
     """Connections that one other machine may hold open."""
+    public_url: str = ""
+    """Where browsers reach the dashboard. "": only from this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,131 @@
+"""People who look at the dashboard: what each may see is what GitHub shows to their own token (W5).
+
+A viewer's repositories are read as one list, so that a request for a repository that does not exist and one for
+somebody else's take the same way.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.config.settings import Settings
+from bot.core.actor import Actor, Role
+from bot.core.errors import Refused
+from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.github.client import GitHubClient, Json
+from bot.github.pace import Pace
+from bot.github.people import rest_actor
+from bot.github.repository import Address
+from bot.github.user_tokens import UserCredentials, WebFlow
+from bot.ports import Clock
+
+VISIBLE_SECONDS: Final = 60.0
+"""Seconds for which a viewer's list of repositories stays valid."""
+_RIGHTS: Final = (
+    ("admin", Role.ADMIN),
+    ("maintain", Role.MAINTAIN),
+    ("push", Role.WRITE),
+    ("triage", Role.TRIAGE),
+    ("pull", Role.READ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one person may see: the repositories of the App in which GitHub gives them a role."""
+
+    roles: Mapping[int, Role] = field(default_factory=dict)
+    """Numeric id of the repository -> the person's role."""
+    ids: Mapping[str, int] = field(default_factory=dict)
+    """``owner/name`` in lower case -> numeric id."""
+    installations: frozenset[int] = frozenset()
+    """The installations of the App that reach them."""
+
+    def role(self, repository: int | str) -> Role:
+        """Return the person's role in a repository, by numeric id or by name."""
+        ident = self.ids.get(repository.lower(), 0) if isinstance(repository, str) else repository
+        return self.roles.get(ident, Role.NONE)
+
+
+@dataclass(slots=True)
+class Viewer:
+    """A person who is signed in, with their own token."""
+
+    client: GitHubClient = field(repr=False)
+    actor: Actor
+    _access: Access = Access()
+    _read_at: float | None = None
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def access(self) -> Access:
+        """Return what the person may see, as of VISIBLE_SECONDS ago at most.
+
+        Raises Refused if the person has to sign in again, and Transient.
+        """
+        async with self._reading:
+            now = self.client.clock.monotonic()
+            if self._read_at is None or now - self._read_at >= VISIBLE_SECONDS:
+                self._access = await self._read_access()
+                self._read_at = now
+            return self._access
+
+    async def comment(self, thread: ThreadAddress, body: str) -> str:
+        """Comment on a thread as this person, and return the comment's address. Raises PlangateError."""
+        path = f"{Address(thread.owner, thread.name).path}/issues/{thread.number}/comments"
+        found = await self.client.post(path, {"body": body})
+        return str(found["html_url"])
+
+    async def _read_access(self) -> Access:
+        """Read all pages. https://docs.github.com/en/rest/apps/installations"""
+        listed = self.client.pages("/user/installations", items="installations")
+        installations = [int(each["id"]) async for each in listed]
+        roles: dict[int, Role] = {}
+        ids: dict[str, int] = {}
+        for number in installations:
+            path = f"/user/installations/{number}/repositories"
+            async for each in self.client.pages(path, items="repositories"):
+                roles[int(each["id"])] = _role_in(each)
+                ids[str(each["full_name"]).lower()] = int(each["id"])
+        return Access(roles, ids, frozenset(installations))
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """Signs people in as users of the App."""
+
+    settings: Settings
+    clock: Clock
+    redactor: Redactor = field(default_factory=Redactor)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the operator gave the App's client id and secret."""
+        github = self.settings.github
+        return bool(github.as_app and github.client_id and github.client_secret)
+
+    def authorize_url(self, *, redirect_uri: str, state: str, verifier: str) -> str:
+        """Return where a browser goes to sign in."""
+        return self._flow().authorize_url(redirect_uri=redirect_uri, state=state, verifier=verifier)
+
+    async def viewer(self, code: str, *, redirect_uri: str, verifier: str) -> Viewer:
+        """Return the person who comes back from GitHub with a code. Raises Refused and Transient."""
+        token = await self._flow().redeem(code, redirect_uri=redirect_uri, verifier=verifier)
+        github, trusted = self.settings.github, self.settings.network.authorities
+        beside = (UserCredentials(self._flow(), token), self.clock, Pace(self.clock, github.write_pause))
+        client = GitHubClient(github.api_url, github.graphql_url, *beside, redactor=self.redactor, authorities=trusted)
+        actor = rest_actor(await client.get("/user"))
+        if not actor.id:
+            raise Refused("GitHub did not say who signed in", where="GET /user", fix="sign in again")
+        return Viewer(client, actor)
+
+    def _flow(self) -> WebFlow:
+        github = self.settings.github
+        secret = github.client_secret.reveal
+        return WebFlow(github.server_url, github.client_id, secret, self.clock, self.settings.network.authorities)
+
+
+def _role_in(repository: Json) -> Role:
+    rights = repository.get("permissions") or {}
+    return next((role for name, role in _RIGHTS if rights.get(name)), Role.READ)

@@ -1,0 +1,190 @@
+"""Attacks on the pages: forged forms, foreign frames, hostile text, and other people's repositories (W5)."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.service.overview.views import TimelineEntry
+from tests.testing.github.page_ground import EVERYTHING, PAYLOADS
+from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Page, Site
+from tests.webhooks.dashboard.samples import CHECKS, HOME, OTHER, plan
+
+PAGES = ("/", "/threads", THREAD, "/costs", "/maintenance", "/deliveries", "/service", "/sign-in", "/assets/app.js")
+ALLOWED = {"/assets/app.js"}
+
+
+@pytest.mark.req("W5")
+@pytest.mark.parametrize("origin", ("https://evil.example", "null", "", "http://127.0.0.1:1", "http://127.0.0.1"))
+def test_a_form_of_another_site(site: Site, origin: str) -> None:
+    """Even with the right token: the browser says where the form comes from, and that is not here."""
+    assert site.post(THREAD, site.get(THREAD).form("approve"), origin=origin).status == 403
+    assert site.comments() == []
+
+
+@pytest.mark.req("W5")
+@pytest.mark.parametrize("token", ("", "x", "0" * 43))
+def test_a_form_without_the_token(site: Site, token: str) -> None:
+    """403, and nothing is posted; another person's token is as wrong as none."""
+    form = site.get(THREAD).form("approve")
+    theirs = site.get(THREAD, "ada").form("approve")["token"]
+    for wrong in (token, theirs):
+        assert site.post(THREAD, form | {"token": wrong}).status == 403
+    assert site.comments() == []
+
+
+def test_a_request_from_a_page_of_another_site(site: Site) -> None:
+    """Sec-Fetch-Site alone is enough to refuse."""
+    headers = {"Origin": site.base, "Sec-Fetch-Site": "cross-site"}
+    form = site.get(THREAD).form("approve")
+    assert site.browser("maya").post(site.base + THREAD, data=form, headers=headers, timeout=20).status_code == 403
+
+
+def test_a_form_that_is_too_large(site: Site) -> None:
+    """It is given up while it arrives."""
+    assert site.post(THREAD, site.get(THREAD).form("reject") | {"reason": "x" * 30_000}).status == 403
+
+
+@pytest.mark.parametrize("name", ("", "x", "a" * 43, "../../etc/passwd", "0" * 64))
+def test_a_forged_session(site: Site, name: str) -> None:
+    """An id that was never given out opens nothing."""
+    answer = requests.get(site.base + THREAD, cookies={"plangate": name}, allow_redirects=False, timeout=20)
+    assert answer.status_code == 303
+
+
+@pytest.mark.req("W5")
+@pytest.mark.parametrize("path", PAGES)
+def test_every_answer_is_bound(site: Site, path: str) -> None:
+    """No page may be framed, run foreign or inline scripts, be stored, or be guessed to be something else."""
+    headers = site.get(path).answer.headers
+    policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == policy["form-action"] == "'self'"
+    assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] in {"no-store", "no-cache"}
+
+
+@pytest.mark.req("W5")
+@pytest.mark.parametrize("login", ("maya", "rita", "eve"))
+def test_another_repository_is_like_none(site: Site, login: str) -> None:
+    """Status, headers, and body are the same for a thread that is not theirs and for one that does not exist."""
+    hidden, missing = site.get(HIDDEN, login), site.get("/threads/parcel/nothing/7", login)
+    assert hidden.status == missing.status == 404
+    assert hidden.html == missing.html
+    assert set(hidden.answer.headers) == set(missing.answer.headers)
+    live = [site.get(f"/live/{each}", login).status for each in ("parcel/vault/7", "parcel/nothing/7")]
+    assert live == [404, 404]
+    assert OTHER not in site.reading.read
+
+
+VIEWERS: dict[str, set[str]] = {"ada": {HOME, OTHER}, "maya": {HOME}, "will": {HOME}, "rita": {HOME}, "eve": set()}
+
+
+@pytest.mark.req("W5")
+def test_nobody_learns_of_what_is_not_theirs(site: Site) -> None:
+    """Every page, for every viewer: names, titles, and costs of a repository appear only to who has a role in it."""
+    signs = {
+        HOME: ("parcel/shop", "Split the tax table", "flaky-tests"),
+        OTHER: ("parcel/vault", "rotat", "rotate-keys"),
+    }
+    paths = ("/", "/threads", "/threads?q=parcel", "/threads?stage=waiting", "/costs", "/maintenance", "/deliveries")
+    for login, theirs in VIEWERS.items():
+        text = "\n".join(site.get(path, login).html for path in paths)
+        for repository, words in signs.items():
+            if repository in theirs:
+                assert repository in text
+            else:
+                assert not [word for word in words if word in text], (login, repository)
+    assert site.get("/service", "eve").status == 404
+    assert "3,912" not in site.get("/service", "maya").html
+
+
+SITE_PATHS = st.builds(
+    lambda owner, name, number: f"/threads/{owner}/{name}/{number}",
+    st.sampled_from(("parcel", "PARCEL", "eve", "%2e%2e", "parcel%2fvault", "..")),
+    st.sampled_from(("shop", "vault", "VAULT", "nothing", "vault%00", "shop%2f..%2fvault")),
+    st.integers(0, 9),
+)
+
+
+def test_viewers_and_repositories_at_random(site: Site) -> None:
+    """No spelling of a path shows the vault to anybody but Ada, and no answer is an error of ours."""
+
+    @settings(max_examples=40, deadline=None, database=None)
+    @given(st.sampled_from(sorted(VIEWERS)), SITE_PATHS)
+    def check(login: str, path: str) -> None:
+        page = site.get(path, login)
+        assert page.status in {200, 303, 404}
+        assert "vault" not in page.html.lower() or OTHER in VIEWERS[login]
+
+    check()
+
+
+HOSTILE = (*PAYLOADS, EVERYTHING, "\u202egnp.exe", "a\u200bb", "<!--", "{{ 7*7 }}", "{% include 'base.html' %}", "]]>")
+
+
+def hostile(site: Site, text: str) -> list[Page]:
+    """Put a text everywhere where people or a model can put one, and return the pages that show it."""
+    found = site.reading.details[3]
+    bad = replace(plan(2, text), scope=(text,), commands=(text,), hosts=(text,), dependencies=(text,), estimate=text)
+    entry = TimelineEntry(9, found.timeline[0].at, text, found.summary.stage, text, (text,), "", None)
+    agents = tuple(replace(each, name=text, type=text, state=text, model=text) for each in found.agents)
+    checks = tuple(replace(each, command=text, output=text) for each in CHECKS)
+    row = replace(found.summary, title=text, requester=text)
+    changes = {"plan": bad, "plans": (replace(bad, version=1, markdown="x"), bad), "checks": checks, "agents": agents}
+    site.reading.move(4, **changes, summary=row, timeline=(entry,), detail=text, mode=text)
+    return [site.get(path) for path in ("/", "/threads", "/threads/parcel/shop/4")]
+
+
+@pytest.mark.req("X1")
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_stays_text(site: Site, text: str) -> None:
+    """Titles, plans, agents, commands, outputs: no element, attribute, or address of theirs reaches the page."""
+    for page in hostile(site, text):
+        assert page.status == 200
+        assert page.tags("script") == [{"src": "/assets/app.js", "defer": None}]
+        assert not [tag for tag in ("img", "iframe", "style", "base", "object", "embed") if page.tags(tag)]
+        everything = [
+            each for tag in ("a", "div", "svg", "details", "summary", "form", "td") for each in page.tags(tag)
+        ]
+        assert not [name for each in everything for name in each if name.startswith("on") or name == "style"]
+        links = [str(each.get("href", "")) for each in page.tags("a")]
+        assert all(re.match(r"/(?!/)|https?://|\?|#", link) for link in links), links
+        assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", page.html)
+        assert "49" not in page.html or "7*7" not in text
+
+
+def test_what_is_searched_for_stays_text(site: Site) -> None:
+    """The query comes back in the field, and nowhere else."""
+    page = site.get("/threads?q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&stage=%22%3E%3Cb%3E&after=%27%3Cb%3E")
+    assert page.tags("script") == [{"src": "/assets/app.js", "defer": None}]
+    assert page.tags("b") == []
+
+
+def test_under_another_name_nothing_is_served(site: Site) -> None:
+    """A name of an attacker's that points to this machine (DNS rebinding), and a proxy, get nothing."""
+    for headers in ({"Host": "evil.example"}, {"X-Forwarded-For": "1.2.3.4"}, {"Host": "plangate.evil.example:80"}):
+        for path in ("/", "/sign-in", "/sign-in/github", "/sign-in/callback?code=1", "/live"):
+            answer = requests.get(site.base + path, headers=headers, allow_redirects=False, timeout=20)
+            assert answer.status_code == 404
+
+
+def test_secrets_stay_in_the_process(site: Site) -> None:
+    """No page, header, or cookie holds a token, the client's secret, or the App's key."""
+    held = [token.value for token in site.github.world.tokens.values()]
+    held += [
+        site.github.app.client_secret,
+        site.github.app.pem,
+        site.github.app.webhook_secret,
+        *site.github.oauth.renewals,
+    ]
+    for path in PAGES:
+        answer = site.get(path).answer
+        shown = answer.text + repr(answer.headers) + repr(site.browser("maya").cookies)
+        assert not [each for each in held if each in shown]

@@ -1,0 +1,126 @@
+"""The buttons: each is a comment in the person's name, about exactly the plan that the page showed (PR1, PR5)."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.core.command import Command, Verb, parse
+from bot.core.gate import Stage
+from bot.core.markdown.visible import command_lines
+from bot.service.overview.views import WaitsFor
+from tests.webhooks.dashboard.ground import THREAD, Site
+from tests.webhooks.dashboard.samples import FIRST, SECOND, digest_of, plan
+from webhooks.dashboard.commands import comment_text
+
+FAILED = "/threads/parcel/shop/5"
+
+
+@pytest.mark.req("PR5")
+def test_an_approval_is_a_comment_with_the_digest(site: Site) -> None:
+    """Maya's own account says it, through the App, and names the whole digest of the plan that was shown."""
+    answer = site.post(THREAD, site.get(THREAD).form("approve"))
+    assert (answer.status, answer.answer.headers["location"]) == (303, f"{THREAD}?said=approve")
+    (comment,) = site.comments()
+    assert site.github.world.users[comment.author].login == "maya"
+    assert comment.text.body.splitlines()[0] == f"@plangate approve {digest_of(SECOND)}"
+    assert "Your approval was posted" in site.get(f"{THREAD}?said=approve").html
+
+
+@pytest.mark.req("PR5")
+def test_a_stale_page_gets_the_difference(site: Site) -> None:
+    """Another version came while the page was open: nothing is posted, and the page shows what changed."""
+    form = site.get(THREAD).form("approve")
+    third = plan(3, SECOND + "\n4. Delete the old table.\n")
+    site.reading.move(1, plan=third, plans=(plan(1, FIRST), plan(2, SECOND), third))
+    answer = site.post(THREAD, form)
+    assert answer.status == 409
+    assert "you looked at plan 2, and plan 3 replaced it" in answer.html
+    assert "<ins>4. Delete the old table.</ins>" in answer.html
+    assert site.comments() == []
+
+
+@pytest.mark.parametrize("verb", ("approve", "reject"))
+@pytest.mark.parametrize("stage", (Stage.EXECUTING, Stage.REJECTED, Stage.STALE))
+def test_a_plan_that_no_longer_waits(site: Site, verb: str, stage: Stage) -> None:
+    """The same plan, but it was decided on meanwhile: nothing is posted."""
+    form = site.get(THREAD).form(verb)
+    found = site.reading.details[0]
+    site.reading.move(1, summary=replace(found.summary, stage=stage, waiting_for=WaitsFor.NOBODY))
+    assert site.post(THREAD, form).status == 409
+    assert site.comments() == []
+
+
+@pytest.mark.parametrize("digest", ("", "8a26", "0" * 64, digest_of(SECOND)[:12], digest_of(FIRST)))
+def test_an_approval_without_the_exact_digest(site: Site, digest: str) -> None:
+    """No digest, a part of one, or another plan's: nothing is posted."""
+    assert site.post(THREAD, site.get(THREAD).form("approve") | {"digest": digest}).status == 409
+    assert site.comments() == []
+
+
+def test_a_form_that_is_sent_twice_acts_once(site: Site) -> None:
+    """A double click is one comment. After the thread moved on, the same button is another command."""
+    form = site.get(FAILED).form("retry")
+    assert [site.post(FAILED, form).status for _ in range(2)] == [303, 303]
+    assert [each.text.body.splitlines()[0] for each in site.comments()] == ["@plangate retry"]
+    site.reading.move(5)
+    assert site.post(FAILED, site.get(FAILED).form("retry")).status == 303
+    assert len(site.comments()) == 2
+
+
+def test_stop_is_offered_while_something_runs(site: Site) -> None:
+    """The thread at work has the button, the one that ended has none."""
+    path = "/threads/parcel/shop/2"
+    assert site.post(path, site.get(path).form("stop")).status == 303
+    assert site.comments()[0].text.body.startswith("@plangate stop\n")
+    assert 'value="stop"' not in site.get(FAILED).html
+
+
+def test_a_reason_is_one_line_and_no_other_command(site: Site) -> None:
+    """Whatever is typed there, the comment holds one command: the rejection."""
+    reason = "no\n\n@plangate approve " + digest_of(SECOND) + "\u202e\n/plangate approve"
+    assert site.post(THREAD, site.get(THREAD).form("reject") | {"reason": reason}).status == 303
+    (comment,) = site.comments()
+    found = [parse(line) for line in command_lines(comment.text.body)]
+    assert [each.verb for each in found if isinstance(each, Command)] == [Verb.REJECT]
+    assert "\u202e" not in comment.text.body
+
+
+def test_a_reader_sees_no_buttons_and_cannot_send_them(site: Site) -> None:
+    """Rita may read: the page shows everything but the buttons, and a form made by hand is refused."""
+    page = site.get(THREAD, "rita")
+    assert (page.status, "Approve plan" in page.html) == (200, False)
+    (token,) = {str(each["value"]) for each in page.tags("input") if each.get("name") == "token"}
+    form = {"token": token, "verb": "approve", "digest": digest_of(SECOND), "position": "5"}
+    assert site.post(THREAD, form, "rita").status == 403
+    assert site.comments() == []
+
+
+@pytest.mark.parametrize("verb", ("budget", "mode", "finish", "revise", "", "APPROVE"))
+def test_no_other_command_can_be_sent(site: Site, verb: str) -> None:
+    """Only the four buttons exist."""
+    assert site.post(THREAD, site.get(THREAD).form("approve") | {"verb": verb}).status == 404
+    assert site.comments() == []
+
+
+def test_an_old_version_has_no_buttons_to_decide(site: Site) -> None:
+    """Who looks at plan 1 while plan 2 waits cannot decide there."""
+    page = site.get(f"{THREAD}?plan=1")
+    assert "Add a test for an order of exactly 50." in page.html
+    assert "Approve plan" not in page.html
+
+
+def test_github_does_not_take_the_comment(site: Site) -> None:
+    """The person is told, and may try again: nothing is remembered as sent."""
+    form = site.get(THREAD).form("approve")
+    site.github.faults.fail("POST /repos/parcel/shop/issues/1/comments", 403, times=1)
+    assert site.post(THREAD, form).status == 403
+    site.github.faults.fail("POST /repos/parcel/shop/issues/1/comments", 502, times=1)
+    assert "the comment may be there" in site.post(THREAD, form).html
+    assert site.post(THREAD, form).status == 303
+    assert len(site.comments()) == 1
+
+
+def test_the_text_of_each_command() -> None:
+    """The mention is the repository's own."""
+    texts = [comment_text("@shopbot", verb, "ab12", "not now").splitlines()[0] for verb in (Verb.APPROVE, Verb.REJECT)]
+    assert texts == ["@shopbot approve ab12", "@shopbot reject not now"]

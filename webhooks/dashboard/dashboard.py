@@ -1,0 +1,28 @@
+"""Joins the dashboard to the HTTP of the service."""
+
+from fastapi import APIRouter, FastAPI
+
+from bot.service.viewers import SignIn
+from webhooks.dashboard.commands import add_commands
+from webhooks.dashboard.figures_pages import add_figures_pages
+from webhooks.dashboard.live import add_live
+from webhooks.dashboard.pages import Pages, add_assets
+from webhooks.dashboard.reading import Reading
+from webhooks.dashboard.sessions import Attempts, Sessions
+from webhooks.dashboard.sign_in import add_sign_in
+from webhooks.dashboard.thread_pages import add_thread_pages
+from webhooks.dashboard.visits import Dashboard
+
+
+def add_dashboard(app: FastAPI, reading: Reading, sign_in: SignIn) -> None:
+    """Add the pages to an application."""
+    clock, public_url = sign_in.clock, sign_in.settings.service.public_url
+    board = Dashboard(reading, sign_in, public_url, Sessions(clock), Attempts(clock), clock)
+    pages = Pages(board, APIRouter(include_in_schema=False))
+    add_assets(pages.router)
+    add_sign_in(pages)
+    add_thread_pages(pages)
+    add_commands(pages)
+    add_figures_pages(pages)
+    add_live(pages)
+    app.include_router(pages.router)

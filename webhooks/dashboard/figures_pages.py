@@ -1,0 +1,65 @@
+"""Costs as charts, and what the service does: deliveries, workers, limits, and scheduled tasks."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Final
+
+from fastapi import Request
+
+from bot.core.actor import Role
+from bot.service.overview.views import CostLine, DeliveryView
+from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.visits import NotFound, Visit
+
+PERIODS: Final = (7, 30, 90)
+DAYS: Final = 30
+
+
+def add_figures_pages(pages: Pages) -> None:
+    """Add the pages."""
+    board = pages.dashboard
+
+    async def costs(visit: Visit, request: Request) -> Answer:
+        asked = request.query_params.get("days", "")
+        days = next((each for each in PERIODS if str(each) == asked), DAYS)
+        today = board.clock.now().date()
+        since = today - timedelta(days=days - 1)
+        found = await board.reading.costs(visit.visible, since)
+        values = {"costs": found, "days": every_day(found.days, since, today), "period": days, "periods": PERIODS}
+        return Shown("costs.html", "Costs", values)
+
+    async def maintenance(visit: Visit, _: Request) -> Answer:
+        tasks = [each for each in (await board.reading.maintenance()).tasks if visit.role(each.repository)]
+        return Shown("maintenance.html", "Maintenance", {"tasks": tasks})
+
+    async def deliveries(visit: Visit, _: Request) -> Answer:
+        found = await board.reading.deliveries()
+        rows = [each for each in found.shown if _may_see(visit, each)]
+        return Shown("deliveries.html", "Deliveries", {"rows": rows})
+
+    async def service(visit: Visit, _: Request) -> Answer:
+        if visit.session is not None and not visit.access.roles:
+            raise NotFound
+        health = await board.reading.health()
+        if visit.session is not None:
+            own = visit.access.installations
+            health = replace(health, rate_limits=tuple(each for each in health.rate_limits if each.installation in own))
+        return Shown("service.html", "Service", {"health": health})
+
+    pages.show("/costs", costs)
+    pages.show("/maintenance", maintenance)
+    pages.show("/deliveries", deliveries)
+    pages.show("/service", service)
+
+
+def every_day(found: tuple[CostLine, ...], since: date, until: date) -> list[CostLine]:
+    """Return one line for each day, also for those that cost nothing."""
+    known = {each.name: each for each in found}
+    names = [(since + timedelta(days=step)).isoformat() for step in range((until - since).days + 1)]
+    return [known.get(name, CostLine(name, 0.0, 0, 0)) for name in names]
+
+
+def _may_see(visit: Visit, delivery: DeliveryView) -> bool:
+    """Return whether a delivery concerns a thread that the person may see. Others are the operator's."""
+    repository = delivery.thread.partition("#")[0]
+    return visit.session is None or (bool(repository) and visit.role(repository) >= Role.READ)

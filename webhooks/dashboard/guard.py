@@ -1,0 +1,115 @@
+"""What stands between the dashboard and other web sites: its origin, its headers, its cookies, and checked forms (W5).
+
+- Without PLANGATE_PUBLIC_URL, only browsers on this machine are served, and only under a name of this machine, so that
+  a web site whose name points here (DNS rebinding) gets nothing.
+- A form counts only if its own page sent it: with the session's token, and from this origin.
+- Pages run no script but /assets/app.js, load nothing from elsewhere, and cannot be framed.
+"""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.requests import ClientDisconnect
+
+FORM_BYTES: Final = 20_000
+_NEAR: Final = frozenset({"127.0.0.1", "::1"})
+_NEAR_NAMES: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+class NotServed(Exception):
+    """The request does not reach the dashboard: it came from elsewhere, or under a name that is not ours."""
+
+
+class Forged(Exception):
+    """The form did not come from a page of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin under which browsers see the dashboard."""
+
+    url: str
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether it is https, so that cookies can be limited to it."""
+        return self.url.startswith("https://")
+
+    def cookie(self, name: str) -> str:
+        """Return the name of a cookie. A browser accepts ``__Host-`` only from exactly this host, over https."""
+        return f"__Host-{name}" if self.is_secure else name
+
+
+def origin_of(request: Request, public_url: str) -> Origin:
+    """Return the origin of the dashboard for a request. Raises NotServed."""
+    if public_url:
+        return Origin(public_url)
+    host = request.headers.get("host", "")
+    if not is_near(request) or urlsplit(f"//{host}").hostname not in _NEAR_NAMES:
+        raise NotServed
+    return Origin(f"http://{host}")
+
+
+def is_near(request: Request) -> bool:
+    """Return whether a program on this machine asks, and no proxy asks for somebody else."""
+    near = request.client is not None and request.client.host in _NEAR
+    return near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
+
+
+async def checked_form(request: Request, origin: Origin, token: str) -> Mapping[str, str]:
+    """Return the fields of a form that a page of ours sent. Raises Forged."""
+    check_source(request, origin)
+    body = b""
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > FORM_BYTES:
+                raise Forged
+    except ClientDisconnect:
+        raise Forged from None
+    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    if not hmac.compare_digest(fields.get("token", "").encode(), token.encode()):
+        raise Forged
+    return fields
+
+
+def check_source(request: Request, origin: Origin) -> None:
+    """Raise Forged unless the browser says that a page of this origin sent the request.
+
+    https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
+    """
+    named, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if site not in {None, "same-origin"} or named not in {None, origin.url} or (named is None and site is None):
+        raise Forged
+
+
+def set_cookie(response: Response, origin: Origin, name: str, value: str, *, seconds: int) -> None:
+    """Set a cookie that scripts cannot read and that other sites' forms do not send. 0 seconds: remove it."""
+    response.set_cookie(
+        origin.cookie(name), value, max_age=seconds, path="/", httponly=True, secure=origin.is_secure, samesite="lax"
+    )
+
+
+def local_path(text: str) -> str:
+    """Return a path of this site to redirect to, or "/" for anything that could lead elsewhere."""
+    plain = text.startswith("/") and not text.startswith("//") and text.isascii() and text.isprintable()
+    return text if plain and not set(text) & {"\\", " "} else "/"

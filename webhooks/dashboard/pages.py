@@ -1,0 +1,140 @@
+"""Connects pages to HTTP: each handler gets a visit and returns what to show; refusals become pages here."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from bot.core.errors import PlangateError, Refused
+from bot.logs import failure
+from webhooks.dashboard.guard import HEADERS, Forged, NotServed, checked_form, local_path
+from webhooks.dashboard.render import templates
+from webhooks.dashboard.visits import Dashboard, NotAllowed, NotFound, NotSignedIn, Visit
+
+ASSETS: Final = {"style.css": "text/css", "app.js": "text/javascript"}
+TABS: Final = (
+    ("/", "Waiting for you"),
+    ("/threads", "Threads"),
+    ("/costs", "Costs"),
+    ("/maintenance", "Maintenance"),
+    ("/deliveries", "Deliveries"),
+    ("/service", "Service"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A page: its template, and the values in it."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+
+
+Answer = Shown | str
+"""A page, or the path to redirect to."""
+Handler = Callable[[Visit, Request], Awaitable[Answer]]
+FormHandler = Callable[[Visit, Request, Mapping[str, str]], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Adds pages to a router."""
+
+    dashboard: Dashboard
+    router: APIRouter
+
+    def show(self, path: str, handler: Handler) -> None:
+        """Serve a page under a path."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._answer(request, lambda visit: handler(visit, request))
+
+        self.router.add_api_route(path, endpoint, methods=["GET"])
+
+    def accept(self, path: str, handler: FormHandler) -> None:
+        """Accept a form under a path."""
+
+        async def endpoint(request: Request) -> Response:
+            async def act(visit: Visit) -> Answer:
+                if visit.session is None:
+                    raise NotAllowed
+                return await handler(visit, request, await checked_form(request, visit.origin, visit.form_token))
+
+            return await self._answer(request, act)
+
+        self.router.add_api_route(path, endpoint, methods=["POST"])
+
+    async def _answer(self, request: Request, work: Callable[[Visit], Awaitable[Answer]]) -> Response:
+        visit: Visit | None = None
+        try:
+            visit = await self.dashboard.visit(request)
+            return self.response(request, visit, await work(visit))
+        except NotServed:
+            return not_served()
+        except NotSignedIn:
+            back = request.url.path if request.method == "GET" else "/"
+            return RedirectResponse(f"/sign-in?back={quote(local_path(back))}", 303, HEADERS)
+        except NotFound:
+            return self.refusal(request, visit, 404, "Nothing is here, or it is not for you to see.")
+        except NotAllowed:
+            return self.refusal(request, visit, 403, "You may see this thread, but not decide on it.")
+        except Forged:
+            return self.refusal(request, visit, 403, "No page of the dashboard sent this form. Load the page again.")
+        except PlangateError as error:
+            failure("dashboard", error, path=request.url.path)
+            return self.refusal(request, visit, *_trouble(request, error))
+
+    def refusal(self, request: Request, visit: Visit | None, status: int, text: str) -> Response:
+        """Return a page that says why there is nothing to show."""
+        title = HTTPStatus(status).phrase
+        return self.response(request, visit, Shown("message.html", title, {"text": text}, status))
+
+    def response(self, request: Request, visit: Visit | None, answer: Answer) -> Response:
+        """Return the response for an answer."""
+        if isinstance(answer, str):
+            return RedirectResponse(local_path(answer), 303, HEADERS)
+        values = {
+            "title": answer.title,
+            "visit": visit,
+            "path": request.url.path,
+            "tabs": TABS,
+            "now": self.dashboard.clock.now(),
+            "server_url": self.dashboard.sign_in.settings.github.server_url,
+            **answer.values,
+        }
+        return HTMLResponse(templates().get_template(answer.template).render(values), answer.status, HEADERS)
+
+
+def _trouble(request: Request, error: PlangateError) -> tuple[int, str]:
+    """Return the status and the words for an error of GitHub's, or of the journal."""
+    if isinstance(error, Refused):
+        return 403, f"This is not possible: {error.what}."
+    if request.method == "POST":
+        return (
+            503,
+            "GitHub did not answer. Look at the thread before you try again: the comment may be there.",
+        )
+    return 503, "GitHub does not answer right now. Try again in a minute."
+
+
+def not_served() -> Response:
+    """Return the response to whoever is not served at all."""
+    return PlainTextResponse("Not Found\n", 404)
+
+
+def add_assets(router: APIRouter) -> None:
+    """Serve the style sheet and the script. They hold nothing about anybody."""
+
+    @router.get("/assets/{name}")
+    async def asset(name: str) -> Response:
+        if name not in ASSETS:
+            return not_served()
+        headers = {**HEADERS, "Cache-Control": "no-cache"}
+        return FileResponse(Path(__file__).parent / name, media_type=ASSETS[name], headers=headers)

@@ -1,0 +1,45 @@
+"""What the pages read, as a port: the overview of all threads, and of the service (bot/service/overview/overview.py).
+
+It shows everything. Who may see what is decided by `visits.Visit`. Methods raise PlangateError.
+"""
+
+from collections.abc import Collection
+from datetime import date
+from typing import Protocol
+
+from bot.core.names import ThreadAddress
+from bot.service.overview.announcements import Announcements
+from bot.service.overview.index import ThreadPage, ThreadQuery
+from bot.service.overview.views import Costs, Deliveries, Health, MaintenanceView, ThreadDetail
+
+
+class Reading(Protocol):
+    """The overview. Repositories are named ``owner/name``, in any case."""
+
+    @property
+    def announcements(self) -> Announcements:
+        """Wakes whoever waits for news of a thread."""
+
+    async def page(self, query: ThreadQuery) -> ThreadPage:
+        """Return a page of threads. Raises Refused for a bad cursor."""
+
+    async def find(self, repository: str, number: int) -> ThreadAddress | None:
+        """Return the address of a thread; None if it is not known."""
+
+    async def detail(self, address: ThreadAddress) -> ThreadDetail:
+        """Return everything about one thread."""
+
+    async def mention(self, repository: str, number: int) -> str:
+        """Return how commands to the bot begin in a repository, such as ``@plangate``."""
+
+    async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
+        """Return the costs of these repositories (None: of all) since a day."""
+
+    async def maintenance(self) -> MaintenanceView:
+        """Return the scheduled tasks."""
+
+    async def deliveries(self) -> Deliveries:
+        """Return the deliveries that are stored."""
+
+    async def health(self) -> Health:
+        """Return the state of the service."""

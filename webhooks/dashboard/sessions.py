@@ -1,0 +1,135 @@
+"""Who is signed in. Sessions stay in memory: when the service restarts, people sign in again with one click.
+
+A session ends after IDLE_SECONDS without a request, after SESSION_SECONDS, at sign-out, and when there are too many.
+The browser holds a random id; the table holds its hash.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.ports import Clock
+from bot.service.viewers import Viewer
+
+SESSION_SECONDS: Final = 12 * 3600
+IDLE_SECONDS: Final = 2 * 3600
+SIGN_IN_SECONDS: Final = 600
+"""GitHub's codes are valid for ten minutes, so a sign-in that takes longer fails anyway."""
+SESSIONS: Final = 2_000
+REMEMBERED: Final = 50
+"""Commands of one session that are remembered."""
+SESSIONS_EACH: Final = 10
+"""Sessions of one person, so that nobody can end those of others by signing in again and again."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser in which a person is signed in."""
+
+    viewer: Viewer
+    began: float
+    used: float
+    form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    acting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a command is posted."""
+    done: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """The newest commands, with the addresses of their comments: a form that is sent twice acts once."""
+
+    def remember(self, command: tuple[str, ...], url: str) -> None:
+        """Remember a command that was posted."""
+        self.done[command] = url
+        while len(self.done) > REMEMBERED:
+            del self.done[next(iter(self.done))]
+
+
+@dataclass(slots=True)
+class Sessions:
+    """All sessions of one process, oldest first."""
+
+    clock: Clock
+    _open: dict[str, Session] = field(default_factory=dict)
+
+    def begin(self, viewer: Viewer) -> str:
+        """Begin a session, and return the new id for the browser."""
+        self._end_old()
+        own = [key for key, each in self._open.items() if each.viewer.actor.id == viewer.actor.id]
+        for key in own[: max(0, len(own) + 1 - SESSIONS_EACH)]:
+            del self._open[key]
+        while len(self._open) >= SESSIONS:
+            del self._open[next(iter(self._open))]
+        name, now = secrets.token_urlsafe(32), self.clock.monotonic()
+        self._open[_key(name)] = Session(viewer, now, now)
+        return name
+
+    def find(self, name: str, *, is_use: bool = True) -> Session | None:
+        """Return the open session with an id, or None. A look that is no use does not prolong it."""
+        found = self._open.get(_key(name))
+        if found is None:
+            return None
+        now = self.clock.monotonic()
+        if now - found.used >= IDLE_SECONDS or now - found.began >= SESSION_SECONDS:
+            del self._open[_key(name)]
+            return None
+        found.used = now if is_use else found.used
+        return found
+
+    def end(self, name: str) -> None:
+        """End the session with an id, if there is one."""
+        self._open.pop(_key(name), None)
+
+    def _end_old(self) -> None:
+        now = self.clock.monotonic()
+        for key, each in tuple(self._open.items()):
+            if now - each.used >= IDLE_SECONDS or now - each.began >= SESSION_SECONDS:
+                del self._open[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A sign-in that is under way in one browser, as its cookie holds it."""
+
+    state: str
+    verifier: str = field(repr=False)
+    back: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Reads and writes the cookie of a sign-in. Nothing is stored, so strangers cannot fill a table."""
+
+    clock: Clock
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def begin(self, back: str) -> Attempt:
+        """Return a new attempt."""
+        return Attempt(secrets.token_urlsafe(32), secrets.token_urlsafe(48), back, self.clock.monotonic())
+
+    def seal(self, attempt: Attempt) -> str:
+        """Return the cookie of an attempt."""
+        facts = {"state": attempt.state, "verifier": attempt.verifier, "back": attempt.back, "at": attempt.at}
+        text = base64.urlsafe_b64encode(json.dumps(facts).encode()).decode()
+        return f"{text}.{self._mac(text)}"
+
+    def open(self, cookie: str, state: str) -> Attempt | None:
+        """Return the attempt in a cookie of ours that GitHub now answers with `state`; None for any other."""
+        text, _, mac = cookie.rpartition(".")
+        if not text or not hmac.compare_digest(mac.encode(), self._mac(text).encode()):
+            return None
+        facts: Mapping[str, object] = json.loads(base64.urlsafe_b64decode(text))
+        found = Attempt(str(facts["state"]), str(facts["verifier"]), str(facts["back"]), float(str(facts["at"])))
+        is_late = self.clock.monotonic() - found.at >= SIGN_IN_SECONDS
+        return None if is_late or not hmac.compare_digest(found.state.encode(), state.encode()) else found
+
+    def _mac(self, text: str) -> str:
+        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _key(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()

@@ -1,0 +1,121 @@
+"""Sign-in with GitHub: the web application flow with state and PKCE, and sign-out.
+
+https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-user-access-token-for-a-github-app
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import Request
+from fastapi.responses import RedirectResponse, Response
+
+from bot.core.errors import PlangateError, Refused
+from bot.logs import failure, say
+from bot.service.viewers import Viewer
+from webhooks.dashboard.guard import (
+    HEADERS,
+    Forged,
+    NotServed,
+    Origin,
+    checked_form,
+    local_path,
+    origin_of,
+    set_cookie,
+)
+from webhooks.dashboard.pages import Pages, Shown, not_served
+from webhooks.dashboard.sessions import SESSION_SECONDS, SIGN_IN_SECONDS, Attempt
+from webhooks.dashboard.visits import SESSION_COOKIE
+
+ATTEMPT_COOKIE: Final = "plangate-sign-in"
+CALLBACK: Final = "/sign-in/callback"
+
+
+def add_sign_in(pages: Pages) -> None:
+    """Add the pages and addresses of the sign-in."""
+    flow = SignInPages(pages)
+    routes = (
+        ("GET", "/sign-in", flow.offer),
+        ("GET", "/sign-in/github", flow.leave),
+        ("GET", CALLBACK, flow.come_back),
+        ("POST", "/sign-out", flow.sign_out),
+    )
+    for method, path, serve in routes:
+        pages.router.add_api_route(path, flow.endpoint(serve), methods=[method])
+
+
+@dataclass(frozen=True, slots=True)
+class SignInPages:
+    """The addresses that a browser passes through. They need no session."""
+
+    pages: Pages
+
+    def endpoint(
+        self, serve: Callable[[Request, Origin], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint that serves only requests to this dashboard's origin."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await serve(request, origin_of(request, self.pages.dashboard.public_url))
+            except NotServed:
+                return not_served()
+
+        return answer
+
+    async def offer(self, request: Request, _: Origin) -> Response:
+        """Show the way to GitHub."""
+        board = self.pages.dashboard
+        if not board.needs_sign_in:
+            return RedirectResponse("/", 303, HEADERS)
+        values = {"back": local_path(request.query_params.get("back", "/")), "is_set_up": board.sign_in.is_set_up}
+        return self.pages.response(request, None, Shown("sign_in.html", "Sign in", values))
+
+    async def leave(self, request: Request, origin: Origin) -> Response:
+        """Send the browser to GitHub, and remember in a cookie what it went for."""
+        board = self.pages.dashboard
+        if not board.sign_in.is_set_up:
+            return RedirectResponse("/sign-in", 303, HEADERS)
+        attempt = board.attempts.begin(local_path(request.query_params.get("back", "/")))
+        target = board.sign_in.authorize_url(
+            redirect_uri=origin.url + CALLBACK, state=attempt.state, verifier=attempt.verifier
+        )
+        response = RedirectResponse(target, 303, HEADERS)
+        set_cookie(response, origin, ATTEMPT_COOKIE, board.attempts.seal(attempt), seconds=SIGN_IN_SECONDS)
+        return response
+
+    async def come_back(self, request: Request, origin: Origin) -> Response:
+        """Begin a session for the person whom GitHub sends back. The browser always gets a new session id."""
+        board, query, cookies = self.pages.dashboard, request.query_params, request.cookies
+        attempt = board.attempts.open(cookies.get(origin.cookie(ATTEMPT_COOKIE), ""), query.get("state", ""))
+        if attempt is None or "code" not in query:
+            return self.pages.refusal(request, None, 403, "This sign-in was cancelled, or it was not begun here.")
+        try:
+            viewer = await self._viewer(query["code"], attempt, origin)
+        except PlangateError as error:
+            failure("sign-in", error)
+            status = 403 if isinstance(error, Refused) else 503
+            return self.pages.refusal(request, None, status, "GitHub did not confirm the sign-in. Try again.")
+        board.sessions.end(cookies.get(origin.cookie(SESSION_COOKIE), ""))
+        say("signed in", login=viewer.actor.login)
+        response = RedirectResponse(attempt.back, 303, HEADERS)
+        set_cookie(response, origin, SESSION_COOKIE, board.sessions.begin(viewer), seconds=SESSION_SECONDS)
+        set_cookie(response, origin, ATTEMPT_COOKIE, "", seconds=0)
+        return response
+
+    async def _viewer(self, code: str, attempt: Attempt, origin: Origin) -> Viewer:
+        sign_in, callback = self.pages.dashboard.sign_in, origin.url + CALLBACK
+        return await sign_in.viewer(code, redirect_uri=callback, verifier=attempt.verifier)
+
+    async def sign_out(self, request: Request, origin: Origin) -> Response:
+        """End the session."""
+        sessions, name = self.pages.dashboard.sessions, request.cookies.get(origin.cookie(SESSION_COOKIE), "")
+        session = sessions.find(name)
+        try:
+            await checked_form(request, origin, session.form_token if session else "")
+        except Forged:
+            return self.pages.refusal(request, None, 403, "This form was not sent by a page of the dashboard.")
+        sessions.end(name)
+        response = RedirectResponse("/sign-in", 303, HEADERS)
+        set_cookie(response, origin, SESSION_COOKIE, "", seconds=0)
+        return response

@@ -1,0 +1,164 @@
+"""The pages of threads: what waits for the viewer, all threads with search, and one thread in detail."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlencode
+
+from fastapi import Request
+
+from bot.core.errors import Refused
+from bot.core.gate import Stage
+from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadQuery
+from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
+from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.reading import Reading
+from webhooks.dashboard.visits import Visit
+
+PEOPLE: Final = frozenset({WaitsFor.APPROVER, WaitsFor.ANSWER, WaitsFor.REVIEWER})
+WORKING: Final = frozenset({WaitsFor.PLANGATE, WaitsFor.SLOT})
+ENDED: Final = frozenset({WaitsFor.REQUESTER})
+LONGEST_QUERY: Final = 200
+GROUPS: Final[Mapping[str, tuple[str, frozenset[Stage]]]] = {
+    "waiting": ("Waiting for people", frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})),
+    "active": (
+        "In progress",
+        frozenset({Stage.LISTENING, Stage.PLANNING, Stage.PROPOSING, Stage.EXECUTING, Stage.PUBLISHING}),
+    ),
+    "review": ("In review", frozenset({Stage.IN_REVIEW})),
+    "ended": (
+        "Ended",
+        frozenset(
+            {
+                Stage.ANSWERED,
+                Stage.DONE,
+                Stage.REJECTED,
+                Stage.STALE,
+                Stage.EXPIRED,
+                Stage.STOPPED,
+                Stage.FAILED,
+                Stage.LIMIT,
+            }
+        ),
+    ),
+}
+SAID: Final[Mapping[str, str]] = {
+    "approve": "Your approval was posted on the thread. Plangate checks it like any other comment, within seconds.",
+    "reject": "Your rejection was posted on the thread.",
+    "stop": "Your stop was posted on the thread. The work ends within seconds.",
+    "retry": "Your retry was posted on the thread.",
+}
+"""What a page says after a command, by its verb."""
+
+
+def add_thread_pages(pages: Pages) -> None:
+    """Add the pages of threads."""
+    board = pages.dashboard
+
+    async def waiting(visit: Visit, _: Request) -> Answer:
+        newest = await newest_threads(board.reading, visit)
+        moving = ThreadQuery(waiting_for=PEOPLE | WORKING, visible=visit.visible, limit=MOST_ROWS)
+        ended = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
+        found = [*(await board.reading.page(moving)).threads, *(await board.reading.page(ended)).threads]
+        active = [each for each in found if each.waiting_for in WORKING]
+        values = {"groups": waiting_groups(visit, found), "active": active, "state": state_of(newest)}
+        return Shown("waiting.html", "Waiting for you", values)
+
+    async def threads(visit: Visit, request: Request) -> Answer:
+        values = await search(board.reading, visit, request.query_params)
+        values["state"] = state_of(await newest_threads(board.reading, visit))
+        return Shown("threads.html", "Threads", values)
+
+    async def thread(visit: Visit, request: Request) -> Answer:
+        detail = await board.thread(visit, request)
+        return Shown("thread.html", _title(detail), thread_values(visit, detail, request.query_params))
+
+    pages.show("/", waiting)
+    pages.show("/threads", threads)
+    pages.show("/threads/{owner}/{name}/{number:int}", thread)
+
+
+async def newest_threads(reading: Reading, visit: Visit) -> Sequence[ThreadSummary]:
+    """Return the threads of the person that moved last."""
+    return (await reading.page(ThreadQuery(visible=visit.visible, limit=MOST_ROWS))).threads
+
+
+def waiting_groups(visit: Visit, found: Iterable[ThreadSummary]) -> list[tuple[str, list[ThreadSummary]]]:
+    """Return what waits for this person, most urgent first."""
+    groups: dict[WaitsFor, tuple[str, list[ThreadSummary]]] = {
+        WaitsFor.APPROVER: ("Plans to decide on", []),
+        WaitsFor.ANSWER: ("Questions to answer", []),
+        WaitsFor.REVIEWER: ("Pull requests to review", []),
+        WaitsFor.REQUESTER: ("Your requests that ended early", []),
+    }
+    for each in found:
+        own = each.requester.lower() == visit.login.lower()
+        if each.waiting_for in groups and (own if each.waiting_for in ENDED else visit.may_act(each.repository)):
+            groups[each.waiting_for][1].append(each)
+    return [(title, rows) for title, rows in groups.values() if rows]
+
+
+async def search(reading: Reading, visit: Visit, asked: Mapping[str, str]) -> dict[str, object]:
+    """Return the values of the list of threads for a query: words, a group of stages, and the cursor of a page."""
+    words, group = asked.get("q", "").strip()[:LONGEST_QUERY], asked.get("stage", "")
+    every = ThreadQuery(search=words, visible=visit.visible, limit=USUAL_ROWS)
+    stages = GROUPS[group][1] if group in GROUPS else frozenset[Stage]()
+    try:
+        page = await reading.page(replace(every, stages=stages, after=asked.get("after", "")))
+    except Refused:  # a cursor that somebody typed
+        page = await reading.page(replace(every, stages=stages))
+    totals = {name: await _total(reading, every, group) for name, (_, group) in GROUPS.items()}
+    query = {"q": words} if words else {}
+    return {
+        "rows": page.threads,
+        "words": words,
+        "group": group if group in GROUPS else "",
+        "groups": [
+            (name, title, totals[name], urlencode({**query, "stage": name})) for name, (title, _) in GROUPS.items()
+        ],
+        "everything": urlencode(query),
+        "total": sum(totals.values()),
+        "first": urlencode({**query, "stage": group}) if "after" in asked else "",
+        "next": urlencode({**query, "stage": group, "after": page.next}) if page.next else "",
+    }
+
+
+async def _total(reading: Reading, query: ThreadQuery, stages: frozenset[Stage]) -> int:
+    return (await reading.page(replace(query, stages=stages, limit=1))).total
+
+
+def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) -> dict[str, object]:
+    """Return the values of the page of one thread."""
+    summary = detail.summary
+    chosen = chosen_version(detail.plans, asked.get("plan", ""))
+    return {
+        "detail": detail,
+        "state": state_of([summary]),
+        "summary": summary,
+        "plan": chosen,
+        "before": next((each for each in detail.plans if chosen and each.version == chosen.version - 1), None),
+        "may_act": visit.may_act(summary.repository),
+        "decides": summary.waiting_for is WaitsFor.APPROVER and chosen is detail.plan and chosen is not None,
+        "runs": summary.waiting_for in {WaitsFor.PLANGATE, WaitsFor.SLOT, WaitsFor.APPROVER, WaitsFor.ANSWER},
+        "retries": summary.waiting_for is WaitsFor.REQUESTER,
+        "said": SAID.get(asked.get("said", ""), ""),
+        "most": max([each.cost_usd or 0 for each in detail.agents], default=0) or 1,
+        "role": visit.role(summary.repository).name.lower(),
+    }
+
+
+def chosen_version(plans: Sequence[PlanVersion], number: str) -> PlanVersion | None:
+    """Return the plan version of that number, else the newest one, or None if there is none."""
+    return next((each for each in plans if str(each.version) == number), plans[-1] if plans else None)
+
+
+def _title(detail: ThreadDetail) -> str:
+    summary = detail.summary
+    return f"{summary.title or 'Thread'} · {summary.repository}#{summary.number}"
+
+
+def state_of(threads: Iterable[ThreadSummary]) -> str:
+    """Return a text that changes whenever one of these threads moves."""
+    rows = [(each.repository, each.number, each.position) for each in threads]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]

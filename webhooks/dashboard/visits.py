@@ -1,0 +1,110 @@
+"""One request to a page: where it was sent, who is signed in, and what this person may see (W5)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from fastapi import Request
+
+from bot.core.actor import Role
+from bot.core.errors import Refused
+from bot.core.names import ThreadAddress
+from bot.ports import Clock
+from bot.service.overview.views import ThreadDetail
+from bot.service.viewers import Access, SignIn
+from webhooks.dashboard.guard import NotServed, Origin, is_near, origin_of
+from webhooks.dashboard.reading import Reading
+from webhooks.dashboard.sessions import Attempts, Session, Sessions
+
+SESSION_COOKIE: Final = "plangate"
+
+
+class NotSignedIn(Exception):
+    """The person has to sign in first, or again."""
+
+
+class NotFound(Exception):
+    """There is no such page for this person. It never tells which of the two it is."""
+
+
+class NotAllowed(Exception):
+    """The person may see this, but not do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request. Without a session it is the operator's, at a service that speaks as a machine account."""
+
+    origin: Origin
+    session: Session | None = None
+    access: Access = field(default_factory=Access)
+
+    @property
+    def login(self) -> str:
+        """Login of the person; "" for the operator."""
+        return self.session.viewer.actor.login if self.session else ""
+
+    @property
+    def form_token(self) -> str:
+        """The token that this person's forms carry."""
+        return self.session.form_token if self.session else ""
+
+    @property
+    def visible(self) -> Collection[str] | None:
+        """The repositories that the person may see, as ``owner/name`` in lower case; None for all."""
+        return self.access.ids if self.session else None
+
+    def role(self, repository: int | str) -> Role:
+        """Return the person's role in a repository. The operator reads everything, and decides nothing here."""
+        return self.access.role(repository) if self.session else Role.READ
+
+    def may_act(self, repository: int | str) -> bool:
+        """Return whether the page offers commands. Whether one counts is decided by the gate, as for any comment."""
+        return self.role(repository) >= Role.WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """What all pages share."""
+
+    reading: Reading
+    sign_in: SignIn
+    public_url: str
+    sessions: Sessions
+    attempts: Attempts
+    clock: Clock
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """Whether people sign in. A service without an App serves its operator on this machine."""
+        return self.sign_in.settings.github.as_app
+
+    async def visit(self, request: Request, *, is_use: bool = True) -> Visit:
+        """Return the visit of a request. Raises NotServed, NotSignedIn, and Transient."""
+        origin = origin_of(request, self.public_url)
+        if not self.needs_sign_in:
+            if not is_near(request):
+                raise NotServed
+            return Visit(origin_of(request, ""))
+        name = request.cookies.get(origin.cookie(SESSION_COOKIE), "")
+        session = self.sessions.find(name, is_use=is_use)
+        if session is None:
+            raise NotSignedIn
+        try:
+            access = await session.viewer.access()
+        except Refused:  # the person revoked the App's authorization, or the token could not be renewed
+            self.sessions.end(name)
+            raise NotSignedIn from None
+        return Visit(origin, session, access)
+
+    async def address(self, visit: Visit, request: Request) -> ThreadAddress:
+        """Return the thread in the path of a request. Raises NotFound if there is none, or none for this person."""
+        parts = request.path_params
+        found = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(parts["number"]))
+        if found is None or visit.role(found.repository) < Role.READ:
+            raise NotFound
+        return found
+
+    async def thread(self, visit: Visit, request: Request) -> ThreadDetail:
+        """Return the thread in the path of a request, as `address` does."""
+        return await self.reading.detail(await self.address(visit, request))
