@@ -34,9 +34,11 @@ from bot.outlet import redirect_output
 from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
+from bot.service.viewers import SignIn
 from webhooks.access import may_read
 from webhooks.api_routes import api_routes, person_turns
 from webhooks.client_limits import ClientLimits, bounded_protocol
+from webhooks.dashboard.dashboard import dashboard_routes
 from webhooks.event_stream import Streams
 from webhooks.setup.set_up_routes import CLOSED_SET_UP, SetUpRoutes
 from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
@@ -280,7 +282,8 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)
             overview = overview_of(service, github, recorder, rounds, open_streams=lambda: streams.count)
-            further = (api_routes(overview, person_turns(github), service.api_token, streams),)
+            pages = dashboard_routes(overview, SignIn(settings, github.clock, redactor), streams)
+            further = (api_routes(overview, person_turns(github), service.api_token, streams), pages)
             await run(service, listener, limits, stopping=cut.start, further=further)
 
     asyncio.run(through())

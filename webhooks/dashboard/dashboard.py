@@ -1,5 +1,8 @@
 """Joins the dashboard to the HTTP of the service."""
 
+from collections.abc import Callable
+from functools import partial
+
 from fastapi import APIRouter, FastAPI
 
 from bot.service.viewers import SignIn
@@ -12,9 +15,15 @@ from webhooks.dashboard.sessions import Attempts, Sessions
 from webhooks.dashboard.sign_in import add_sign_in
 from webhooks.dashboard.thread_pages import add_thread_pages
 from webhooks.dashboard.visits import Dashboard
+from webhooks.event_stream import Streams
 
 
-def add_dashboard(app: FastAPI, reading: Reading, sign_in: SignIn) -> None:
+def dashboard_routes(reading: Reading, sign_in: SignIn, streams: Streams) -> Callable[[FastAPI], None]:
+    """Return what adds the pages to an application."""
+    return partial(add_dashboard, reading=reading, sign_in=sign_in, streams=streams)
+
+
+def add_dashboard(app: FastAPI, *, reading: Reading, sign_in: SignIn, streams: Streams) -> None:
     """Add the pages to an application."""
     clock, public_url = sign_in.clock, sign_in.settings.service.public_url
     board = Dashboard(reading, sign_in, public_url, Sessions(clock), Attempts(clock), clock)
@@ -24,5 +33,5 @@ def add_dashboard(app: FastAPI, reading: Reading, sign_in: SignIn) -> None:
     add_thread_pages(pages)
     add_commands(pages)
     add_figures_pages(pages)
-    add_live(pages)
+    add_live(pages, streams)
     app.include_router(pages.router)

@@ -8,12 +8,12 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import nullcontext, suppress
 from typing import Final
 
 from fastapi import Request
-from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from fastapi.responses import PlainTextResponse, Response
 
 from bot.core.actor import Role
 from bot.core.errors import PlangateError
@@ -22,19 +22,18 @@ from webhooks.dashboard.guard import HEADERS, NotServed
 from webhooks.dashboard.pages import Pages, not_served
 from webhooks.dashboard.thread_pages import newest_threads, state_of
 from webhooks.dashboard.visits import Dashboard, NotFound, NotSignedIn, Visit
+from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks at the list of threads."""
 THREAD_SECONDS: Final = 15.0
 """Seconds between two looks at one thread that nobody announced: other processes write to journals, too."""
-STREAM_SECONDS: Final = 900
-"""A stream ends after this time. The browser connects again, and then has to be signed in still."""
 STREAMS_EACH: Final = 6
-STREAMS: Final = 200
+"""Open streams of one person, who may have several tabs."""
 
 
-def add_live(pages: Pages) -> None:
-    """Add the streams of all threads and of one."""
+def add_live(pages: Pages, streams: Streams) -> None:
+    """Add the streams of all threads and of one. `streams` counts those of the whole service."""
     board, open_streams = pages.dashboard, Counter[str]()
 
     async def stream(request: Request) -> Response:
@@ -45,36 +44,40 @@ def add_live(pages: Pages) -> None:
         except (NotSignedIn, PlangateError):
             return PlainTextResponse("", 204, HEADERS)  # 204 tells the browser not to connect again
         who = visit.login
-        if open_streams[who] >= STREAMS_EACH or open_streams.total() >= STREAMS:
+        if open_streams[who] >= STREAMS_EACH or streams.count >= streams.most:
             return PlainTextResponse("", 204, HEADERS)
         try:
             only = await board.address(visit, request) if "number" in request.path_params else None
         except NotFound:
             return not_served()
 
-        async def events() -> AsyncIterator[str]:
+        async def events() -> AsyncGenerator[bytes]:
             open_streams[who] += 1
             try:
-                async for line in _events(board, request, visit, only):
-                    yield line
+                async for event in _events(board, request, visit, only):
+                    yield event
             finally:
                 open_streams[who] -= 1
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers=HEADERS)
+        response = EventStream(streams, events())
+        response.headers.update(HEADERS)
+        return response
 
     pages.router.add_api_route("/live", stream, methods=["GET"])
     pages.router.add_api_route("/live/{owner}/{name}/{number:int}", stream, methods=["GET"])
 
 
-async def _events(board: Dashboard, request: Request, visit: Visit, only: ThreadAddress | None) -> AsyncIterator[str]:
+async def _events(
+    board: Dashboard, request: Request, visit: Visit, only: ThreadAddress | None
+) -> AsyncGenerator[bytes]:
     """Yield an event whenever what the person may see is in another state than the browser knows."""
     known = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     pause = LOOK_SECONDS if only is None else THREAD_SECONDS
     with board.reading.announcements.listen(only) if only else nullcontext(asyncio.Event()) as news:
-        for _ in range(STREAM_SECONDS // int(pause)):
+        while True:
             news.clear()
             state = await _state(board, visit, only)
-            yield ": alive\n\n" if state == known else f"id: {state}\nevent: moved\ndata: 1\n\n"
+            yield SIGN_OF_LIFE if state == known else f"id: {state}\nevent: moved\ndata: 1\n\n".encode()
             known = state
             with suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), pause)

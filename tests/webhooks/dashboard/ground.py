@@ -21,6 +21,7 @@ from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.host import host_application
 from tests.webhooks.dashboard.samples import HOME, NOW, OTHER, SampleReading
 from webhooks.dashboard.dashboard import add_dashboard
+from webhooks.event_stream import Streams
 
 THREAD = f"/threads/{HOME}/1"
 HIDDEN = f"/threads/{OTHER}/7"
@@ -115,7 +116,7 @@ def running(folder: Path, *, public_url: str = "") -> Iterator[Site]:
         reading = SampleReading({name: world.repository(name).id for name in (HOME, OTHER)})
         sign_in = SignIn(settings(github, folder, public_url), clock, Redactor())
         app = FastAPI(docs_url=None)
-        add_dashboard(app, reading, sign_in)
+        add_dashboard(app, reading=reading, sign_in=sign_in, streams=Streams())
         with host_application(app) as base:
             yield Site(github, clock, installation, reading, base)
 
