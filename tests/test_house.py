@@ -195,6 +195,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/github/app_manifest.py",  # an empty body
         "bot/github/approval_check.py",  # digests, and logins that GitHub shows
         "bot/github/workflows.py",
+        "bot/service/viewers.py",  # a command in a person's own name
     }
     outlets = {
         str(path.relative_to(ROOT))

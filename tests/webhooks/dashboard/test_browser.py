@@ -134,19 +134,3 @@ def test_the_keyboard(page: Any, site: Site) -> None:
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("?")
     page.get_by_role("dialog").get_by_text("Keyboard shortcuts").wait_for()
-
-
-def test_another_site_cannot_frame_a_page(page: Any, site: Site) -> None:
-    """A page around the dashboard stays empty, so that nobody clicks what they do not see."""
-    sign_in(page, site, "maya")
-    page.goto(f"{site.github.server_url}/parcel/shop/issues/1")
-    frame = page.evaluate(
-        """async (url) => {
-            const frame = Object.assign(document.createElement("iframe"), { src: url });
-            document.body.append(frame);
-            await new Promise((done) => setTimeout(done, 800));
-            try { return frame.contentDocument ? frame.contentDocument.body.textContent : null; } catch { return null; }
-        }""",
-        site.base + THREAD,
-    )
-    assert not frame
