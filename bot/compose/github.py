@@ -60,10 +60,6 @@ REMEMBERED: Final = 5_000
 """Number of threads whose heard turns are cached. For other threads they are looked up again."""
 
 
-def observe_nothing(address: ThreadAddress, entries: Sequence[Entry]) -> None:
-    """Report no journal to anybody."""
-
-
 @dataclass(slots=True)
 class GitHubHost:
     """Looks at threads on GitHub. Use it as an async context manager."""
@@ -78,8 +74,8 @@ class GitHubHost:
     """Called before each step of work that needs a sandbox."""
     redactor: Redactor = field(default_factory=Redactor, kw_only=True)
     """Knows the settings' secrets from the start, and each token once it is created."""
-    observe: Callable[[ThreadAddress, Sequence[Entry]], None] = field(default=observe_nothing, kw_only=True)
-    """Called with the journal of a thread whenever it may have changed. Never waits and never raises."""
+    observe: Callable[[ThreadAddress, Sequence[Entry]], None] = field(default=lambda *_: None, kw_only=True)
+    """Called with each journal that may have changed. Never waits, never raises."""
     counters: Counters = field(default_factory=Counters, kw_only=True)
     """Counters of what the sessions of this process did."""
     observer: JournalObserver = field(default_factory=NoObserver, kw_only=True)
@@ -129,7 +125,8 @@ class GitHubHost:
             try:
                 state = self._remember(address, await engine.look(asked))
             finally:
-                await self._report(context, address)
+                with suppress(PlangateError):  # it is read at the next reconciliation
+                    self.observe(address, await context.journal.cached_entries(ThreadNumber(address.number)))
         self._resting.record_look(address, state, began, head)
         return state
 
@@ -137,11 +134,6 @@ class GitHubHost:
         """Only read what people said, while another look at the same thread runs."""
         async with self.thread_context(address) as context:
             return self._remember(address, await engine.listen(context))  # it makes no move that is reported
-
-    async def _report(self, context: ThreadContext, address: ThreadAddress) -> None:
-        """Hand the journal to whoever observes it. What cannot be read now is read at the next reconciliation."""
-        with suppress(PlangateError):
-            self.observe(address, await context.journal.cached_entries(ThreadNumber(address.number)))
 
     def rests(self, address: ThreadAddress) -> bool:
         """Return whether a thread waited for people at its last look, and nothing has become due since.
