@@ -49,7 +49,7 @@ WAITING: Final[dict[WaitsFor, str]] = {
     WaitsFor.REVIEWER: "a reviewer",
     WaitsFor.REQUESTER: "whoever asked",
 }
-_TABLE: Final = '<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>'
+_TABLE: Final = '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
 _UNITS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
