@@ -26,7 +26,7 @@ PERMISSIONS: Final = {
     "contents": "write",
     "issues": "write",
     "pull_requests": "write",
-    "checks": "read",
+    "checks": "write",
     "actions": "write",
 }
 

@@ -31,7 +31,7 @@ from bot.testing.github.world import ACTIONS_BOT
 from tests.github.effects import EFFECTS, MISHAPS, named
 from tests.stories.github.clocks import QuickClock
 from tests.stories.github.ground import FIXED, HOME, NEVER, PATIENCE, Hub, Model, settings
-from tests.stories.github.moments import READY, exactly_one
+from tests.stories.github.moments import READY, exactly_one, receipt_is_remade
 from tests.stories.github.runner import journal_of
 from tests.stories.ground import until
 
@@ -263,6 +263,7 @@ class Life:
         assert fold_entries(journal).stage is Stage.IN_REVIEW
         moves = [entry.kind for entry in journal]
         assert [moves.count(move) for move in (Move.REQUESTED, Move.PROPOSED, Move.PUBLISHED)] == [1, 1, 1]
+        receipt_is_remade(hub, hub.branches()[branch], journal)
 
 
 def recorded(hub: Mortal) -> list[Boundary]:

@@ -1,11 +1,19 @@
 """Moments at which the bot can die, as the outside sees them, and what must be true afterwards, whenever it died."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bot.core.entry import Entry
+from bot.core.names import CommitId
+from bot.core.receipt import Builder, ReceiptSubject, receipt_statement
+from bot.core.receipt_format import RECEIPT_FILE, canonical_statement, receipt_ref
+from bot.receipts.envelope import parse_envelope
+from bot.testing.github import credentials
+from bot.testing.github.entities import Issue
 from bot.testing.github.faults import Fault
 from tests.stories.github.ground import HOME, PATIENCE, Hub, Model
+from tests.stories.github.receipt_reader import ReceiptReader
 
 REACTIONS: Final = f"POST /repos/{HOME}/issues/1/reactions"
 COMMENTS: Final = f"POST /repos/{HOME}/issues/1/comments"
@@ -14,6 +22,7 @@ PULLS: Final = f"POST /repos/{HOME}/pulls"
 REVIEWERS: Final = f"POST /repos/{HOME}/pulls/*/requested_reviewers"
 PUSH: Final = f"POST /{HOME}.git/git-receive-pack"
 JOURNAL: Final = "refs/plangate/threads"
+RECEIPTS: Final = "refs/plangate/receipts/"
 READY: Final = "is ready for review"
 
 
@@ -51,6 +60,8 @@ MOMENTS: Final[dict[str, Moment]] = {
     "after the work is journaled": Moment(PUSH, JOURNAL, 4),
     "before the branch is pushed": Moment(PUSH, "refs/heads/plangate", done=False),
     "after the branch is pushed": Moment(PUSH, "refs/heads/plangate"),
+    "before the receipt is kept": Moment(PUSH, RECEIPTS, done=False),
+    "after the receipt is kept": Moment(PUSH, RECEIPTS),
     "before the pull request is made": Moment(PULLS, done=False),
     "after the pull request is made": Moment(PULLS),
     "after the pull request is journaled": Moment(PUSH, JOURNAL, 5),
@@ -79,5 +90,26 @@ def exactly_one(hub: Hub, number: int = 1) -> None:
     assert len(stages) - ("Planned." in stages) <= 1, stages
     assert hub.said("waits", number) == []
     assert len([name for name in hub.branches() if name.startswith(f"plangate/{number}-")]) == 1
-    assert len([pull for pull in hub.pulls() if f"Closes #{number}" in pull.text.body]) == 1
+    (pull,) = [pull for pull in hub.pulls() if f"Closes #{number}" in pull.text.body]
     assert hub.signs(hub.issue(number)) == ["eyes"]
+    receipt_is_true(hub, pull)
+
+
+def receipt_is_true(hub: Hub, pull: Issue) -> None:
+    """Hold that the receipt of a pull request states what an independent reader finds on GitHub (RC5)."""
+    token = credentials.personal_token(hub.world, "ada").value
+    reader = ReceiptReader(hub.github.api_url, hub.github.server_url, HOME, token)
+    assert reader.stated(pull.number) == reader.recompute(pull.number)
+
+
+def receipt_is_remade(hub: Hub, commit: str, journal: Sequence[Entry]) -> None:
+    """Hold that the journal alone gives the kept receipt of a commit again, byte for byte, whatever happened (RC5)."""
+    bare = hub.world.bare(hub.world.repository(HOME))
+    kept = parse_envelope(bare.run("show", f"{receipt_ref(commit)}:{RECEIPT_FILE}"))
+    said = kept.statement["predicate"]
+    place, builder = said["repository"], said["builder"]
+    tree = kept.statement["subject"][1]["digest"]["gitTree"]
+    paths = tuple(bare.text("diff-tree", "-r", "--no-commit-id", "--name-only", commit).split())
+    subject = ReceiptSubject(place["host"], place["id"], place["name"], said["branch"], CommitId(commit), tree, paths)
+    again = receipt_statement(journal, subject, Builder(builder["version"], builder["run"]))
+    assert canonical_statement(again) == kept.payload

@@ -10,13 +10,15 @@ import pytest
 
 from bot.compose.audit import read_audit
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
+from bot.config.settings import PATH as CONFIGURATION
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import parse_envelope
 from bot.receipts.verdicts import exit_code
 from bot.testing.github.faults import Fault, Plan
-from tests.stories.github.ground import HOME, Story
+from tests.stories.github.ground import FIXED, HOME, Model, Story
+from tests.stories.github.moments import receipt_is_remade, receipt_is_true
 
 LATER = datetime.now(UTC) + timedelta(days=3650)
 
@@ -98,6 +100,7 @@ async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done:
     assert len(story.pulls()) == 1
     bare = story.world.bare(story.world.repository(HOME))
     assert [ref for ref in bare.refs() if "/receipts/" in ref] == [receipt_ref(checked.commit)]
+    receipt_is_remade(story, checked.commit, entries)
 
 
 @pytest.mark.req("RC6")
@@ -135,6 +138,35 @@ async def test_a_server_that_refuses_receipts(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (pull,) = story.pulls()
     assert "There is no receipt: " in pull.text.body
+
+
+@pytest.mark.req("RC1", "RC5")
+async def test_what_github_says_of_an_amendment(story: Story, model: Model) -> None:
+    """A plan that one person approved outgrew itself, and two approved the amendment: GitHub's records say the same."""
+    story.person("ada").push(HOME, {CONFIGURATION: f"paths:\n  classes:\n    ownership: ['{FIXED}']\n"})
+    model.scope = ("**",)
+    await story.planned()
+    story.reacts("rita", "+1")
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    story.reacts("maya", "+1")
+    story.reacts("will", "+1")
+    story.reacts("ada", "+1")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (pull,), (commit,) = story.pulls(), story.branches().values()
+    receipt_is_true(story, pull)
+    receipt_is_remade(story, commit, await story.entries())
+
+
+@pytest.mark.req("RC1", "RC5")
+async def test_what_github_says_of_a_plain_story(story: Story) -> None:
+    """Who asked, who approved and how, what was planned and changed: an independent reader finds the same."""
+    await story.planned()
+    story.says("maya", "@plangate approve")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    (pull,), (commit,) = story.pulls(), story.branches().values()
+    receipt_is_true(story, pull)
+    receipt_is_remade(story, commit, await story.entries())
 
 
 @pytest.mark.req("RC8")
