@@ -45,6 +45,7 @@ def service(github: SimulatedGitHub, with_model: Settings, home: Path) -> Iterat
             _until_it_listens(port, process)
             github.webhooks.hook_app(github.app, f"http://127.0.0.1:{port}/webhooks/github")
             print(f"● The service runs; its log: {home / 'service.log'}", flush=True)
+            print(f"● Its dashboard: http://127.0.0.1:{port}/ (sign in as whom you like)", flush=True)
             yield
         finally:
             process.terminate()
@@ -158,6 +159,8 @@ def _app(github: SimulatedGitHub) -> dict[str, str]:
         "PLANGATE_APP_ID": str(github.app.id),
         "PLANGATE_PRIVATE_KEY": github.app.pem,
         "PLANGATE_WEBHOOK_SECRET": github.app.webhook_secret,
+        "PLANGATE_CLIENT_ID": github.app.client_id,
+        "PLANGATE_CLIENT_SECRET": github.app.client_secret,
     }
 
 

@@ -17,13 +17,14 @@ PROGRAM = Path(sys.executable).with_name("plangate")
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    """The address that `plangate demo` prints."""
+def addresses(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The addresses that `plangate demo` prints: of the dashboard, and of the thread."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}
     command = [str(PROGRAM), "demo", "--port", "0", "--dir", str(tmp_path / "demo")]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
+        found = (each[0] for line in process.stdout if (each := re.search(r"http://\S+", line)))
+        yield next(found), next(found)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
 
@@ -49,10 +50,13 @@ def thumb_up(page: Any, plan: Any, who: str) -> None:
         return
 
 
-def test_a_person_clicks_from_the_mention_to_the_pull_request(address: str, browser: Any, tmp_path: Path) -> None:
+def test_a_person_clicks_from_the_mention_to_the_pull_request(
+    addresses: tuple[str, str], browser: Any, tmp_path: Path
+) -> None:
     """The plan waits; rita's 👍 starts nothing but one line; maya's 👍 ends in a pull request that closes the issue."""
     page = browser.new_page(viewport={"width": 1180, "height": 1000})
     page.set_default_timeout(40_000)
+    _, address = addresses
     page.goto(address)
     plan = page.locator("article", has_text="plan mode: plan 1")
     plan.wait_for()
@@ -68,3 +72,24 @@ def test_a_person_clicks_from_the_mention_to_the_pull_request(address: str, brow
     assert picture.stat().st_size > 10_000
     page.goto(address.replace("/issues/1", "/pull/2"))
     page.locator("article", has_text="Closes #1").wait_for()
+
+
+def test_a_maintainer_approves_on_the_dashboard(addresses: tuple[str, str], browser: Any) -> None:
+    """Maya signs in, sees the plan wait for her, approves it there, and the page follows until the pull request."""
+    board, thread = addresses
+    page = browser.new_page()
+    page.set_default_timeout(40_000)
+    page.goto(thread)
+    page.locator("article", has_text="plan mode: plan 1").wait_for()
+    page.wait_for_timeout(1_200)  # as above
+    page.goto(board)
+    page.get_by_role("link", name="Sign in with GitHub").click()
+    page.get_by_label("You are").select_option("maya")
+    page.get_by_role("button", name="Authorize Plangate").click()
+    page.get_by_role("heading", name="Plans to decide on").wait_for()
+    page.locator(".row-title").first.click()
+    page.get_by_role("button", name="Approve plan 1").click()
+    page.get_by_text("Your approval was posted").wait_for()
+    page.locator(".head .pill", has_text="In review").wait_for()
+    page.goto(thread)
+    page.locator("article", has_text="is ready for review").wait_for()

@@ -139,7 +139,9 @@ def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) 
         "plan": chosen,
         "before": next((each for each in detail.plans if chosen and each.version == chosen.version - 1), None),
         "may_act": visit.may_act(summary.repository),
-        "decides": summary.waiting_for is WaitsFor.APPROVER and chosen is detail.plan and chosen is not None,
+        "decides": summary.waiting_for is WaitsFor.APPROVER
+        and chosen is not None
+        and chosen.digest == summary.plan_digest,
         "runs": summary.waiting_for in {WaitsFor.PLANGATE, WaitsFor.SLOT, WaitsFor.APPROVER, WaitsFor.ANSWER},
         "retries": summary.waiting_for is WaitsFor.REQUESTER,
         "said": SAID.get(asked.get("said", ""), ""),

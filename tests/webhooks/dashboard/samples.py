@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Collection
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -232,7 +233,8 @@ class SampleReading:
         name = f"{address.owner}/{address.name}"
         self.read.append(name)
         wanted = name, address.number
-        return next(each for each in self.details if (each.summary.repository, each.summary.number) == wanted)
+        found = next(each for each in self.details if (each.summary.repository, each.summary.number) == wanted)
+        return replace(deepcopy(found), plan=deepcopy(found.plan))  # as from the redactor: equal, and never the same objects
 
     async def mention(self, _repository: str, _number: int) -> str:
         return "@plangate"
