@@ -234,7 +234,7 @@ class SampleReading:
         self.read.append(name)
         wanted = name, address.number
         found = next(each for each in self.details if (each.summary.repository, each.summary.number) == wanted)
-        return replace(deepcopy(found), plan=deepcopy(found.plan))  # as from the redactor: equal, and never the same objects
+        return replace(deepcopy(found), plan=deepcopy(found.plan))  # equal, and never the same, as from the redactor
 
     async def mention(self, _repository: str, _number: int) -> str:
         return "@plangate"
