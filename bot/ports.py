@@ -178,6 +178,16 @@ class Workspace(Protocol):
 # --- memory ----------------------------------------------------------------------------------------------------
 
 
+class ThreadFence(Protocol):
+    """Keeps a process from posting on a thread that another process has taken over (E4)."""
+
+    async def check(self) -> None:
+        """Raise Conflict if another process moved the thread or took it over since this process's newest entry."""
+
+    async def check_run(self) -> None:
+        """Raise Conflict if another process took the thread over since then."""
+
+
 class Journal(Protocol):
     """The append-only record of a thread. Every state is a replay of it."""
 

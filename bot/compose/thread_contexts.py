@@ -311,7 +311,7 @@ class _Parts:
         )
         checks = TaskChecks(client, at, self.reader.results, self.reader.attribution)
         key = Key(signer.key_id, signer.mac)
-        return TaskGateway(checks, IssueOperations(client, at, self.bot, key, self.fence.check))
+        return TaskGateway(checks, IssueOperations(client, at, self.bot, key, self.fence))
 
     def _dialogue(self, thread: ThreadNumber) -> GitHubDialogue:
         shared, keys = self.shared, self.keys
@@ -324,7 +324,7 @@ class _Parts:
             Key(signer.key_id, signer.mac),
             self.facts.default_branch,
             shared.readings,
-            self.fence.check,
+            self.fence,
             dialogue_settings(keys, shared.settings),
             shared.connections.members(self.address.installation),
             self.address.told,

@@ -7,7 +7,6 @@ https://docs.github.com/en/rest/issues/comments
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,6 +23,7 @@ from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.errors import Unknown
 from bot.github.people import time
 from bot.github.repository import Address
+from bot.ports import ThreadFence
 
 BOX: Final = "- [ ] Approve this plan"
 _TICKED: Final = re.compile(r"^- \[[xX]\] Approve this plan$", re.MULTILINE)
@@ -69,9 +69,8 @@ class Comments:
     thread: ThreadNumber
     bot: Actor
     key: Key
-    check_fence: Callable[[], Awaitable[None]]
-    """Called just before a comment is created or corrected. Raises Conflict if another process has taken over the
-    thread (E4)."""
+    fence: ThreadFence
+    """Asked just before a comment is created or corrected (E4)."""
     after: int = 0
     """Id of the newest comment that a restored journal no longer knows, or 0. `find` skips comments up to this id."""
 
@@ -82,7 +81,7 @@ class Comments:
         there = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
         if same(there.body, text):
             return there
-        await self.check_fence()  # a process that was paused would show an older state again
+        await self.fence.check_run()  # a process that was paused would show an older state again
         return await self.edit(there.id, text)
 
     async def find(self, kind: str, ask: int, digest: str = "") -> Posted | None:
@@ -138,7 +137,7 @@ class Comments:
 
         Raises Conflict if another process has taken over the thread, and Transient if the comment is gone.
         """
-        await self.check_fence()
+        await self.fence.check()
         found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
         if not found:
             raise Transient("the comment of the plan is gone", where=node, fix="look again")
@@ -196,7 +195,7 @@ class Comments:
         Another process may have posted first, too recently for the fence to notice. Then its comment counts, and ours
         is marked as outdated and folded.
         """
-        await self.check_fence()
+        await self.fence.check()
         try:
             made = await self.client.post(f"{self._path}/comments", {"body": text})
         except Unknown:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -41,7 +41,7 @@ from bot.github.snapshot import SnapshotReader
 from bot.github.thread_quotes import ThreadQuotes, with_older_comments
 from bot.github.threads import Thread, Threads
 from bot.github.turns import MARKS, Listener, TurnReader, strangers
-from bot.ports import PostedComment
+from bot.ports import PostedComment, ThreadFence
 
 EARLY: Final = timedelta(minutes=1)
 """What a delivery reports so soon after it was said cannot have been heard before, but for the same delivery."""
@@ -85,8 +85,8 @@ class GitHubDialogue:
     key: Key
     base: str
     readings: Readings
-    check_fence: Callable[[], Awaitable[None]]
-    """Called just before anything is posted. Raises Conflict if another process has taken over the thread (E4)."""
+    fence: ThreadFence
+    """Asked just before anything is posted (E4)."""
     settings: DialogueSettings = DialogueSettings()
     members: GitHubClient | None = None
     """Client that looks up team membership. None: the same as `client`."""
@@ -101,7 +101,7 @@ class GitHubDialogue:
     _signed: set[tuple[str, Acknowledgment]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self.comments = Comments(self.client, self.address, self.thread, self.listener.bot, self.key, self.check_fence)
+        self.comments = Comments(self.client, self.address, self.thread, self.listener.bot, self.key, self.fence)
         self._threads = Threads(self.client, self.address)
         self._progress = Progress(self.comments)
 

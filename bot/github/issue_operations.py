@@ -5,7 +5,6 @@ https://docs.github.com/en/rest/issues/labels
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from bot.core.operations import Operation, OperationKind, OperationResult, Targe
 from bot.github.client import GitHubClient
 from bot.github.comments import Comments
 from bot.github.repository import Address
+from bot.ports import ThreadFence
 
 DONE: Final = "done"
 SKIPPED: Final = "skipped: it changed after the plan was made"
@@ -32,7 +32,7 @@ class IssueOperations:
     at: Address
     bot: Actor
     key: Key
-    check_fence: Callable[[], Awaitable[None]]
+    fence: ThreadFence
 
     async def target(self, number: int) -> Target | None:
         """Return an issue or a pull request as it is now, or None if there is none of that number."""
@@ -58,7 +58,7 @@ class IssueOperations:
             return OperationResult(DONE, now.digest) if was_done else OperationResult(SKIPPED, seen)
         if now.after(operation) == now:
             return OperationResult("nothing to do: it is so already", seen)
-        await self.check_fence()
+        await self.fence.check()
         try:
             await self._perform(operation, name)
         except Refused as error:
@@ -86,7 +86,7 @@ class IssueOperations:
 
     def _comments(self, operation: Operation) -> Comments:
         number = ThreadNumber(operation.number)
-        return Comments(self.client, self.at, number, self.bot, self.key, self.check_fence)
+        return Comments(self.client, self.at, number, self.bot, self.key, self.fence)
 
     def _path(self, number: int) -> str:
         return f"{self.at.path}/issues/{number}"

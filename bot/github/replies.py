@@ -46,7 +46,7 @@ class Replies:
 
     async def _create(self, root: int, text: str, ask: int, *, digest: str) -> None:
         """Create a reply. If the response is lost, search for the reply, and raise Unknown if it does not appear."""
-        await self.comments.check_fence()
+        await self.comments.fence.check()
         try:
             await self.comments.client.post(f"{self._path}/{root}/replies", {"body": text})
         except Unknown:

@@ -72,7 +72,7 @@ class Reviews:
     async def _create(self, review: Review, ask: int) -> None:
         """Create the review. If the response is lost, search for it, and raise Unknown if it does not appear."""
         wanted = await self._request(review, ask)
-        await self.comments.check_fence()
+        await self.comments.fence.check()
         client = self.comments.client
         try:
             await client.post(self._path, client.redactor.redact_json(wanted))

@@ -30,8 +30,17 @@ HOME = "acme/pocket"
 ROLES = {"ada": "admin", "mia": "maintain", "will": "write", "tom": "triage", "rea": "read"}
 
 
-async def no_fence() -> None:
-    """No other process is at any thread."""
+class NoFence:
+    """The ThreadFence port for a thread that no other process works on."""
+
+    async def check(self) -> None:
+        """Do nothing."""
+
+    async def check_run(self) -> None:
+        """Do nothing."""
+
+
+no_fence = NoFence()
 
 
 @dataclass(frozen=True)

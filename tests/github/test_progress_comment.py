@@ -6,7 +6,7 @@ from bot.core.errors import Conflict
 from bot.core.marker import Key
 from bot.github.comments import Comments
 from bot.github.progress_comment import Progress
-from tests.github.conftest import Ground, Signed, no_fence
+from tests.github.conftest import Ground, NoFence, Signed, no_fence
 
 
 @pytest.mark.parametrize(("age", "least"), ((0.0, 5.0), (60.0, 20.0)))
@@ -31,12 +31,13 @@ async def test_a_process_that_lost_the_thread_edits_nothing(ground: Ground) -> N
     """One that was paused would otherwise show an older state over that of the process that went on."""
     signer, thread = Signed(), ground.issue()
 
-    async def refuse() -> None:
-        raise Conflict("another job is at the thread")
+    class Lost(NoFence):
+        async def check_run(self) -> None:
+            raise Conflict("another job is at the thread")
 
     beside = ground.client, ground.address, thread, ground.bot, Key(signer.key_id, signer.mac)
     await shown(Progress(Comments(*beside, no_fence)), "Executed.")
-    await shown(Progress(Comments(*beside, refuse)), "Executing.")
+    await shown(Progress(Comments(*beside, Lost())), "Executing.")
     assert ground.comments(thread)[0].text.body.startswith("Executed.")
 
 

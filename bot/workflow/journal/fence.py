@@ -28,13 +28,31 @@ class Fence:
     async def check(self) -> None:
         """Raise Conflict if another process moved the thread or took it over since then."""
         if self.written is not None and await self.has_moved(self.written):
-            raise Conflict("another job works on this thread", where=f"#{self.thread}", fix="look again")
+            raise _taken_over(self.thread)
+
+    async def check_run(self) -> None:
+        """Raise Conflict if another process took the thread over since then, or if somebody set the journal back.
+
+        What a listener journaled meanwhile, such as a stop, does not matter.
+        """
+        if self.written is None:
+            return
+        later = await self._read()
+        if later.written < self.written.written or later.run != self.written.run:
+            raise _taken_over(self.thread)
 
     async def has_moved(self, state: ThreadState) -> bool:
         """Return whether another process moved the thread or took it over since this process read `state`.
 
         Also return True if somebody set the journal back (A4b).
         """
-        later = self.states.fold(self.repository, self.thread, await self.journal.read(self.thread))
+        later = await self._read()
         was_set_back = later.written < state.written
         return was_set_back or (later.stage, later.thread.ask, later.run) != (state.stage, state.thread.ask, state.run)
+
+    async def _read(self) -> ThreadState:
+        return self.states.fold(self.repository, self.thread, await self.journal.read(self.thread))
+
+
+def _taken_over(thread: ThreadNumber) -> Conflict:
+    return Conflict("another job works on this thread", where=f"#{thread}", fix="look again")
