@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from bot.core.actor import Actor
@@ -26,6 +27,15 @@ WAITS_FOR_APPROVAL: Final = (
 
 SHORT_COMMIT: Final = 12
 _SUBJECT_ROOM: Final = 72
+_WAYS: Final = MappingProxyType(
+    {
+        "reaction": "by reaction",
+        "tick": "by ticking the box",
+        "command": "by comment",
+        "dashboard": "on the dashboard",
+        "terminal": "at the terminal",
+    }
+)
 _ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
 _SUMMARY_ROOM: Final = 15_000
 _CHECKS_SHOWN: Final = 30
@@ -86,6 +96,8 @@ class Origin:
     """Whether GitHub starts the pull request's workflows only once a person has said so."""
     tokens: tuple[int, int] = (0, 0)
     """The tokens of prompts and of answers; zeros if the journal does not have them."""
+    ways: Sequence[str] = ()
+    """How the approvers approved (bot.core.approval.Way); none if the journal does not have it."""
 
 
 def pull_body(
@@ -143,7 +155,7 @@ def pull_request_ready(pull: PullRequest) -> str:
 
 
 def _provenance(plan: PlanDocument, origin: Origin) -> str:
-    """Render who asked, who approved what and when, which model did the work, and what it cost."""
+    """Render who asked, who approved what, when and how, which model did the work, and what it cost."""
     asked = ", ".join([code(login) for login in origin.asked[:NAMED]])
     more = f" and {len(origin.asked) - NAMED} more" if len(origin.asked) > NAMED else ""
     approved = f"{_approvers(origin.verdict)} as plan {plan.plan} ({plan.short_digest})"
@@ -152,7 +164,8 @@ def _provenance(plan: PlanDocument, origin: Origin) -> str:
     if any(origin.tokens):
         money += " ({:,} tokens in, {:,} out)".format(*origin.tokens)
     at = f"{origin.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"Requested by {asked}{more}. Approved by {approved} on {at}.{model} Cost: {money}."
+    how = "".join(f", {_WAYS.get(way, way)}" for way in dict.fromkeys(origin.ways))
+    return f"- Requested by {asked}{more}.\n- Approved by {approved} on {at}{how}.\n-{model} Cost: {money}."
 
 
 def _agents_table(agents: Sequence[AgentRow]) -> str:

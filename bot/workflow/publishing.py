@@ -217,6 +217,7 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
 def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict, *, receipt: str) -> PullOrder:
     clean = context.redactor.redact
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
+    evidence = state.current_approval.evidence
     origin = pull_text.Origin(
         tuple(dict.fromkeys(each.said.actor.login for each in state.wishes)),
         verdict,
@@ -229,6 +230,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         receipt,
         context.settings.workflows_wait,
         state.tokens,
+        [each.way for each in evidence.opinions] if evidence else (),
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)

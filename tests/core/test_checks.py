@@ -136,7 +136,7 @@ def test_before_and_after() -> None:
     text = body(check(0, 1))
     assert text.startswith(
         "Done.\n\n| check | before | after | seconds |\n| ---|---|---|--- |\n"
-        "| `make test` | failed (exit code 1) | passed | 1.5 |\n\nRequested by"
+        "| `make test` | failed (exit code 1) | passed | 1.5 |\n\n- Requested by"
     )
 
 

@@ -97,9 +97,10 @@ def test_sub_agents() -> None:
     assert text.startswith("Done.\n\n| sub-agent | task | state | tool calls | tokens | seconds | dollars |\n")
     assert "\n| code | Ask `@ana`, it fixes `#3` | completed | 4 | 1,234 | 7 | $0.010 |\n" in text
     assert text.count("\n| look |") == 19
-    assert "\n\nSub-agents not shown: 2.\n\nRequested by `will`, " in text
+    assert "\n\nSub-agents not shown: 2.\n\n- Requested by `will`, " in text
     assert (
-        f"`will` and 2 more. Approved by `ana` as plan 3 ({PLAN.short_digest}) on 2026-11-20 08:05 UTC. Cost:" in text
+        f"`will` and 2 more.\n- Approved by `ana` as plan 3 ({PLAN.short_digest}) on 2026-11-20 08:05 UTC.\n- Cost:"
+        in text
     )
 
 

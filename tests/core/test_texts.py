@@ -92,7 +92,16 @@ def pull_request() -> str:
     ]
     receipt = pull_text.receipt_block("c" * 40, '{"payload": "e30="}\n')
     origin = pull_text.Origin(
-        ("will",), verdict, AT, "claude-opus-5-5", 1.234, AGENTS, ran, tokens=(12_345, 2_345), receipt=receipt
+        ("will",),
+        verdict,
+        AT,
+        "claude-opus-5-5",
+        1.234,
+        AGENTS,
+        ran,
+        tokens=(12_345, 2_345),
+        receipt=receipt,
+        ways=("reaction",),
     )
     summary = "An empty password is rejected now.\n\nThe docs did not change."
     return pull_text.pull_body(

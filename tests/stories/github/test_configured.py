@@ -64,7 +64,7 @@ async def test_four_eyes_of_all_who_asked(story: Story, model: Model, way: str) 
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (pull,) = story.pulls()
     asked = {"added": "`will`, `maya`", "revised": "`maya`, `will`"}.get(way, "`will`")
-    assert f"Requested by {asked}. Approved by `ada`" in pull.text.body
+    assert f"Requested by {asked}.\n- Approved by `ada`" in pull.text.body
 
 
 async def test_retry_of_a_stale_plan(story: Story, model: Model) -> None:
