@@ -34,7 +34,8 @@ EVERY_DAY = {
 
 TRIED_ELSEWHERE = {
     "bot/github/app_manifest.py:exchange_code:post",  # tests/webhooks/test_set_up.py: GitHub takes each code once
-    "bot/service/person_turns.py:create:post",  # tests/webhooks/test_turns.py: a person's own, by an idempotency key
+    "bot/service/person_turns.py:create:post",  # tests/compose/test_person_turns.py: a person's, by an idempotency key
+    "bot/service/viewers.py:comment:post",  # tests/webhooks/dashboard/test_commands.py: a person's, once for each page
 }
 """What changes GitHub and is not the bot's own work on a thread."""
 

@@ -23,7 +23,7 @@ from webhooks.event_stream import Streams
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
 OURS = {"owner": "octo", "repo": "hello", "number": 1}
 """A thread that there is: every other case is about this one."""
-USUAL, LONG = 6, 1_000
+USUAL, LONG = 2, 1_000
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ class Fence:
     async def check(self) -> None:
         """Raise Conflict if another process moved the thread or took it over since then."""
         if self.written is not None and await self.has_moved(self.written):
-            raise _taken_over(self.thread)
+            raise _taken_over_error(self.thread)
 
     async def check_run(self) -> None:
         """Raise Conflict if another process took the thread over since then, or if somebody set the journal back.
@@ -39,7 +39,7 @@ class Fence:
             return
         later = await self._read()
         if later.written < self.written.written or later.run != self.written.run:
-            raise _taken_over(self.thread)
+            raise _taken_over_error(self.thread)
 
     async def has_moved(self, state: ThreadState) -> bool:
         """Return whether another process moved the thread or took it over since this process read `state`.
@@ -54,5 +54,5 @@ class Fence:
         return self.states.fold(self.repository, self.thread, await self.journal.read(self.thread))
 
 
-def _taken_over(thread: ThreadNumber) -> Conflict:
+def _taken_over_error(thread: ThreadNumber) -> Conflict:
     return Conflict("another job works on this thread", where=f"#{thread}", fix="look again")

@@ -72,6 +72,7 @@ async def test_from_the_schedule_to_the_pull_request(story: Story) -> None:
     assert f"pull request #{pull.number}" in body(story)
 
 
+@pytest.mark.long
 @pytest.mark.req("MT1")
 async def test_two_processes_and_a_task_that_was_off(story: Story) -> None:
     """Whoever finds it due, it happens once; what was missed collapses into the newest due time."""
@@ -106,6 +107,7 @@ async def test_the_clock_of_two_services(story: Story) -> None:
     assert kinds.count("due") == kinds.count("requested") == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("MT4", "X1")
 async def test_nothing_to_do_asks_no_model(story: Story) -> None:
     """A check that prints nothing ends the occurrence; what it prints is given to the planner as data."""

@@ -36,6 +36,7 @@ def operation(kind: str, number: int, text: str = "") -> dict[str, Any]:
     return {"kind": kind, "number": number} | ({"text": text} if text else {})
 
 
+@pytest.mark.long
 @pytest.mark.req("MT7", "PR5")
 async def test_operations_alone_make_no_pull_request(story: Story) -> None:
     """They are shown as a table, nothing happens before the approval, and a report ends the round."""

@@ -17,7 +17,7 @@ from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_r
 from bot.receipts.envelope import parse_envelope
 from bot.receipts.verdicts import exit_code
 from bot.testing.github.faults import Fault, Plan
-from tests.stories.github.ground import FIXED, HOME, Model, Story
+from tests.stories.github.ground import FIXED, HOME, Model, Story, long
 from tests.stories.github.moments import receipt_is_remade, receipt_is_true
 
 LATER = datetime.now(UTC) + timedelta(days=3650)
@@ -79,6 +79,7 @@ async def test_a_receipt_of_a_story(story: Story, tmp_path: Path) -> None:
     assert copy.read_bytes() == receipt(story, checked.commit)
 
 
+@pytest.mark.long
 @pytest.mark.req("RC5", "E3")
 @pytest.mark.parametrize("done", (True, False), ids=("after", "before"))
 async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done: bool) -> None:
@@ -104,7 +105,7 @@ async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done:
 
 
 @pytest.mark.req("RC6")
-@pytest.mark.parametrize("allowed", (True, False))
+@pytest.mark.parametrize("allowed", (True, long(False)))
 async def test_the_check_run(story: Story, allowed: bool) -> None:
     """It is on the pushed commit, once, if the App may create it; without that permission all else is as ever."""
     if not allowed:
@@ -126,6 +127,7 @@ async def test_the_check_run(story: Story, allowed: bool) -> None:
         assert run.summary == f"Approved by `maya`. The signed receipt is in `{receipt_ref(run.head_sha)}`."
 
 
+@pytest.mark.long
 @pytest.mark.req("RC1")
 async def test_a_server_that_refuses_receipts(story: Story) -> None:
     """The pull request comes all the same, and says why it has none."""
@@ -140,6 +142,7 @@ async def test_a_server_that_refuses_receipts(story: Story) -> None:
     assert "There is no receipt: " in pull.text.body
 
 
+@pytest.mark.long
 @pytest.mark.req("RC1", "RC5")
 async def test_what_github_says_of_an_amendment(story: Story, model: Model) -> None:
     """A plan that one person approved outgrew itself, and two approved the amendment: GitHub's records say the same."""
@@ -158,6 +161,7 @@ async def test_what_github_says_of_an_amendment(story: Story, model: Model) -> N
     receipt_is_remade(story, commit, await story.entries())
 
 
+@pytest.mark.long
 @pytest.mark.req("RC1", "RC5")
 async def test_what_github_says_of_a_plain_story(story: Story) -> None:
     """Who asked, who approved and how, what was planned and changed: an independent reader finds the same."""
@@ -169,6 +173,7 @@ async def test_what_github_says_of_a_plain_story(story: Story) -> None:
     receipt_is_remade(story, commit, await story.entries())
 
 
+@pytest.mark.long
 @pytest.mark.req("RC8")
 async def test_an_audit_of_a_story(story: Story) -> None:
     """Everything that happened on the repository's threads, in order, with the cost that the thread tells."""

@@ -34,6 +34,7 @@ async def test_ticks_on_two_issues_before_one_pass(story: Story) -> None:
     assert "skipped: maya has asked once today" in body(story, 2)
 
 
+@pytest.mark.long
 @pytest.mark.req("MT2", "PR3")
 async def test_ticks_count_for_the_requests_of_a_day(story: Story) -> None:
     """On all tracking issues together; what is over the limit is told on the issue, and due times still count."""
