@@ -3,9 +3,12 @@
 import random
 import string
 from collections.abc import Sequence
-from re import _constants as code  # type: ignore[attr-defined]  # the standard library's own reader of patterns
-from re import _parser as reader  # type: ignore[attr-defined]
+from importlib import import_module
 from typing import Any, Final
+
+# The standard library's own reader of patterns, of which its types say nothing.
+code: Any = import_module("re._constants")
+reader: Any = import_module("re._parser")
 
 _ANY: Final = string.ascii_letters + string.digits
 _CLASSES: Final = {
