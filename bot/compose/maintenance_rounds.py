@@ -19,7 +19,7 @@ from bot.compose.served_repository import ServedRepository
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from bot.github.client import AT_ONCE
-from bot.github.errors import Limited
+from bot.github.errors import RateLimited
 from bot.github.news import MovedRepository, moved_repositories
 
 SETTLED: Final = timedelta(minutes=1)
@@ -76,7 +76,7 @@ class MaintenanceRounds:
         """Run a pass over each of these repositories, of one installation, that does not rest."""
         try:
             moved = await self._newest_changes(batch)
-        except Limited as error:  # the rest of the hour's points belongs to the work
+        except RateLimited as error:  # the rest of the hour's points belongs to the work
             _log.warning("scheduled tasks wait: %s", error)
             return
         for found in batch:
@@ -88,13 +88,13 @@ class MaintenanceRounds:
                 self._resting[found.id] = rest
 
     async def _newest_changes(self, batch: Sequence[ServedRepository]) -> Mapping[int, MovedRepository]:
-        """Return when issues changed last, by one query; nothing if GitHub cannot say. Raises Limited."""
+        """Return when issues changed last, by one query; nothing if GitHub cannot say. Raises RateLimited."""
         if not batch:
             return {}
         try:
             poller = self.host.connections.poller(batch[0].installation)
             return {each.id: each for each in await moved_repositories(poller, [each.listed.node for each in batch])}
-        except Limited:
+        except RateLimited:
             raise
         except PlangateError as error:
             _log.warning("what changed cannot be read: %s", error)

@@ -15,7 +15,7 @@ from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.receipt_format import receipt_ref
 from bot.core.transcript import Json
 from bot.github.client import LAGS, GitHubClient
-from bot.github.errors import Unknown
+from bot.github.errors import OutcomeUnknown
 from bot.github.repository import Address
 
 NAME: Final = "Plan approved"
@@ -48,7 +48,7 @@ class ApprovalChecks:
             return
         try:
             await self.client.post(f"{self.at.path}/check-runs", _check_run(predicate, commit))
-        except Unknown:
+        except OutcomeUnknown:
             for pause in LAGS:
                 await self.client.clock.sleep(pause)
                 if await self._exists(commit, digest):

@@ -2,7 +2,7 @@
 
 Rules
 - A failed read is retried. A failed write is retried only if it is repeatable or GitHub surely did not do it.
-- If the response to any other write is lost, the client raises Unknown.
+- If the response to any other write is lost, the client raises OutcomeUnknown.
 - Requests go out one at a time, and writes at the account's pace. The client obeys the limits that GitHub reports.
 - Secrets are redacted from everything that is written (X3).
 - An error inside a GraphQL response is an error. Parsed JSON is returned; it must not leave this package.
@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.secrets.redaction import Redactor
-from bot.github.errors import BadToken, Forbidden, Limited, Missing, TooMuch, Unknown, Unprocessable
+from bot.github.errors import BadToken, Forbidden, Missing, OutcomeUnknown, RateLimited, TooMuch, Unprocessable
 from bot.github.pace import Pace
 from bot.github.token_connection import TokenConnection
 from bot.ports import Clock
@@ -96,7 +96,7 @@ class GitHubClient:
     _connections: dict[str, TokenConnection] = field(default_factory=dict)
 
     async def get(self, path: str, params: Params | None = None, *, accept: str = JSON) -> Any:
-        """Return one resource. Raises Missing, Refused, Limited, or Transient."""
+        """Return one resource. Raises Missing, Refused, RateLimited, or Transient."""
         return (await self._send(_Request("GET", path, params, reads=True, accept=accept))).body
 
     async def page(self, path: str, params: Params, *, items: str = "") -> tuple[Any, bool]:
@@ -191,12 +191,12 @@ class GitHubClient:
                 return answer
             if request.divisible and answer.status in _TIMEOUTS:
                 raise TooMuch(error.what, where=error.where, fix="ask for less at once")
-            if isinstance(error, Limited):
+            if isinstance(error, RateLimited):
                 self.pace.shut(error.seconds)
             renewed = isinstance(error, BadToken) and self.credentials.replace_refused(token)
-            surely_not_done = renewed or isinstance(error, Limited)
+            surely_not_done = renewed or isinstance(error, RateLimited)
             if isinstance(error, Transient) and not (surely_not_done or request.repeatable or request.reads):
-                raise Unknown(error.what, where=error.where, fix="check whether it was done")
+                raise OutcomeUnknown(error.what, where=error.where, fix="check whether it was done")
             if attempt == TRIES or not (renewed or isinstance(error, Transient)):
                 raise error
             if not surely_not_done:
@@ -276,7 +276,7 @@ class _Request:
 def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | None:
     """Return the error that a response stands for, or None."""
     if (seconds := _retry_after(answer, clock)) is not None:
-        return Limited(seconds, where=where)
+        return RateLimited(seconds, where=where)
     if 200 <= answer.status < 300:
         return None
     said = _error_text(answer.body) or f"status {answer.status}"

@@ -20,7 +20,7 @@ from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment
 from bot.github.client import LAGS, GitHubClient, Json
-from bot.github.errors import Unknown
+from bot.github.errors import OutcomeUnknown
 from bot.github.people import time
 from bot.github.repository import Address
 from bot.ports import ThreadFence
@@ -190,7 +190,8 @@ class Comments:
         await self.client.mutate(_REACT, {"id": review["node_id"], "content": content})
 
     async def _create(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
-        """Create a comment. If the response is lost, search for the comment, and raise Unknown if it does not appear.
+        """Create a comment. If the response is lost, search for the comment, and raise OutcomeUnknown if it does not
+        appear.
 
         Another process may have posted first, too recently for the fence to notice. Then its comment counts, and ours
         is marked as outdated and folded.
@@ -198,7 +199,7 @@ class Comments:
         await self.fence.check()
         try:
             made = await self.client.post(f"{self._path}/comments", {"body": text})
-        except Unknown:
+        except OutcomeUnknown:
             for pause in _LOOK_AGAIN_SECONDS:
                 await self.client.clock.sleep(pause)
                 if found := await self.find(kind, ask, digest):

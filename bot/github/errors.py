@@ -7,8 +7,8 @@ Refused
  +-- Unprocessable   409 or 422: GitHub understood the request and refused it; `what` holds its message
 Transient
  +-- TooMuch         the query exceeds GitHub's resources for one response: ask for less at once
- +-- Limited         a rate limit that lasts longer than the client waits; `seconds` is how long
- +-- Unknown         the response to a write was lost: look up whether it was done before repeating it (E1)
+ +-- RateLimited     a rate limit that lasts longer than the client waits; `seconds` is how long
+ +-- OutcomeUnknown  the response to a write was lost: look up whether it was done before repeating it (E1)
 """
 
 from bot.core.errors import Refused, Transient
@@ -34,7 +34,7 @@ class TooMuch(Transient):
     """The query asks for more at once than GitHub gives in one response."""
 
 
-class Limited(Transient):
+class RateLimited(Transient):
     """A rate limit that lasts longer than the client waits."""
 
     def __init__(self, seconds: float, *, where: str) -> None:
@@ -42,5 +42,5 @@ class Limited(Transient):
         self.seconds = seconds
 
 
-class Unknown(Transient):
+class OutcomeUnknown(Transient):
     """The response to a write was lost. Look up whether the write was done."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bot.core.names import RepositoryId
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import Limited, Missing
+from bot.github.errors import Missing, RateLimited
 from bot.github.people import WHO, time
 from bot.github.repository import Address
 from bot.github.threads import COMMENTS, Thread, pull_request_fields, read_thread, subject
@@ -117,14 +117,14 @@ class Fresh:
 async def moved_repositories(client: GitHubClient, nodes: Sequence[str]) -> tuple[MovedRepository, ...]:
     """Return when up to 100 repositories, given by node id, last changed. Repositories that are gone are left out.
 
-    Raises Limited if so few points are left that the work itself may need them.
+    Raises RateLimited if so few points are left that the work itself may need them.
     """
     data = await _query(client, _MOVED, {"ids": list(nodes)}, partial=True)
     return tuple(_parse_moved(node) for node in data["nodes"] if node)
 
 
 async def moved_repository(client: GitHubClient, address: Address) -> MovedRepository:
-    """Return when one repository last changed. Raises Missing, and Limited like `moved_repositories`."""
+    """Return when one repository last changed. Raises Missing, and RateLimited like `moved_repositories`."""
     data = await _query(client, _ONE_MOVED, {"owner": address.owner, "name": address.name})
     if data["repository"] is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
@@ -159,7 +159,7 @@ async def _query(client: GitHubClient, query: str, variables: Json, *, partial: 
     budget = data["rateLimit"]  # null if the server has no limits, as on GitHub Enterprise Server
     if budget and budget["remaining"] < RESERVE * budget["limit"]:
         seconds = (time(budget["resetAt"]) - client.clock.now()).total_seconds()
-        raise Limited(max(1.0, seconds), where="GraphQL, but for what the work needs")
+        raise RateLimited(max(1.0, seconds), where="GraphQL, but for what the work needs")
     return data
 
 

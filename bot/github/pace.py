@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.github.errors import Limited
+from bot.github.errors import RateLimited
 from bot.github.reported_limits import ReportedLimit, reported_limit
 from bot.ports import Clock
 
@@ -63,7 +63,7 @@ class Pace:
     a_minute: int = 80
     an_hour: int = 500
     patience: float = 120.0
-    """Maximum seconds that a caller waits. A longer wait raises Limited."""
+    """Maximum seconds that a caller waits. A longer wait raises RateLimited."""
     limits: dict[str, ReportedLimit] = field(default_factory=dict, init=False)
     """The newest limits that GitHub reported for the account, by resource."""
     _writes: deque[float] = field(default_factory=deque)
@@ -141,6 +141,6 @@ class Pace:
 
     async def _wait(self, seconds: float) -> None:
         if seconds > self.patience:
-            raise Limited(seconds, where="GitHub")
+            raise RateLimited(seconds, where="GitHub")
         if seconds > 0:
             await self.clock.sleep(seconds)

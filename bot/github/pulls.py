@@ -11,7 +11,7 @@ from bot.core.errors import Refused, Transient
 from bot.core.names import CommitId, ThreadNumber, branch_prefix
 from bot.core.pull import PullOrder, PullRequest
 from bot.github.client import LAGS, GitHubClient, Json
-from bot.github.errors import Missing, Unknown, Unprocessable
+from bot.github.errors import Missing, OutcomeUnknown, Unprocessable
 from bot.github.repository import Address
 
 _TRIES: Final = 4
@@ -70,15 +70,15 @@ class GitHubPulls:
         for _ in range(_TRIES - 1):
             try:
                 return await self._find(order, body) or await self._create(order, body)
-            except (Unknown, Unprocessable) as error:
+            except (OutcomeUnknown, Unprocessable) as error:
                 if isinstance(error, Unprocessable) and not _may_pass(error):
                     raise
                 await self.client.clock.sleep(_WAIT_SECONDS)
-                if isinstance(error, Unknown):
+                if isinstance(error, OutcomeUnknown):
                     return await self._after(error, order, body)
         return await self._find(order, body) or await self._create(order, body)
 
-    async def _after(self, error: Unknown, order: PullOrder, body: str) -> Json:
+    async def _after(self, error: OutcomeUnknown, order: PullOrder, body: str) -> Json:
         """Return the result of a write whose response was lost. Raises the error instead of repeating the write."""
         found = await self._find(order, body)
         if found is None:

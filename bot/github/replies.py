@@ -13,7 +13,7 @@ from bot.core import marker
 from bot.core.errors import Refused
 from bot.github.client import LAGS, Json
 from bot.github.comments import Comments
-from bot.github.errors import Unknown
+from bot.github.errors import OutcomeUnknown
 
 _KIND: Final = "reply"
 _log: Final = logging.getLogger(__name__)
@@ -45,11 +45,13 @@ class Replies:
                     _log.info("no reply was put under review comment %d: %s", root, error)
 
     async def _create(self, root: int, text: str, ask: int, *, digest: str) -> None:
-        """Create a reply. If the response is lost, search for the reply, and raise Unknown if it does not appear."""
+        """Create a reply. If the response is lost, search for the reply, and raise OutcomeUnknown if it does not
+        appear.
+        """
         await self.comments.fence.check()
         try:
             await self.comments.client.post(f"{self._path}/{root}/replies", {"body": text})
-        except Unknown:
+        except OutcomeUnknown:
             for pause in LAGS:
                 await self.comments.client.clock.sleep(pause)
                 if root in self._answered_threads(await self._listed_replies(), ask, digest):

@@ -18,7 +18,7 @@ from bot.core.lines import right_lines
 from bot.core.review import Finding, Review, body_text
 from bot.github.client import LAGS, Json
 from bot.github.comments import Comments
-from bot.github.errors import Unknown
+from bot.github.errors import OutcomeUnknown
 from bot.github.pull_facts import PullReader
 
 _KIND: Final = "review"
@@ -70,13 +70,13 @@ class Reviews:
         return frozenset((file.path, line) for file in files for line in right_lines(file.patch))
 
     async def _create(self, review: Review, ask: int) -> None:
-        """Create the review. If the response is lost, search for it, and raise Unknown if it does not appear."""
+        """Create the review. If the response is lost, search for it, and raise OutcomeUnknown if it does not appear."""
         wanted = await self._request(review, ask)
         await self.comments.fence.check()
         client = self.comments.client
         try:
             await client.post(self._path, client.redactor.redact_json(wanted))
-        except Unknown:
+        except OutcomeUnknown:
             for pause in LAGS:
                 await client.clock.sleep(pause)
                 if await self._is_posted(review, ask):

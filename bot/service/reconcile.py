@@ -18,7 +18,7 @@ from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from bot.github import news
 from bot.github.client import AT_ONCE, GitHubClient
-from bot.github.errors import Limited
+from bot.github.errors import RateLimited
 from bot.github.reach import Reachable
 from bot.github.redelivery import KnownGuids, Redeliveries
 from bot.github.repository import Address
@@ -185,7 +185,7 @@ class _Reading:
         """Return the repositories that changed since they were read. If one breaks the query, retry in halves."""
         try:
             found = await news.moved_repositories(self._client, [each.node for each in batch])
-        except Limited:
+        except RateLimited:
             raise
         except PlangateError as error:
             if len(batch) > 1 and self.halved < MOST_HALVED:
@@ -205,7 +205,7 @@ class _Reading:
         self.tally.moved += 1
         try:
             await self._read(repository, self._cursor(repository))
-        except Limited:
+        except RateLimited:
             raise
         except PlangateError as error:
             self.record_failure(error)

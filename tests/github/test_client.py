@@ -3,7 +3,7 @@
 import pytest
 
 from bot.core.errors import Refused, Transient
-from bot.github.errors import BadToken, Limited, Missing, Unknown, Unprocessable
+from bot.github.errors import BadToken, Missing, OutcomeUnknown, RateLimited, Unprocessable
 from tests.github.script import Reply, scripted
 
 OK = Reply(200, {"ok": True})
@@ -31,7 +31,7 @@ async def test_a_read_is_not_tried_for_ever() -> None:
 async def test_a_write_whose_answer_was_lost_is_unknown(lost: Reply) -> None:
     """It may have been done: it is sent once, and the caller has to look."""
     with scripted(lost, OK) as (client, script, _):
-        with pytest.raises(Unknown):
+        with pytest.raises(OutcomeUnknown):
             await client.post("/x", {})
         assert len(script.asked) == 1
 
@@ -96,7 +96,7 @@ async def test_a_long_limit_is_an_error_and_nothing_is_sent_meanwhile() -> None:
         headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset}
         script.replies = [Reply(403, {"message": "API rate limit exceeded"}, headers), OK]
         for _ in range(2):
-            with pytest.raises(Limited):
+            with pytest.raises(RateLimited):
                 await client.get("/x")
         assert len(script.asked) == 1
 
@@ -169,7 +169,7 @@ async def test_a_server_that_is_not_there_is_an_error_that_passes() -> None:
         pass
     with pytest.raises(Transient):
         await client.get("/x")
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await client.post("/x", {})
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from bot.github.errors import Limited
+from bot.github.errors import RateLimited
 from bot.github.pace import BURST, Pace
 from bot.testing.github.turned_clock import TurnedClock
 
@@ -92,7 +92,7 @@ async def test_no_hour_has_more_than_five_hundred_writes() -> None:
     pace, at = Pace(TurnedClock(), between=0.0), list[float]()
     for _ in range(500):
         await write(pace, at)
-    with pytest.raises(Limited) as caught:
+    with pytest.raises(RateLimited) as caught:
         await write(pace, at)
     assert pace.busy
     assert pace.clock.monotonic() + caught.value.seconds == 3600.0

@@ -11,7 +11,7 @@ from bot.compose.parts import committer_of
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
-from bot.github.errors import Limited
+from bot.github.errors import RateLimited
 from bot.github.repository import Address
 from bot.service.connections import Connections, speaks_as_job
 from bot.testing.github.credentials import job_token
@@ -53,10 +53,10 @@ async def test_a_limit_holds_for_all_that_speak_for_one_installation(tmp_path: P
         installation, number, at = await ways.find(Address(*HOME.split("/")))
         one, other = [await ways.reach(installation, number, each) for each in (at, Address(at.owner, "other"))]
         github.faults.limit("GET */collaborators", seconds=300)
-        with pytest.raises(Limited):
+        with pytest.raises(RateLimited):
             await one.client.get(f"{at.path}/collaborators")
         for client in (other.client, ways.poller(installation)):
-            with pytest.raises(Limited):
+            with pytest.raises(RateLimited):
                 await client.get(at.path)
         await ways.app().get("/app")
         await ways.close()
