@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel":
     """Return a client of the model. It imports and connects nothing before its first use."""
-    from bot.agent.model.anthropic_model import AnthropicModel, Patience
+    from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
     from bot.agent.model.connection import FIRST_BYTE
 
-    usual = Patience()
+    usual = RetryPolicy()
     silence = settings.stall_seconds or usual.silence
     return AnthropicModel(
         clock or SystemClock(),

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from bot.agent.limits import Ledger
-from bot.agent.model.anthropic_model import AnthropicModel, Patience
+from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
 from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
@@ -28,13 +28,13 @@ async def room() -> AsyncIterator[Open]:
             policy: Policy,
             *,
             fallback: str = "",
-            patience: Patience | None = None,
+            patience: RetryPolicy | None = None,
             budget_usd: float | None = None,
             **server: Any,
         ) -> Room:
             api = stack.enter_context(ScriptedModel(policy, **server))
             clock = HandClock()
-            model = AnthropicModel(clock, "key", api.base_url, patience=patience or Patience())
+            model = AnthropicModel(clock, "key", api.base_url, patience=patience or RetryPolicy())
             stack.push_async_callback(model.close)
             world = SessionResources(
                 ConfiguredModel(model, fallback),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bot.agent.limits import Limits
-from bot.agent.model.anthropic_model import Patience
+from bot.agent.model.anthropic_model import RetryPolicy
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End
 from bot.agent.subagents.resuming import BEGAN
@@ -46,7 +46,7 @@ WHOLE = several(think("Hm."), say("refused"), call("Write", file_path=POISON, co
 PAGE = b"<html><body><h1>Bad gateway</h1>" + b"<p>nginx</p>" * 200 + b"</body></html>"
 LONG = b'{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 > 8 maximum"}}'
 SEARCH = verbatim({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}})
-SHORT = Patience(tries=3, silence=0.3, quiet=0.5, total=1.5)
+SHORT = RetryPolicy(tries=3, silence=0.3, quiet=0.5, total=1.5)
 GONE = "the connection to the model failed"
 UNUSABLE = "no usable answer"
 
@@ -62,7 +62,7 @@ class Row:
     """None for what only a stream can break: the plain request that follows it is answered."""
     says: str
     """What the error tells."""
-    patience: Patience = field(default_factory=lambda: Patience(tries=3))
+    patience: RetryPolicy = field(default_factory=lambda: RetryPolicy(tries=3))
 
 
 def cut(*blocks: Text | Call, reason: str) -> Reply:

@@ -31,17 +31,17 @@ CUTS = frozenset({"max_tokens", "refusal", "model_context_window_exceeded"})
 """Stop reasons that may arrive in the middle of a tool call, whose block is closed nevertheless."""
 
 
-class Malformed(Transient):
+class MalformedAnswer(Transient):
     """The answer broke the protocol or stopped before message_stop: no part of it may be used."""
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise Malformed if a part of an answer is missing or of the wrong type while it is read."""
+    """Raise MalformedAnswer if a part of an answer is missing or of the wrong type while it is read."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise Malformed(f"the model's answer is not in the form of the Messages API: {error!r}") from error
+        raise MalformedAnswer(f"the model's answer is not in the form of the Messages API: {error!r}") from error
 
 
 @dataclass(slots=True)
@@ -56,12 +56,12 @@ class StreamedAnswer:
     complete: bool = False
     _length: int = 0
     """Bytes of thinking, text and inputs so far."""
-    _fault: Malformed | None = None
+    _fault: MalformedAnswer | None = None
     """What is wrong with a call's input; ignored if the answer turns out to be cut there."""
     _json: dict[int, list[str]] = field(default_factory=dict)
 
     def feed(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
-        """Process one event and return what a session may know of it now; raises Malformed for an invalid event."""
+        """Process one event and return what a session may know of it now; raises MalformedAnswer for an invalid event."""
         with reading():
             return self._feed_block(event)
 
@@ -72,17 +72,17 @@ class StreamedAnswer:
         return {**self.usage, "output_tokens": self._length // BYTES_PER_TOKEN}
 
     def message(self) -> Json:
-        """Return the whole message; raises Malformed unless message_stop was seen and every block is complete.
+        """Return the whole message; raises MalformedAnswer unless message_stop was seen and every block is complete.
 
         If a stop reason in CUTS explains an unfinished call, its input is empty: no tool of such an answer runs.
         """
         if not self.complete or self.stop_reason is None:
-            raise Malformed("the model's answer ended in the middle")
+            raise MalformedAnswer("the model's answer ended in the middle")
         if self.stop_reason not in CUTS:
             if self._fault is not None:
                 raise self._fault
             if any(map("".join, self._json.values())):
-                raise Malformed("the model's answer ended in the middle of a tool call")
+                raise MalformedAnswer("the model's answer ended in the middle of a tool call")
         return whole(self.blocks)
 
     def _feed_block(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
@@ -92,7 +92,7 @@ class StreamedAnswer:
                 return AnswerStarted()
             case "content_block_start":
                 if event["index"] != len(self.blocks):
-                    raise Malformed("the model's answer leaves out a block")
+                    raise MalformedAnswer("the model's answer leaves out a block")
                 self.blocks.append(event["content_block"])
             case "content_block_delta":
                 return self._delta(event["index"], event["delta"])
@@ -112,7 +112,7 @@ class StreamedAnswer:
 
     def _delta(self, index: int, delta: Json) -> Delta | None:
         if index >= len(self.blocks):
-            raise Malformed("the model's answer names a block that never began")
+            raise MalformedAnswer("the model's answer names a block that never began")
         kind = delta.get("type", "")
         if kind == "citations_delta":
             self.blocks[index]["citations"] = [*(self.blocks[index].get("citations") or []), delta["citation"]]
@@ -136,10 +136,10 @@ class StreamedAnswer:
             value = json.loads(text)
             json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999, other parsers do not; it is sent back
         except ValueError:
-            self._fault = Malformed("a tool call's input is not JSON")
+            self._fault = MalformedAnswer("a tool call's input is not JSON")
             return
         if not isinstance(value, dict):
-            self._fault = Malformed("a tool call's input is not a JSON object")
+            self._fault = MalformedAnswer("a tool call's input is not a JSON object")
             return
         self.blocks[index]["input"] = value
 
@@ -152,13 +152,13 @@ class StreamedAnswer:
 
 
 def parse_object(text: str | bytes) -> Json:
-    """Parse a JSON object that can be serialized again; raises Malformed for anything else, including NaN."""
+    """Parse a JSON object that can be serialized again; raises MalformedAnswer for anything else, including NaN."""
     try:
         value = json.loads(text, parse_constant=_refusal_text)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"a part of the model's answer is not JSON: {error}") from error
+        raise MalformedAnswer(f"a part of the model's answer is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise Malformed("a part of the model's answer is not a JSON object")
+        raise MalformedAnswer("a part of the model's answer is not a JSON object")
     return value
 
 
@@ -167,23 +167,23 @@ def _refusal_text(constant: str) -> None:
 
 
 def whole(blocks: Any) -> Json:
-    """Return the assistant message of these blocks; raises Malformed if they cannot be acted on or sent back."""
+    """Return the assistant message of these blocks; raises MalformedAnswer if they cannot be acted on or sent back."""
     calls: list[str] = []
     with reading():
         for block in blocks:
             match block["type"]:
                 case "text" if not isinstance(block["text"], str):
-                    raise Malformed("the model's answer has a text that is none")
+                    raise MalformedAnswer("the model's answer has a text that is none")
                 case "tool_use" if not isinstance(block["input"], dict):
-                    raise Malformed("a tool call's input is not a JSON object")
+                    raise MalformedAnswer("a tool call's input is not a JSON object")
                 case "tool_use" if not (isinstance(block["name"], str) and isinstance(block["id"], str)):
-                    raise Malformed("a tool call has no name or no id")
+                    raise MalformedAnswer("a tool call has no name or no id")
                 case "tool_use":
                     calls.append(block["id"])
                 case _:
                     pass
     if len(set(calls)) < len(calls):
-        raise Malformed("two tool calls of the model's answer have one id")
+        raise MalformedAnswer("two tool calls of the model's answer have one id")
     return {"role": "assistant", "content": list(blocks)}
 
 

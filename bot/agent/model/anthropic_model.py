@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any, Final
 
 from bot.agent.forwarding import forward, forward_within
-from bot.agent.model.answer import Malformed, StreamedAnswer, parse_object, reading, refusal, usage_of, whole
-from bot.agent.model.connection import Call, Connection, direct, report_silence
+from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, parse_object, reading, refusal, usage_of, whole
+from bot.agent.model.connection import Connection, OutgoingCall, direct, report_silence
 from bot.agent.model.context_fields import COMPACTION
-from bot.agent.model.failures import LONGEST_WAIT, ErrorEvent, Failure, status_failure
+from bot.agent.model.failures import LONGEST_WAIT, CallFailure, ErrorEvent, status_failure
 from bot.agent.model.features import Feature, refused_features, without_features
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import ModelSpec, cost_usd, merge_listing, resolve
@@ -38,7 +38,7 @@ CLOSING: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long to wait and how often to try; times in seconds."""
 
     tries: int = 8
@@ -63,7 +63,7 @@ class AnthropicModel:
     base_url: str | None = None
     output_cap: int | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    patience: Patience = Patience()
+    patience: RetryPolicy = RetryPolicy()
     identity: WorkloadIdentity | None = None
     """The workload identity to use if there is no key."""
     specs: dict[str, ModelSpec] = field(default_factory=dict)
@@ -156,14 +156,14 @@ class AnthropicModel:
         other = self.spec(fallback) if fallback else spec
         return other if other.id != spec.id else None
 
-    def _wait(self, failure: Failure, failures: int) -> float:
+    def _wait(self, failure: CallFailure, failures: int) -> float:
         """Return the seconds until the next try: what the server asks for (capped), else longer each time."""
         if failure.retry_after is not None:
             return min(failure.retry_after, self.patience.longest_wait)
         jitter = random.uniform(0, 0.5)  # clients that failed together do not return together
         return min(0.5 * 2.0 ** (failures - 1) + jitter, self.patience.longest_wait / 2)
 
-    def _call(self, tries: "_Tries") -> Call:
+    def _call(self, tries: "_Tries") -> OutgoingCall:
         """Return the call to send for a request, streaming or not."""
         cap = self.output_cap if tries.streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
         sent = parameters(tries.request, tries.spec, cap=cap, extra=self.extra_body)
@@ -171,9 +171,9 @@ class AnthropicModel:
         sent |= sent.pop("extra_body", {})
         if tries.streaming:
             sent["stream"] = True
-        return Call(sent, tuple(betas.split(",")) if betas else (), tries.request)
+        return OutgoingCall(sent, tuple(betas.split(",")) if betas else (), tries.request)
 
-    def _adapt(self, tries: "_Tries", call: Call, failure: Failure) -> Notice | None:
+    def _adapt(self, tries: "_Tries", call: OutgoingCall, failure: CallFailure) -> Notice | None:
         """Change a refused call so that it does without what was refused; None if that is not possible."""
         tries.wait = None
         if failure.unbound and (replay := _next_replay(call.request.replay, tries.spec)) is not None:
@@ -186,7 +186,7 @@ class AnthropicModel:
             return None
         return Notice("feature", f"{failure.text}; going on without {', '.join(feature.name for feature in lost)}")
 
-    async def _again(self, tries: "_Tries", failure: Failure) -> Notice | None:
+    async def _again(self, tries: "_Tries", failure: CallFailure) -> Notice | None:
         """Decide how a failed call is repeated: with another model, or after a wait; None if the failure is final."""
         tries.failures += 1
         tries.overloads = tries.overloads + 1 if failure.overloaded else 0
@@ -204,7 +204,7 @@ class AnthropicModel:
         tries.wait = 0.0 if plain else self._wait(failure, tries.failures)
         return Notice("retry", f"{failure.text}; trying again ({tries.failures} of {self.patience.tries - 1})")
 
-    def _refuse(self, failure: Failure, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
+    def _refuse(self, failure: CallFailure, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
         """Remove features from all later requests; return those that had not been removed before."""
         lost = tuple(feature for feature in features if feature not in self.missing)
         self.missing += lost
@@ -216,7 +216,7 @@ class AnthropicModel:
     def _lacks(self, beta: str) -> bool:
         return any(feature.beta == beta for feature in self.missing)
 
-    async def _attempt(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AsyncIterator[ModelEvent]:
+    async def _attempt(self, call: OutgoingCall, spec: ModelSpec, answer: StreamedAnswer) -> AsyncIterator[ModelEvent]:
         """Make one call, and collect its result in `answer`."""
         if not call.fields.get("stream"):
             yield await self._request_whole(call, spec, answer)
@@ -235,7 +235,7 @@ class AnthropicModel:
                     await anext(events)
         yield self._completion(answer, answer.message(), answer.usage, spec)
 
-    async def _events(self, call: Call) -> AsyncIterator[Json]:
+    async def _events(self, call: OutgoingCall) -> AsyncIterator[Json]:
         """Yield the raw events of one stream, and report a long silence (M7)."""
         silent = f"the model has sent nothing for {self.patience.murmur:.0f} s; still waiting"
         with report_silence(self.patience.murmur, partial(call.request.heartbeat, silent)) as sound:
@@ -243,20 +243,20 @@ class AnthropicModel:
                 async for event in events:
                     yield event
 
-    async def _request_whole(self, call: Call, spec: ModelSpec, answer: StreamedAnswer) -> AnswerCompleted:
+    async def _request_whole(self, call: OutgoingCall, spec: ModelSpec, answer: StreamedAnswer) -> AnswerCompleted:
         """Make one request without streaming; the message is taken from the raw body."""
         said = parse_object(await self._connection.request_whole(call))
         with reading():
             answer.usage.update(said.get("usage") or {})
             if not isinstance(said["stop_reason"], str):
-                raise Malformed("the model's answer does not say why it ended")
+                raise MalformedAnswer("the model's answer does not say why it ended")
             answer.stop_reason, answer.why = said["stop_reason"], refusal(said.get("stop_details"))
             message = whole(said["content"])
         return self._completion(answer, message, answer.usage, spec)
 
     def _void(self, answer: StreamedAnswer, spec: ModelSpec) -> AnswerCompleted | None:
         """Return what was received of an answer that broke off; None if the service had not reported its usage."""
-        with suppress(Malformed):
+        with suppress(MalformedAnswer):
             message = {"role": "assistant", "content": answer.blocks}
             return self._completion(answer, message, answer.usage_so_far(), spec) if answer.usage else None
         return None
@@ -300,7 +300,7 @@ def _next_replay(replay: Replay, spec: ModelSpec) -> Replay | None:
             return Replay.NONE
 
 
-def _classify(error: Exception) -> Failure:
+def _classify(error: Exception) -> CallFailure:
     """Return the meaning of an exception of a call; raises it again if it is not about the call."""
     import httpx2
     from anthropic import APIConnectionError, APIStatusError, WorkloadIdentityError
@@ -313,9 +313,11 @@ def _classify(error: Exception) -> Failure:
             return status_failure(error.status_code, str(error.type or ""), text, dict(error.response.headers))
         case WorkloadIdentityError():
             return identity_failure(error)
-        case APIConnectionError() | httpx2.RequestError() | TimeoutError() | Malformed():
-            return Failure(f"the connection to the model failed: {str(error) or type(error).__name__}", retryable=True)
+        case APIConnectionError() | httpx2.RequestError() | TimeoutError() | MalformedAnswer():
+            return CallFailure(
+                f"the connection to the model failed: {str(error) or type(error).__name__}", retryable=True
+            )
         case UnicodeDecodeError():
-            return Failure(f"the model's answer cannot be read: {error}", retryable=True)
+            return CallFailure(f"the model's answer cannot be read: {error}", retryable=True)
         case _:
             raise error

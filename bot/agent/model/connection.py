@@ -49,7 +49,7 @@ FIRST_BYTE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OutgoingCall:
     """One outgoing request: the fields of its body, its betas, and the request with its stored bytes."""
 
     fields: Mapping[str, Any]
@@ -67,7 +67,7 @@ class Connection:
     _client: "Client | None" = None
     _making: Lock = field(default_factory=Lock)
 
-    async def request_whole(self, call: Call) -> bytes:
+    async def request_whole(self, call: OutgoingCall) -> bytes:
         """Make a call that does not stream, and return the body of the answer."""
         import httpx2
 
@@ -78,7 +78,7 @@ class Connection:
         )
         return response.content
 
-    async def events(self, call: Call, silence: float, hear: Callable[[], None]) -> AsyncIterator[Json]:
+    async def events(self, call: OutgoingCall, silence: float, hear: Callable[[], None]) -> AsyncIterator[Json]:
         """Yield the raw events of a stream, without pings; raises ErrorEvent for an error event.
 
         Raises TimeoutError after `silence` seconds without an event. Calls `hear` at each event, including pings.
@@ -125,7 +125,7 @@ class Connection:
     async def _ready(self) -> "Client":
         return await asyncio.to_thread(self.open) if self._client is None else self._client
 
-    def _payload(self, call: Call) -> dict[str, Any]:
+    def _payload(self, call: OutgoingCall) -> dict[str, Any]:
         return {"body": dict(call.fields)} if self.rewrites else {"content": body(call.fields, call.request)}
 
     async def _pieces(self, stream: "AsyncStream[object]") -> AsyncIterator[Json | None]:

@@ -41,7 +41,7 @@ _CURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """One failed call, in the terms of the retry rules."""
 
     text: str
@@ -99,7 +99,7 @@ class ErrorEvent(Exception):
         self.type = str(told.get("type") or "")
 
 
-def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> Failure:
+def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> CallFailure:
     """Classify an answer that holds an error: by its type if the status is 200, else by its status.
 
     The header `x-should-retry` takes precedence over the status, as in the library (anthropic/_base_client.py).
@@ -107,7 +107,7 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     after, ramp = _seconds(headers), RAMP_LIMIT in text
     text = shorten_line(text, LONGEST)
     if status < 400:
-        return Failure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
+        return CallFailure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
     fix = _RAMP_CURE if ramp else ""
     capped = status == 429 and after is None and "spend" in text.lower()
     capped |= ramp and (after is None or after > LONGEST_WAIT)
@@ -118,7 +118,7 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     elif asked == "true" and not capped:
         retryable = True
     overloaded = status == 529 or kind in _OVERLOADED
-    return Failure(f"HTTP {status}: {text}", retryable, overloaded, after, status, fix)
+    return CallFailure(f"HTTP {status}: {text}", retryable, overloaded, after, status, fix)
 
 
 def _seconds(headers: dict[str, str]) -> float | None:

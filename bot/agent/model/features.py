@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from bot.agent.model.context_fields import CLEARING, COMPACTION
-from bot.agent.model.failures import Failure
+from bot.agent.model.failures import CallFailure
 from bot.agent.model.request import BINDING, INTERLEAVED
 from bot.agent.model.specs import ModelSpec
 
@@ -54,7 +54,7 @@ FEATURES: Final = (
 """In the order in which they are searched: a field before the object that contains it."""
 
 
-def refused_features(failure: Failure, fields: Mapping[str, Any], betas: Collection[str]) -> tuple[Feature, ...]:
+def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Collection[str]) -> tuple[Feature, ...]:
     """Return the features of a request that its refusal is about; none if it is about something else."""
     if failure.status not in {400, 422} or failure.too_long or failure.unbound:
         return ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from bot.agent.model.failures import Failure, status_failure
+from bot.agent.model.failures import CallFailure, status_failure
 
 if TYPE_CHECKING:
     from anthropic import WorkloadIdentityCredentials, WorkloadIdentityError
@@ -74,9 +74,9 @@ class WorkloadIdentity:
             raise WorkloadIdentityError("GitHub answered with something else than a proof", status_code=200) from None
 
 
-def identity_failure(error: "WorkloadIdentityError") -> Failure:
+def identity_failure(error: "WorkloadIdentityError") -> CallFailure:
     """Classify a failed exchange: without an answer it can be retried, else the answer's status decides."""
     if error.status_code is None:
-        return Failure(str(error), retryable=True)
+        return CallFailure(str(error), retryable=True)
     found = status_failure(error.status_code, "", str(error), {})
-    return Failure(str(error), found.retryable, status=found.status, fix=_CURE)
+    return CallFailure(str(error), found.retryable, status=found.status, fix=_CURE)

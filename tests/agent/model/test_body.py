@@ -9,7 +9,7 @@ from anthropic import APIError, AsyncAnthropic, DefaultAsyncHttpxClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.model.answer import Malformed, StreamedAnswer
+from bot.agent.model.answer import MalformedAnswer, StreamedAnswer
 from bot.agent.model.request import body, parameters
 from bot.agent.model.specs import resolve
 from bot.agent.prompts import first_message, system_blocks
@@ -127,5 +127,5 @@ def test_a_call_that_is_no_json_is_malformed(text: str) -> None:
     answer.feed({"type": "content_block_stop", "index": 0})
     answer.feed({"type": "message_delta", "delta": {"stop_reason": "tool_use"}})
     answer.feed({"type": "message_stop"})
-    with pytest.raises(Malformed, match="is not"):
+    with pytest.raises(MalformedAnswer, match="is not"):
         answer.message()

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bot.agent.model.anthropic_model import NON_STREAMING_CAP, AnthropicModel, Patience
+from bot.agent.model.anthropic_model import NON_STREAMING_CAP, AnthropicModel, RetryPolicy
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import End, Info, ToolFinished
 from bot.compose.parts import model_of
@@ -173,7 +173,7 @@ async def test_a_plain_answer_is_worth_the_same(room: Open, end: Reply) -> None:
 @pytest.mark.req("M7")
 async def test_silence_on_the_wire_abandons_the_stream(room: Open) -> None:
     """A stream that says nothing for as long as it may is a failed one."""
-    r = room(sequence(Fault.stall(30, reply=WRITE), say("Done.")), patience=Patience(silence=0.2))
+    r = room(sequence(Fault.stall(30, reply=WRITE), say("Done.")), patience=RetryPolicy(silence=0.2))
     notices, completed = await answer(r)
     assert completed.message["content"][0]["text"] == "Done."
     assert "connection to the model failed" in notices[0].text
@@ -191,7 +191,7 @@ def test_an_operator_says_how_long_silence_is_borne(given: str, silence: float, 
 async def test_a_total_deadline_stands_behind_it(room: Open) -> None:
     """An answer that trickles for ever ends too."""
     trickle = Reply((Text("word " * 3000),), pace=0.05)
-    r = room(sequence(trickle, say("Done.")), patience=Patience(total=0.4))
+    r = room(sequence(trickle, say("Done.")), patience=RetryPolicy(total=0.4))
     notices, _ = await answer(r)
     assert len(notices) == 1
     assert [request.stream for request in r.api.requests] == [True, False]
@@ -200,7 +200,7 @@ async def test_a_total_deadline_stands_behind_it(room: Open) -> None:
 @pytest.mark.req("M9")
 async def test_waits_grow_and_are_capped(room: Open) -> None:
     """Between tries the wait grows, with jitter, up to half of the longest; then it is the end: Transient."""
-    r = room(lambda _: Fault.status(500), patience=Patience(tries=9, longest_wait=20))
+    r = room(lambda _: Fault.status(500), patience=RetryPolicy(tries=9, longest_wait=20))
     with pytest.raises(Transient, match="500"):
         await stream(r.model, ONE)
     assert len(r.api.requests) == 9
@@ -247,7 +247,7 @@ async def test_an_error_event_that_no_retry_helps_is_final(room: Open) -> None:
 async def test_nobody_there_is_tried_again(room: Open) -> None:
     """A refused connection is a failure of the service."""
     r = room(lambda _: say("?"))
-    away = AnthropicModel(r.clock, "key", "http://127.0.0.1:9", patience=Patience(tries=3))
+    away = AnthropicModel(r.clock, "key", "http://127.0.0.1:9", patience=RetryPolicy(tries=3))
     with pytest.raises(Transient, match="connection to the model failed"):
         await stream(away, ONE)
     assert len(r.clock.slept) == 2
@@ -327,7 +327,7 @@ async def test_warming_makes_the_client(room: Open) -> None:
 async def test_a_failure_for_good_keeps_the_session(room: Open) -> None:
     """After the last try the session fails, says so, and a later one goes on from its transcript."""
     down = [Fault.status(529)] * 3
-    r = room(sequence(call("LS", path="."), *down, say("Done.")), patience=Patience(tries=3))
+    r = room(sequence(call("LS", path="."), *down, say("Done.")), patience=RetryPolicy(tries=3))
     session = r.session()
     assert ended(await drive(session)).end is End.FAILED
     assert ended(await drive(r.resumed())).text == "Done."

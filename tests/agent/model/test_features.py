@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.model.context_fields import CLEARING, COMPACTION
-from bot.agent.model.failures import Failure
+from bot.agent.model.failures import CallFailure
 from bot.agent.model.features import refused_features
 from bot.agent.model.request import BINDING, INTERLEAVED
 from bot.core.errors import Refused
@@ -116,9 +116,9 @@ def test_what_a_refusal_is_about(said: str) -> None:
     binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     fields = {"thinking": binding, "output_config": {"effort": "low"}, "context_management": {}, "tools": [STRICT]}
     for status in (400, 422):
-        found = refused_features(Failure(said, retryable=False, status=status), fields, (CLEARING, BINDING))
+        found = refused_features(CallFailure(said, retryable=False, status=status), fields, (CLEARING, BINDING))
         assert [feature.name for feature in found] == SAID[said]
-    assert refused_features(Failure(said, retryable=False, status=401), fields, (CLEARING, BINDING)) == ()
+    assert refused_features(CallFailure(said, retryable=False, status=401), fields, (CLEARING, BINDING)) == ()
 
 
 @pytest.mark.req("M6")

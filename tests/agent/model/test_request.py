@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.model.answer import Malformed, StreamedAnswer, refusal, usage_of
+from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, refusal, usage_of
 from bot.agent.model.request import parameters, with_cache_marks
 from bot.agent.model.specs import ALIASES, SPECS, cost_usd, merge_listing, resolve
 from bot.agent.permissions.modes import Mode
@@ -310,7 +310,7 @@ def test_events_that_are_newer_than_this_program_are_passed_over() -> None:
     answer.feed({"type": "content_block_stop", "index": 0})
     end = {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2, "input_tokens": None}}
     answer.feed({"type": "message_delta", **end})
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedAnswer):
         answer.message()
     answer.feed({"type": "message_stop"})
     assert of(shown, Delta) == [Delta("text", "a")]
@@ -338,7 +338,7 @@ def test_why_a_model_refused(details: object, told: str) -> None:
 @pytest.mark.req("M7")
 def test_a_delta_for_no_block_is_malformed() -> None:
     """A stream that names a block which never began is broken as a whole."""
-    with pytest.raises(Malformed, match="never began"):
+    with pytest.raises(MalformedAnswer, match="never began"):
         StreamedAnswer().feed({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}})
 
 

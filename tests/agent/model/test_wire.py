@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.agent.forwarding import forward_within
-from bot.agent.model.answer import Malformed, StreamedAnswer, whole
-from bot.agent.model.anthropic_model import AnthropicModel, Patience
+from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, whole
+from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
 from bot.agent.model.connection import timeout
 from bot.ports import AnswerCompleted, ModelRequest, Notice
 from bot.testing.host import host_application
@@ -62,7 +62,7 @@ async def test_an_answer_is_whole_at_message_stop() -> None:
 @pytest.mark.req("M7")
 async def test_a_long_silence_is_told(room: Open) -> None:
     """Once for each silence, while the answer is still waited for; what comes then counts."""
-    r = room(lambda _: Fault.stall(0.5, reply=say("Late.")), patience=Patience(murmur=0.1))
+    r = room(lambda _: Fault.stall(0.5, reply=say("Late.")), patience=RetryPolicy(murmur=0.1))
     told: list[str] = []
     (completed,) = of(await stream(r.model, ModelRequest(**ASKED, heartbeat=told.append)), AnswerCompleted)
     assert completed.message["content"][0]["text"] == "Late."
@@ -73,7 +73,7 @@ async def test_a_long_silence_is_told(room: Open) -> None:
 async def test_pings_alone_keep_no_stream_alive(room: Open) -> None:
     """They are bytes and no events: a stream that has nothing else to say is abandoned."""
     dripping = Fault.stall(30, reply=Reply((Text("So"),)), ping_every=0.05)
-    r = room(sequence(dripping, say("Done.")), patience=Patience(silence=20, quiet=0.3))
+    r = room(sequence(dripping, say("Done.")), patience=RetryPolicy(silence=20, quiet=0.3))
     events = await stream(r.model, ModelRequest(**ASKED))
     assert len(of(events, Notice)) == 1
     assert [request.stream for request in r.api.requests] == [True, False]
@@ -92,7 +92,7 @@ async def test_the_first_byte_may_take_longer_than_any_other() -> None:
     assert await anext(source) == "first"
     with pytest.raises(TimeoutError):
         await anext(source)
-    assert timeout(Patience().silence).read == 180
+    assert timeout(RetryPolicy().silence).read == 180
 
 
 @pytest.mark.req("M11")
@@ -113,7 +113,7 @@ def test_a_call_that_was_not_closed_is_no_call() -> None:
     answer.feed({"type": "content_block_delta", "index": 0, "delta": delta})
     for event in ANSWER[4:]:
         answer.feed(event)
-    with pytest.raises(Malformed, match="in the middle"):
+    with pytest.raises(MalformedAnswer, match="in the middle"):
         answer.message()
 
 
@@ -140,6 +140,6 @@ CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "LS", "input": {}
 )
 def test_what_could_not_be_acted_upon_is_no_answer(blocks: Any) -> None:
     """Nor could it be sent back: it is dropped as a whole and asked for again."""
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedAnswer):
         whole(blocks)
     assert whole([CALL, {**CALL, "id": "b"}])["content"] == [CALL, {**CALL, "id": "b"}]

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bot.agent.model.anthropic_model import AnthropicModel, Patience
+from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
 from bot.agent.model.workload_identity import WorkloadIdentity
 from bot.compose.parts import model_of
 from bot.config.environment import settings
@@ -61,7 +61,9 @@ def api(lifetime: int = 600) -> Iterator[ScriptedModel]:
 
 
 def client(model: ScriptedModel, github: Proofs, tries: int = 1) -> AnthropicModel:
-    return AnthropicModel(HandClock(), "", model.base_url, patience=Patience(tries=tries), identity=github.identity())
+    return AnthropicModel(
+        HandClock(), "", model.base_url, patience=RetryPolicy(tries=tries), identity=github.identity()
+    )
 
 
 async def test_a_job_is_let_in_without_a_key() -> None:
