@@ -17,7 +17,7 @@ from typing import Any, Final
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
-    Answered,
+    AnswerArrived,
     Billed,
     Compacted,
     End,
@@ -135,7 +135,7 @@ class Telemetry:
             case RequestStarted():
                 self._steps[event.agent] = event.step
                 self._start_request(("request", event.agent), event.agent, event.model, at=event.at)
-            case Answered():
+            case AnswerArrived():
                 self._end_request("step", ("request", event.agent), event, at=event.at)
             case Billed():
                 self._count_bill(event)
@@ -168,7 +168,9 @@ class Telemetry:
         facts = {**self._of(agent), **facts, "gen_ai.request.model": model or None}
         self._begin(key, f"chat {model}".strip(), facts, parent=agent, kind=_CLIENT).start = self._time(at)
 
-    def _end_request(self, what: str, key: object, event: Answered | Billed, *, at: datetime | None = None) -> None:
+    def _end_request(
+        self, what: str, key: object, event: AnswerArrived | Billed, *, at: datetime | None = None
+    ) -> None:
         """End the span of a request, and log it."""
         read, used = event.usage.cache_read, _tokens(event.usage)
         facts: Facts = {"gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}

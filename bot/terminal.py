@@ -14,13 +14,13 @@ from typing import Final, TextIO
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
-    Answered,
+    AnswerArrived,
     Compacted,
     Info,
     Lifecycle,
     ModeChanged,
-    Outcome,
     Recovery,
+    RecoveryOutcome,
     TodosChanged,
     ToolFinished,
     ToolStarted,
@@ -301,7 +301,7 @@ class Story:
                 return f"  {_who(event.agent)}{event.name} {_subject(self.redactor.redact_json(event.input))}".rstrip()
             case ToolFinished() if event.is_error:
                 return f"  {_who(event.agent)}✗ {shorten_line(self.redactor.redact(event.text), _WIDTH)}"
-            case Answered():
+            case AnswerArrived():
                 self.steps = event.step if event.agent == "main" else self.steps
                 text = text_of(event.message)
                 return f"\n{text}\n" if text and event.agent == "main" else ""
@@ -314,7 +314,7 @@ class Story:
             case (
                 Info(text=text)
                 | Compacted(text=text)
-                | Recovery(outcome=Outcome.UNRECOVERABLE | Outcome.ESCALATED, text=text)
+                | Recovery(outcome=RecoveryOutcome.UNRECOVERABLE | RecoveryOutcome.ESCALATED, text=text)
             ):
                 return f"  ! {_who(event.agent)}{self.redactor.redact(text)}"
             case _:

@@ -23,7 +23,7 @@ from bot.agent.model.anthropic_model import RetryPolicy
 from bot.agent.session import Session
 from bot.agent.session_events import (
     AgentChanged,
-    Answered,
+    AnswerArrived,
     End,
     Ended,
     Lifecycle,
@@ -175,7 +175,7 @@ def test_a_sub_agent_that_is_told_of_late() -> None:
         row = AgentChanged(agent, main, "explore", "a", Lifecycle.INITIALIZING, at=began)
         telemetry.take(row)
         telemetry.take(RequestStarted(agent, 1, "m", at(1)))
-        telemetry.take(Answered(agent, 1, {}, Usage(), 0.0, "m", at(4)))
+        telemetry.take(AnswerArrived(agent, 1, {}, Usage(), 0.0, "m", at(4)))
         telemetry.take(replace(row, state=Lifecycle.COMPLETED, at=at(5)))
         telemetry.take(Ended(main, End.ANSWERED, ""))
         posted()
@@ -261,7 +261,7 @@ def test_spans_go_out_while_a_session_goes_on() -> None:
         posted()
         assert kept.spans == []
         clock.seconds += PERIOD
-        telemetry.take(Answered(main, 2, {}, Usage(), 0.0))
+        telemetry.take(AnswerArrived(main, 2, {}, Usage(), 0.0))
         posted()
         assert [facts(span).get("error.type") for span in kept.chats()] == ["unanswered", None]
         telemetry.take(Ended(main, End.ANSWERED, ""))

@@ -9,7 +9,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
-    Answered,
+    AnswerArrived,
     Info,
     Lifecycle,
     ModeChanged,
@@ -122,7 +122,7 @@ async def test_a_plan_cannot_hide_anything_from_the_screen() -> None:
 @pytest.mark.parametrize(
     "event",
     (
-        Answered(MAIN, 1, {"role": "assistant", "content": [{"type": "text", "text": ESCAPES}]}, Usage(), 0.1),
+        AnswerArrived(MAIN, 1, {"role": "assistant", "content": [{"type": "text", "text": ESCAPES}]}, Usage(), 0.1),
         ToolStarted(MAIN, ToolUseId("1"), "Bash", {"command": ESCAPES}),
         ToolStarted(MAIN, ToolUseId("1"), ESCAPES, {}),
         ToolFinished(MAIN, ToolUseId("1"), "Bash", ESCAPES, is_error=True),
@@ -176,8 +176,8 @@ def test_steps_are_those_of_the_main_agent() -> None:
     """A sub-agent's answers count in its own row; those of a process that was killed count as well."""
     story = Story(io.StringIO())
     message = {"role": "assistant", "content": [{"type": "text", "text": "Hm."}]}
-    story.take(Answered(MAIN, 401, message, Usage(), 0.1))
-    story.take(Answered(CHILD, 1, message, Usage(), 0.1))
+    story.take(AnswerArrived(MAIN, 401, message, Usage(), 0.1))
+    story.take(AnswerArrived(CHILD, 1, message, Usage(), 0.1))
     assert story.steps == 401
 
 

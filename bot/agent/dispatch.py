@@ -78,7 +78,7 @@ class SuspendedCall:
     asking: Asking | None = None
 
 
-Prepared = ReadyCall | RefusedCall | SuspendedCall
+PreparedCall = ReadyCall | RefusedCall | SuspendedCall
 
 
 StartedCalls = Mapping[str, Callable[[Sink], Awaitable[None]]]
@@ -86,7 +86,7 @@ StartedCalls = Mapping[str, Callable[[Sink], Awaitable[None]]]
 NOTHING_STARTED: Final[StartedCalls] = MappingProxyType({})
 
 
-def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepared:
+def prepare(session: Session, call: Json, *, permitted: bool = False) -> PreparedCall:
     """Find the tool, validate the input, and ask the gate. Never raises.
 
     `permitted` means that a person allowed exactly this call: the gate's ASK then counts as ALLOW, and DENY stays DENY.
@@ -109,7 +109,7 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
     return _apply_gate(session, ReadyCall(call, tool, tool_input), permitted=permitted)
 
 
-def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepared:
+def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> PreparedCall:
     """Check a validated call against the allowed paths and the gate."""
     call, paths = ready.call, session.context.paths
     named = relative_input(call["input"], session.context.folder)
@@ -130,7 +130,7 @@ def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepa
             return RefusedCall(call, f"Denied: {ruling.why}")
 
 
-def admit(session: Session, prepared: Prepared) -> Prepared:
+def admit(session: Session, prepared: PreparedCall) -> PreparedCall:
     """Count a call that is about to run. Returns a RefusedCall instead if the call would exceed a limit (S9)."""
     if not isinstance(prepared, ReadyCall):
         session.monitor.tool_calls += 1
@@ -142,7 +142,7 @@ def admit(session: Session, prepared: Prepared) -> Prepared:
     return prepared
 
 
-def repeatable(prepared: Sequence[Prepared]) -> bool:
+def repeatable(prepared: Sequence[PreparedCall]) -> bool:
     """Return whether the calls can be made again after a crash.
 
     True if at least one of them resumes by itself (a sub-agent) and all of them are safe to run concurrently.
@@ -153,7 +153,7 @@ def repeatable(prepared: Sequence[Prepared]) -> bool:
 
 async def run(
     session: Session,
-    prepared: Sequence[Prepared],
+    prepared: Sequence[PreparedCall],
     results: dict[str, Json],
     *,
     tell: Sink,
@@ -179,7 +179,7 @@ def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Jso
     return [results.get(call["id"]) or result_block(call["id"], CANCELLED, is_error=True) for call in calls]
 
 
-def _suspension(session: Session, ready: ReadyCall) -> Prepared:
+def _suspension(session: Session, ready: ReadyCall) -> PreparedCall:
     """Return the suspension for a plan or a question, or a refusal if the plan is malformed or nobody can answer.
 
     A sub-agent's plan or question suspends nothing: it goes to the parent (P5).
@@ -204,7 +204,7 @@ def _check_plan(plan: SubmittedPlan, limits: PlanLimits | None) -> None:
         check_targets(plan.operations, limits.thread)
 
 
-def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:
+def _request(session: Session, call: Json, about: str, *, why: str) -> PreparedCall:
     """Suspend the call until people permit it, if somebody can be asked (P7).
 
     A sub-agent's parent has to ask instead.
@@ -219,9 +219,9 @@ def _request(session: Session, call: Json, about: str, *, why: str) -> Prepared:
     return SuspendedCall(call, permission(ToolUseId(call["id"]), call["name"], about, why))
 
 
-def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
+def _batches(prepared: Sequence[PreparedCall]) -> list[list[PreparedCall]]:
     """Group adjacent calls that may run concurrently. Every other call is a batch of its own (T2)."""
-    batches: list[list[Prepared]] = []
+    batches: list[list[PreparedCall]] = []
     for each in prepared:
         if batches and is_safe(each) and is_safe(batches[-1][0]):
             batches[-1].append(each)
@@ -230,14 +230,14 @@ def _batches(prepared: Sequence[Prepared]) -> list[list[Prepared]]:
     return batches
 
 
-def is_safe(prepared: Prepared) -> bool:
+def is_safe(prepared: PreparedCall) -> bool:
     """Return whether a call may run concurrently with its neighbors."""
     if isinstance(prepared, ReadyCall):
         return prepared.tool.concurrent(prepared.tool_input)
     return isinstance(prepared, RefusedCall)
 
 
-async def run_call(session: Session, prepared: Prepared, results: dict[str, Json], tell: Sink) -> None:
+async def run_call(session: Session, prepared: PreparedCall, results: dict[str, Json], tell: Sink) -> None:
     """Run one call, report its events, and store its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])

@@ -104,7 +104,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class AgentSpend:
     """What one agent has used on one model."""
 
     usage: Usage = Usage()
@@ -144,7 +144,7 @@ class Ledger:
     """Spend by agent and model, against a budget in dollars (None for no budget)."""
 
     budget_usd: float | None = None
-    rows: dict[tuple[AgentId, str], Spent] = field(default_factory=dict)
+    rows: dict[tuple[AgentId, str], AgentSpend] = field(default_factory=dict)
     carried: Consumption = Consumption()
     """The part of this spend that the thread's journal already has. It counts only against the budget."""
     reason: str = ""
@@ -204,8 +204,8 @@ class Ledger:
     def add(self, agent: AgentId, model: str, usage: Usage, cost_usd: float | None) -> None:
         """Record one response."""
         self._highest_cost = max(self._highest_cost, cost_usd or 0.0)
-        row = self.rows.get((agent, model), Spent())
-        self.rows[agent, model] = Spent(
+        row = self.rows.get((agent, model), AgentSpend())
+        self.rows[agent, model] = AgentSpend(
             row.usage + usage, row.cost_usd + (cost_usd or 0.0), row.requests + 1, row.unpriced + (cost_usd is None)
         )
 
@@ -233,10 +233,10 @@ class Ledger:
         """Return what these agents have used together, over all models."""
         return sum((self.of(agent).consumption for agent in agents), Consumption())
 
-    def of(self, agent: AgentId) -> Spent:
+    def of(self, agent: AgentId) -> AgentSpend:
         """Return what one agent has used, over all models."""
         rows = [row for (who, _), row in self.rows.items() if who == agent]
-        return Spent(
+        return AgentSpend(
             sum((row.usage for row in rows), Usage()),
             sum(row.cost_usd for row in rows),
             sum(row.requests for row in rows),

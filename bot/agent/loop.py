@@ -23,7 +23,7 @@ from bot.agent.history.reminders import due_budget, due_memory, due_reminders
 from bot.agent.limits import Resource
 from bot.agent.model_call import end_in_time, request_answer
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent, Answered, End, Ended, Info, Sink
+from bot.agent.session_events import AgentEvent, AnswerArrived, End, Ended, Info, Sink
 from bot.core.errors import Broken, CanaryShown
 from bot.core.transcript import Json, is_unresolved, text_of, tool_calls, without_empty_text, without_last_thinking
 from bot.ports import AnswerCompleted, AnswerStarted
@@ -82,7 +82,7 @@ async def _step(session: Session, in_vain: Counter[str], tell: Sink) -> Ended | 
         answer = await request_answer(session, eager, tell)
         if isinstance(answer, AnswerCompleted):
             facts = (answer.message, answer.usage, answer.cost_usd, answer.model, session.resources.clock.now())
-            await tell(Answered(session.agent, session.monitor.steps, *facts))
+            await tell(AnswerArrived(session.agent, session.monitor.steps, *facts))
             return await _react(session, answer, eager, in_vain=in_vain, tell=tell)
     if answer is None and not session.full:
         raise Broken("the model port ended without an answer or an error")
@@ -141,7 +141,7 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
     return None
 
 
-async def _additions(session: Session, prepared: Sequence[dispatch.Prepared]) -> list[Json]:
+async def _additions(session: Session, prepared: Sequence[dispatch.PreparedCall]) -> list[Json]:
     """Return what follows the results of calls: reminders, and what people added in the meantime (T7, L4a)."""
     ready = [each for each in prepared if isinstance(each, dispatch.ReadyCall)]
     reminders = await due_reminders(session, [each.tool.kind(each.tool_input) for each in ready])

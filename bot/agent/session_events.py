@@ -68,7 +68,7 @@ class Streamed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerArrived:
     """A complete assistant message arrived."""
 
     agent: AgentId
@@ -202,7 +202,7 @@ class AgentChanged:
     at: datetime | None = field(default=None, compare=False)
 
 
-class Outcome(StrEnum):
+class RecoveryOutcome(StrEnum):
     """How a sub-agent's trouble ended (S11)."""
 
     RECOVERED = "recovered"
@@ -216,7 +216,7 @@ class Recovery:
 
     agent: AgentId
     trouble: str
-    outcome: Outcome
+    outcome: RecoveryOutcome
     text: str
 
 
@@ -235,7 +235,7 @@ AgentEvent: TypeAlias = (
     SessionStarted
     | RequestStarted
     | Streamed
-    | Answered
+    | AnswerArrived
     | Billed
     | ToolStarted
     | ToolProgressed

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from bot.agent.limits import Limits
 from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -197,7 +197,7 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
             fix="set it to acceptEdits, or run with the sandbox",
         )
     tools = keys.tools
-    rules = Rules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
+    rules = ToolRules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
     known = {*by_name((*ALL, *READING_WEB, *READING_GITHUB)), "Task", RESOURCE_REQUEST.name}
     for rule in (*rules.allow, *rules.ask, *rules.deny):
         if rule.tool not in known:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, ToolRules, parse_rule
 from bot.agent.tools.registry import ALL, READING_GITHUB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.submit_review import REVIEW
@@ -116,4 +116,4 @@ def decide(case: str, mode: Mode, gate: PermissionGate) -> Decision:
 def gate(*, allow: str = "", ask: str = "", deny: str = "", sandboxed: bool = True) -> PermissionGate:
     """Make a gate with these rules, divided by bars."""
     rules = (tuple(map(parse_rule, text.split("|"))) if text else () for text in (allow, ask, deny))
-    return PermissionGate(Rules(*rules), sandboxed=sandboxed)
+    return PermissionGate(ToolRules(*rules), sandboxed=sandboxed)

@@ -11,7 +11,7 @@ from bot.agent.limits import Limits
 from bot.agent.model.specs import SPECS
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, approval_result
-from bot.agent.session_events import Answered, Compacted, End, Info
+from bot.agent.session_events import AnswerArrived, Compacted, End, Info
 from bot.agent.tools.registry import ALL, LOOKING
 from bot.core.transcript import LineKind, all_messages, messages, pending_calls
 from bot.ports import ToolOutput
@@ -377,7 +377,7 @@ async def test_room_is_made_before_a_limit_of_the_context_ends_it(room: Open) ->
     r = small(room, summarising(policy))
     session = r.session(tools=LOOKING, limits=Limits(context_tokens=13_000))
     events = await drive(session)
-    peak = max(event.usage.context for event in of(events, Answered))
+    peak = max(event.usage.context for event in of(events, AnswerArrived))
     assert peak >= 13_000, peak
     assert ended(events).text == "Done."
     assert of(events, Compacted)

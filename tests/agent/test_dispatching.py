@@ -17,7 +17,7 @@ from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.monitor import Monitor
 from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import CallKind, PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import CallKind, PermissionGate, ToolRules, parse_rule
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session, result_block
 from bot.agent.session_events import AgentEvent, End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
@@ -111,7 +111,7 @@ async def test_an_ask_without_a_person_is_a_denial(room: Open) -> None:
     (result,) = await outcome(r, mode=Mode.DEFAULT)
     assert "nobody is at hand" in result["content"]
     denied = room(sequence(call("Read", file_path=".env"), say("Done.")))
-    (result,) = await outcome(denied, gate=PermissionGate(Rules(deny=(parse_rule("Read(.env)"),))))
+    (result,) = await outcome(denied, gate=PermissionGate(ToolRules(deny=(parse_rule("Read(.env)"),))))
     assert "denies Read(.env)" in result["content"]
 
 

@@ -14,7 +14,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
-    Answered,
+    AnswerArrived,
     End,
     Lifecycle,
     RequestStarted,
@@ -113,8 +113,8 @@ async def test_reads_start_while_the_answer_streams(room: Open) -> None:
     assert [block["tool_use_id"] for block in results(session)] == ["a", "b", "c"]
     assert len(r.host.calls) == 3
     assert session.monitor.tool_calls == 3
-    about = [type(event) for event in events if isinstance(event, Answered | ToolStarted | ToolFinished)]
-    assert (about[0], len(of(events, ToolStarted)), len(of(events, ToolFinished))) == (Answered, 3, 3)
+    about = [type(event) for event in events if isinstance(event, AnswerArrived | ToolStarted | ToolFinished)]
+    assert (about[0], len(of(events, ToolStarted)), len(of(events, ToolFinished))) == (AnswerArrived, 3, 3)
 
 
 @pytest.mark.parametrize(
@@ -275,9 +275,9 @@ async def test_events_of_a_subagent_beside_the_stream_know_when_they_happened(ro
     await r.world.clock.sleep(7.0)
     rest.set()
     theirs = [event for event in await running if event.agent == "explore-1"]
-    stamped = [event for event in theirs if isinstance(event, AgentChanged | RequestStarted | Answered)]
+    stamped = [event for event in theirs if isinstance(event, AgentChanged | RequestStarted | AnswerArrived)]
     assert {event.at for event in stamped} == {worked}
-    assert {type(event) for event in stamped} == {AgentChanged, RequestStarted, Answered}
+    assert {type(event) for event in stamped} == {AgentChanged, RequestStarted, AnswerArrived}
 
 
 @dataclass

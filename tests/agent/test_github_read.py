@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
 from bot.agent.repository_reads import BYTES, CALLS, RepositoryReads
 from bot.agent.session import Session
 from bot.agent.subagents.types import RESTRICTED, STANDARD
@@ -136,7 +136,7 @@ async def test_a_rule_can_deny_it(room: Open, rule: str) -> None:
     """As a whole, or for one kind of question."""
     repository = Repository()
     r = room(sequence(call("GitHubRead", what="issue", number=7), say("Done.")))
-    await drive(reading(r, repository, gate=PermissionGate(Rules(deny=(parse_rule(rule),)))))
+    await drive(reading(r, repository, gate=PermissionGate(ToolRules(deny=(parse_rule(rule),)))))
     assert bool(repository.asked) is (rule == "GitHubRead(checks)")
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bot.agent.limits import Ledger, Limits, OwnBudget
 from bot.agent.model_call import UNPRICED
-from bot.agent.session_events import End, Info, Outcome, Recovery
+from bot.agent.session_events import End, Info, Recovery, RecoveryOutcome
 from bot.clock import SystemClock
 from bot.core.names import AgentId
 from bot.ports import ToolOutput, Usage
@@ -212,7 +212,7 @@ async def test_what_bounds_a_session_bounds_its_sub_agents(room: Open, limits: L
     assert said in ended(events).text
     assert [said in block["content"] for block in results(t.session)] == [True, True]
     assert len(r.api.requests) in {7, 8, 9}
-    assert {event.outcome for event in of(events, Recovery)} == {Outcome.UNRECOVERABLE}
+    assert {event.outcome for event in of(events, Recovery)} == {RecoveryOutcome.UNRECOVERABLE}
 
 
 @pytest.mark.req("M12")

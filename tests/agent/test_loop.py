@@ -4,7 +4,16 @@ import pytest
 
 from bot.agent.limits import Limits
 from bot.agent.loop import CUT, CUT_CALL, EMPTY, NUDGES
-from bot.agent.session_events import Answered, End, Ended, Info, RequestStarted, Streamed, ToolFinished, ToolStarted
+from bot.agent.session_events import (
+    AnswerArrived,
+    End,
+    Ended,
+    Info,
+    RequestStarted,
+    Streamed,
+    ToolFinished,
+    ToolStarted,
+)
 from bot.core.transcript import Json, tool_calls
 from bot.ports import ToolOutput
 from bot.testing.model.reply import (
@@ -34,7 +43,7 @@ async def test_an_answer_without_a_call_ends_the_session(room: Open) -> None:
     kinds = [type(event) for event in events]
     assert kinds[0] is RequestStarted
     assert set(kinds[1:-2]) == {Streamed}
-    assert kinds[-2:] == [Answered, Ended]
+    assert kinds[-2:] == [AnswerArrived, Ended]
     assert "".join(event.text for event in of(events, Streamed)) == "All is well."
     assert ended(events) == Ended(session.agent, End.ANSWERED, "All is well.")
     assert [message["role"] for message in session.history] == ["user", "assistant"]
@@ -342,7 +351,7 @@ async def test_each_step_is_numbered(room: Open) -> None:
     r = room(sequence(call("LS", path="."), say("Done.")))
     events = await drive(r.session())
     assert [event.step for event in of(events, RequestStarted)] == [1, 2]
-    assert [event.step for event in of(events, Answered)] == [1, 2]
+    assert [event.step for event in of(events, AnswerArrived)] == [1, 2]
 
 
 @pytest.mark.req("M3")

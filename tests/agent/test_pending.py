@@ -7,7 +7,7 @@ import pytest
 
 from bot.agent.history.pending import pending_question, release, run_permitted_call
 from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
 from bot.agent.resources import HumanAvailability
 from bot.agent.session import NOT_RUN, Session
 from bot.agent.session_events import AgentEvent, End, Ended, ToolFinished
@@ -29,7 +29,7 @@ QUESTION = {"question": "Which?", "header": "Way", "options": OPTIONS}
 ASKS = call("AskUserQuestion", questions=[QUESTION])
 PUSH = call("Bash", command="git push")
 PEOPLE = HumanAvailability(answers=True, permits=True)
-ASK_PUSH = PermissionGate(Rules(ask=(parse_rule("Bash(git push:*)"),)))
+ASK_PUSH = PermissionGate(ToolRules(ask=(parse_rule("Bash(git push:*)"),)))
 MODES = list(Mode)
 
 
@@ -168,7 +168,7 @@ async def test_a_denial_outranks_a_permission(room: Open) -> None:
     """A rule that denies the call by the time of the answer stands above what people allowed."""
     r = room(sequence(PUSH, say("Done.")))
     await drive(waiting(r, gate=ASK_PUSH))
-    session = again(r, PermissionGate(Rules(deny=(parse_rule("Bash(git push:*)"),))))
+    session = again(r, PermissionGate(ToolRules(deny=(parse_rule("Bash(git push:*)"),))))
     await allowed(session, pending_calls(session.history)[0]["id"])
     assert "denies Bash(git push:*)" in results(session)[0]["content"]
 

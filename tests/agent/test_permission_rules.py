@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.rule_paths import relative_input
-from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, Rule, Rules, parse_rule
+from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, Rule, ToolRules, parse_rule
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from tests.agent.gate_cases import ALLOW, ASK, DENY, MODES, gate
@@ -211,7 +211,7 @@ def test_a_path_is_denied_in_every_spelling(rule: str, tool: str, given_: Json, 
     """A deny rule finds the path whatever it is spelled like, through every tool of its family, and in commands."""
     parsed = parse_rule(rule)
     assert parsed.touches(tool, given_) is expected
-    assert PermissionGate(Rules(deny=(parsed,))).decide(Mode.BYPASS, CallKind.LOOK, tool, given_).decision is (
+    assert PermissionGate(ToolRules(deny=(parsed,))).decide(Mode.BYPASS, CallKind.LOOK, tool, given_).decision is (
         DENY if expected else ALLOW
     )
 
@@ -252,9 +252,9 @@ def test_absolute_paths_are_read_as_the_checkouts_own() -> None:
 def test_rules_of_domains(rule: str, url: str, decision: Decision) -> None:
     """Approved work reads the web where an allow rule names the domain; a deny rule holds in plan mode too."""
     call = {"url": url, "prompt": "x"}
-    gate = PermissionGate(Rules(allow=(parse_rule(rule),)))
+    gate = PermissionGate(ToolRules(allow=(parse_rule(rule),)))
     assert gate.decide(Mode.ACCEPT_EDITS, CallKind.FETCH, "WebFetch", call).decision is decision
-    denying = PermissionGate(Rules(deny=(parse_rule("WebFetch(domain:*)"),)))
+    denying = PermissionGate(ToolRules(deny=(parse_rule("WebFetch(domain:*)"),)))
     assert denying.decide(Mode.PLAN, CallKind.FETCH, "WebFetch", call).decision is DENY
 
 

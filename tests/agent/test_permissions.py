@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.permissions.modes import Mode, next_mode
-from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Decision, PermissionGate, Rule, Rules
+from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Decision, PermissionGate, Rule, ToolRules
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import Json
 from tests.agent.gate_cases import ALLOW, ASK, CASES, DENY, EXPECTED, MODES, ROWS, SUSPEND, TOOLS, asked, decide, gate
@@ -95,8 +95,8 @@ _rules = st.builds(Rule, st.sampled_from(["Bash", "Read"]), _patterns).map(lambd
 
 
 @pytest.mark.req("P2", "P4", "P7")
-@given(st.builds(Rules, _rules, _rules, _rules), _patterns, st.sampled_from(list(CallKind)))
-def test_no_rules_at_all_open_plan_mode(rules: Rules, command: str, kind: CallKind) -> None:
+@given(st.builds(ToolRules, _rules, _rules, _rules), _patterns, st.sampled_from(list(CallKind)))
+def test_no_rules_at_all_open_plan_mode(rules: ToolRules, command: str, kind: CallKind) -> None:
     """With whatever rules, plan mode allows what it allows without them, or less; a ruling always comes."""
     decision = PermissionGate(rules).decide(Mode.PLAN, kind, "Bash", {"command": command}).decision
     word = DECISIONS[Mode.PLAN][kind].decision
@@ -108,7 +108,7 @@ _globs = st.sampled_from(
     ("*", "a.py", "**/*.py", "src/**", ".", "", "git:*", "make", "!a.py", "explore", "[", "{a,b}.py")
 )
 _any_rule = st.builds(Rule, st.sampled_from(sorted(TOOLS)), _globs)
-_any_rules = st.builds(Rules, *(st.lists(_any_rule, max_size=3).map(tuple) for _ in range(3)))
+_any_rules = st.builds(ToolRules, *(st.lists(_any_rule, max_size=3).map(tuple) for _ in range(3)))
 _modes = st.sampled_from(list(Mode))
 _WIDTH = {DENY: 0, ASK: 1, SUSPEND: 1, ALLOW: 2}
 
@@ -116,7 +116,7 @@ _WIDTH = {DENY: 0, ASK: 1, SUSPEND: 1, ALLOW: 2}
 @pytest.mark.req("P7")
 @given(_any_rules, _any_rule, _calls, _modes)
 def test_one_more_deny_rule_never_widens(
-    rules: Rules, more: Rule, call: tuple[CallKind, str, Json], mode: Mode
+    rules: ToolRules, more: Rule, call: tuple[CallKind, str, Json], mode: Mode
 ) -> None:
     """Denying more leaves a decision as it was, or makes it no; so does asking more, which never makes it yes."""
     kind, name, given_ = call
@@ -130,7 +130,7 @@ def test_one_more_deny_rule_never_widens(
 @pytest.mark.req("P4", "P7")
 @given(_any_rules, _any_rule, _calls, _modes)
 def test_one_more_allow_rule_overrides_nothing(
-    rules: Rules, more: Rule, call: tuple[CallKind, str, Json], mode: Mode
+    rules: ToolRules, more: Rule, call: tuple[CallKind, str, Json], mode: Mode
 ) -> None:
     """It turns what the mode would ask into yes, and changes no denial, no ask rule and nothing of plan mode."""
     kind, name, given_ = call

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from bot.agent.limits import Limits, Resource
-from bot.agent.session_events import AgentEvent, End, Info, Lifecycle, Outcome, Recovery
+from bot.agent.session_events import AgentEvent, End, Info, Lifecycle, Recovery, RecoveryOutcome
 from bot.agent.subagents.recovery import TABLE, Remedy, Trouble, remedy
 from bot.agent.subagents.subagent_run import SMALLER
 from bot.agent.subagents.types import STANDARD, TYPES, AgentType
@@ -55,7 +55,7 @@ async def test_a_limit_is_raised_twice(room: Open) -> None:
     t = team(r, types=explorer(tool_calls=4))
     events = await drive(t.session)
     assert results(t.session)[0]["content"] == "Seen."
-    assert outcomes(events) == [("limit", Outcome.RECOVERED)]
+    assert outcomes(events) == [("limit", RecoveryOutcome.RECOVERED)]
     told = [event.text for event in of(events, Info) if event.kind == "recovery"]
     assert [text.partition(" (")[0] for text in told] == [
         "the limit of 4 tool calls was reached",
@@ -79,7 +79,7 @@ async def test_then_the_task_is_split(room: Open) -> None:
     t = team(r, types=explorer(tool_calls=4))
     events = await drive(t.session)
     assert results(t.session)[0]["content"] == "All of it."
-    assert outcomes(events) == [("limit", Outcome.RECOVERED)]
+    assert outcomes(events) == [("limit", RecoveryOutcome.RECOVERED)]
     last = children(r)[-1].texts()[0]
     assert "Report on part 1: Half of it." in last
     first = next(request.texts()[0] for request in children(r) if "This is part 1" in request.texts()[0])
@@ -96,7 +96,7 @@ async def test_what_cannot_be_recovered_comes_to_the_parent(room: Open) -> None:
     (result,) = results(t.session)
     assert result["is_error"]
     assert "What it did so far:" in result["content"]
-    assert outcomes(events) == [("limit", Outcome.UNRECOVERABLE)]
+    assert outcomes(events) == [("limit", RecoveryOutcome.UNRECOVERABLE)]
     assert final(events)["explore-1"].state is Lifecycle.FAILED
     assert ended(events).end is End.ANSWERED
     assert t.pool.metrics.recoveries == {("limit", "unrecoverable"): 1}
@@ -119,7 +119,7 @@ async def test_a_timeout_is_tried_once_more_with_less_to_do(room: Open) -> None:
     t.workspace.answer = slow
     events = await drive(t.session)
     assert [block["content"] for block in results(t.session)] == ["The main thing."] * 2
-    assert set(outcomes(events)) == {("timeout", Outcome.RECOVERED)}
+    assert set(outcomes(events)) == {("timeout", RecoveryOutcome.RECOVERED)}
 
 
 @pytest.mark.req("S11", "P7")
@@ -132,7 +132,7 @@ async def test_what_is_denied_is_escalated(room: Open) -> None:
     r = room(script(task("run"), child))
     t = team(r)
     events = await drive(t.session)
-    assert outcomes(events) == [("permission denied", Outcome.ESCALATED)]
+    assert outcomes(events) == [("permission denied", RecoveryOutcome.ESCALATED)]
     assert "It was denied this" in results(t.session)[0]["content"]
 
 
@@ -144,7 +144,7 @@ async def test_a_tool_error_goes_back_to_the_model(room: Open, shown: str) -> No
     t = team(r)
     t.workspace.answer = lambda *_: ToolOutput(shown, is_error=True)
     events = await drive(t.session)
-    assert outcomes(events) == [("tool error", Outcome.RECOVERED)]
+    assert outcomes(events) == [("tool error", RecoveryOutcome.RECOVERED)]
     assert results(t.session)[0]["content"] == "I looked."
 
 
@@ -158,7 +158,7 @@ async def test_a_model_that_fails_for_good(room: Open, outcome: Reply | Fault, t
     """The client has tried what it can: the parent is told."""
     r = room(script(task("look"), lambda _: outcome))
     events = await drive(team(r).session)
-    assert outcomes(events) == [(trouble, Outcome.UNRECOVERABLE)]
+    assert outcomes(events) == [(trouble, RecoveryOutcome.UNRECOVERABLE)]
 
 
 @pytest.mark.req("S11")

@@ -15,7 +15,7 @@ from bot.agent.permissions.plan_mode import HANDED_TO_PARENT
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
-    Answered,
+    AnswerArrived,
     End,
     Lifecycle,
     RequestStarted,
@@ -224,7 +224,7 @@ async def test_the_row_of_an_agent_tells_how_it_goes(room: Open) -> None:
     assert last.cost_usd == pytest.approx(r.world.ledger.of(last.agent).cost_usd, abs=1e-5)
     assert t.pool.rows == {last.agent: replace(last, call=ToolUseId(""))}
     assert last.call == of(events, ToolStarted)[0].call
-    for told in (of(events, ToolFinished), of(events, RequestStarted), of(events, Answered)):
+    for told in (of(events, ToolFinished), of(events, RequestStarted), of(events, AnswerArrived)):
         assert {event.agent for event in told} == {"main", "explore-1"}
     assert {event.agent for event in of(events, Streamed)} == {"main"}
 

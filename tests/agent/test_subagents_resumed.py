@@ -11,7 +11,7 @@ from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.network_log import NetworkLog
 from bot.agent.session import ASKED
-from bot.agent.session_events import AgentChanged, AgentEvent, End, Lifecycle, Outcome, Recovery
+from bot.agent.session_events import AgentChanged, AgentEvent, End, Lifecycle, Recovery, RecoveryOutcome
 from bot.agent.subagents.resuming import GOES_ON, LOST_ONCE, LOST_TWICE
 from bot.agent.subagents.types import TYPES
 from bot.core.names import AgentId, SessionId
@@ -196,7 +196,7 @@ async def test_the_report_says_that_work_was_lost(room: Open) -> None:
     assert f"Note: {LOST_ONCE}." in results(t.session)[0]["content"]
     assert t.workspace.log[0] == "fork code-1"
     assert t.pool.metrics.recoveries == {("interrupted", "recovered"): 1}
-    assert {event.outcome for event in of(events, Recovery)} == {Outcome.RECOVERED}
+    assert {event.outcome for event in of(events, Recovery)} == {RecoveryOutcome.RECOVERED}
 
 
 @pytest.mark.req("L9", "S11")

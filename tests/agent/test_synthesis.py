@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.subagents.synthesis import MOST_PAIRS, SCHEMA, Point, Report, Severity, read, render, synthesize
+from bot.agent.subagents.synthesis import (
+    MOST_PAIRS,
+    SCHEMA,
+    ContradictionSeverity,
+    Point,
+    Report,
+    read,
+    render,
+    synthesize,
+)
 from bot.testing.model.reply import Fault, Reply, say
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
@@ -62,9 +71,14 @@ def test_saying_the_same_changes_nothing(report: Report, times: int) -> None:
 
 @pytest.mark.req("S8")
 @pytest.mark.parametrize(
-    ("part", "severity"), (("data", Severity.HIGH), ("findings", Severity.MEDIUM), ("recommendations", Severity.LOW))
+    ("part", "severity"),
+    (
+        ("data", ContradictionSeverity.HIGH),
+        ("findings", ContradictionSeverity.MEDIUM),
+        ("recommendations", ContradictionSeverity.LOW),
+    ),
 )
-def test_contradictions_are_listed_with_both(part: str, severity: Severity) -> None:
+def test_contradictions_are_listed_with_both(part: str, severity: ContradictionSeverity) -> None:
     """Two who say different things of one topic are named, with how much it matters."""
     one, two = (
         Report.model_validate({"summary": "", part: [{"topic": "Port", "statement": port}]}) for port in ("80", "443")

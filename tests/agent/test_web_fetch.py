@@ -8,7 +8,7 @@ import pytest
 from bot.agent.limits import Limits, Resource
 from bot.agent.network_log import network_rows
 from bot.agent.permissions.modes import Mode
-from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
 from bot.agent.session import Session
 from bot.agent.session_events import End
 from bot.agent.subagents.types import RESTRICTED
@@ -25,7 +25,7 @@ from tests.agent.teams import team
 pytestmark = pytest.mark.req("T4", "N1")
 
 URL = "https://docs.example.org/a"
-ALLOWED = PermissionGate(Rules(allow=(parse_rule("WebFetch(domain:docs.example.org)"),)))
+ALLOWED = PermissionGate(ToolRules(allow=(parse_rule("WebFetch(domain:docs.example.org)"),)))
 
 
 @dataclass
@@ -63,7 +63,7 @@ def test_offered_where_a_rule_opens_a_host() -> None:
     web = Shelf({})
     assert is_offered(web, ALLOWED)
     assert not is_offered(web, PermissionGate())
-    assert not is_offered(web, PermissionGate(Rules(ask=ALLOWED.rules.allow)))
+    assert not is_offered(web, PermissionGate(ToolRules(ask=ALLOWED.rules.allow)))
     assert not is_offered(None, ALLOWED)
 
 
@@ -167,7 +167,7 @@ async def test_what_cannot_be_read_is_told(room: Open, page: Page | PlangateErro
 async def test_approved_work_reads_what_rules_allow(room: Open, mode: Mode, rule: str) -> None:
     """Another host than the rule's is denied before anything is asked for."""
     r = room(sequence(call("WebFetch", url=URL, prompt="x"), say("Done.")))
-    session, shelf = reading(r, Page(URL, "x"), mode, PermissionGate(Rules(allow=(parse_rule(rule),))))
+    session, shelf = reading(r, Page(URL, "x"), mode, PermissionGate(ToolRules(allow=(parse_rule(rule),))))
     await drive(session)
     assert results(session)[0]["content"].startswith("Denied: ")
     assert shelf.asked == []

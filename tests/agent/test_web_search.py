@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.agent.light_calls import LightCalls
-from bot.agent.permissions.tool_gate import SEARCH, PermissionGate, Rule, Rules
+from bot.agent.permissions.tool_gate import SEARCH, PermissionGate, Rule, ToolRules
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, searches
@@ -19,7 +19,7 @@ from tests.agent.ground import Room, drive, ended, results
 ASKED: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
 PAGE: Json = {"type": "web_search_result", "url": "https://a.example/", "title": "A", "encrypted_content": "x"}
 TOOL: Json = {"type": "web_search_20250305", "name": "web_search"}
-ALLOWED = PermissionGate(Rules(allow=(Rule(SEARCH),)))
+ALLOWED = PermissionGate(ToolRules(allow=(Rule(SEARCH),)))
 
 
 def found(content: Any) -> Json:
@@ -154,8 +154,8 @@ async def test_a_malformed_search_is_refused(room: Open, given: Json) -> None:
 @pytest.mark.req("T4", "P7")
 def test_only_an_allow_rule_for_every_query_brings_the_tool() -> None:
     """A rule with a pattern would promise a bound that plan mode does not keep."""
-    assert searches(Rules(allow=(Rule(SEARCH),)))
-    assert not searches(Rules(allow=(Rule(SEARCH, "python*"), Rule("WebFetch"))))
-    assert not searches(Rules(ask=(Rule(SEARCH),)))
+    assert searches(ToolRules(allow=(Rule(SEARCH),)))
+    assert not searches(ToolRules(allow=(Rule(SEARCH, "python*"), Rule("WebFetch"))))
+    assert not searches(ToolRules(ask=(Rule(SEARCH),)))
     assert SEARCH not in {tool.name for tool in ALL}
     assert json.dumps(WEB_SEARCH.input_model.model_json_schema())

@@ -11,7 +11,7 @@ from typing import Final
 
 from bot.agent.limits import Ledger
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
-from bot.agent.permissions.tool_gate import PermissionGate, Rules, parse_rule
+from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
 from bot.agent.prompts import Environment, prompt_text
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.parts import local_work_settings
@@ -52,7 +52,7 @@ BOT: Final = Actor(9, "plangate")
 BASE: Final = CommitId("a" * 40)
 LOCATION: Final = ThreadLocation(RepositoryId(1), ThreadNumber(7), "Fix it", BASE, "main")
 FILE: Final = "a.py"
-RULES: Final = Rules(ask=(parse_rule("Bash(curl:*)"),))
+RULES: Final = ToolRules(ask=(parse_rule("Bash(curl:*)"),))
 """What people are asked about."""
 
 

@@ -33,7 +33,7 @@ WORDS: Final = 40_000
 """Most characters of what people added. The newest texts are kept."""
 
 _CHANGING: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
-Answered = tuple[Json, str, bool]
+AnsweredCall = tuple[Json, str, bool]
 """A call, the text of its result, and whether the result is an error."""
 
 
@@ -70,7 +70,7 @@ def digest(said: Sequence[Json]) -> str:
     return "\n\n".join(f"{name}:\n{listed}" for name, listed in lists.items()) or "Nothing was done yet."
 
 
-def answered_calls(said: Sequence[Json]) -> Iterator[Answered]:
+def answered_calls(said: Sequence[Json]) -> Iterator[AnsweredCall]:
     """Yield each call that has a result, in order."""
     for message, following in pairwise(said):
         blocks = following["content"] if isinstance(following["content"], list) else []
@@ -110,7 +110,7 @@ def _is_said(text: str) -> bool:
     return not text.startswith(("<system-reminder>", "Your last answer was", "Your answer was", OUTPUTS))
 
 
-def _plan(calls: Sequence[Answered]) -> Iterator[str]:
+def _plan(calls: Sequence[AnsweredCall]) -> Iterator[str]:
     """Yield the last plan with the answer to it, and people's answers to questions."""
     handed = [(call, text) for call, text, _ in calls if call["name"] == EXIT_PLAN_MODE]
     for call, text in handed[-1:]:

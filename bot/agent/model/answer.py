@@ -61,7 +61,9 @@ class StreamedAnswer:
     _json: dict[int, list[str]] = field(default_factory=dict)
 
     def feed(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
-        """Process one event and return what a session may know of it now; raises MalformedAnswer for an invalid event."""
+        """Process one event and return what a session may know of it now; raises MalformedAnswer for an invalid
+        event.
+        """
         with reading():
             return self._feed_block(event)
 

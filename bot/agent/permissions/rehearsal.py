@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCheckout:
     """A checkout after its set-up."""
 
     checkout: Checkout
@@ -40,7 +40,7 @@ class Rehearsal:
     """Commands that make the checkout ready."""
     seconds: float = 600.0
     """Time of one set-up command."""
-    _preparing: "asyncio.Task[Prepared] | None" = field(default=None, init=False)
+    _preparing: "asyncio.Task[PreparedCheckout] | None" = field(default=None, init=False)
 
     async def run(self, arguments: Json) -> ToolOutput:
         """Run one Bash call on a new copy, and remove the copy afterwards.
@@ -60,21 +60,21 @@ class Rehearsal:
         if self._preparing is not None:
             self._preparing.cancel()
             (made,) = await asyncio.gather(self._preparing, return_exceptions=True)
-            if isinstance(made, Prepared):
+            if isinstance(made, PreparedCheckout):
                 await self.workspace.discard(made.checkout)
 
-    async def _prepare_once(self) -> Prepared:
+    async def _prepare_once(self) -> PreparedCheckout:
         if not self.setup:
-            return Prepared(self.checkout)
+            return PreparedCheckout(self.checkout)
         if self._preparing is None or (self._preparing.done() and self._preparing.exception() is not None):
             self._preparing = asyncio.ensure_future(self._prepare())
         return await asyncio.shield(self._preparing)
 
-    async def _prepare(self) -> Prepared:
+    async def _prepare(self) -> PreparedCheckout:
         """Return a copy on which the set-up commands ran, up to the first that failed."""
         copy = await self.workspace.fork(self.checkout, f"rehearsal-{secrets.token_hex(4)}")
         try:
-            return Prepared(copy, await self._with_host(copy, lambda host: self._set_up(host, copy)))
+            return PreparedCheckout(copy, await self._with_host(copy, lambda host: self._set_up(host, copy)))
         except BaseException:
             await self.workspace.discard(copy)
             raise

@@ -198,7 +198,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ToolRules:
     """Configured rules (tools.allow, tools.ask, tools.deny)."""
 
     allow: tuple[Rule, ...] = ()
@@ -215,7 +215,7 @@ def parse_rule(text: str) -> Rule:
 class PermissionGate:
     """Decides the calls of one session."""
 
-    rules: Rules = Rules()
+    rules: ToolRules = ToolRules()
     sandboxed: bool = True
     """Whether a sandbox confines commands. If not, acceptEdits does not allow commands by itself."""
     granted: frozenset[tuple[str, str]] = frozenset()

@@ -55,7 +55,7 @@ class PendingToolhost:
 class AgentCheckout:
     """One sub-agent's checkout, and its turn to be merged."""
 
-    checkouts: "Checkouts"
+    checkouts: "SubagentCheckouts"
     kind: AgentType
     checkout: Checkout
     earlier_merges: tuple[asyncio.Event, ...] = ()
@@ -82,7 +82,7 @@ class AgentCheckout:
 
 
 @dataclass(slots=True)
-class Checkouts:
+class SubagentCheckouts:
     """Hands out checkouts, and keeps the order in which they are forked and merged."""
 
     workspace: Workspace

@@ -15,7 +15,7 @@ from functools import partial
 
 from bot.agent.prompts import reminder_text
 from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifecycle
-from bot.agent.subagents.checkouts import Checkouts
+from bot.agent.subagents.checkouts import SubagentCheckouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
 from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
@@ -54,13 +54,13 @@ class SubagentPool:
     metrics: Metrics = field(default_factory=Metrics)
     _slots: asyncio.Semaphore = field(init=False)
     _prefixes: Prefixes = field(init=False)
-    _checkouts: Checkouts = field(init=False)
+    _checkouts: SubagentCheckouts = field(init=False)
     _sessions: SessionFactory = field(init=False)
     _earlier_runs: list[EarlierRun] = field(default_factory=list)
     """Runs that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
-        self._checkouts = Checkouts(self.parent.workspace, self.parent.checkout)
+        self._checkouts = SubagentCheckouts(self.parent.workspace, self.parent.checkout)
         self._sessions = SessionFactory(self.parent)
         self._slots = asyncio.Semaphore(self.policy.counts.at_once)
         self._prefixes = Prefixes(self.parent.log.resources.clock)

@@ -15,14 +15,14 @@ from bot.agent.session import Session
 from bot.agent.session_events import (
     AgentChanged,
     AgentEvent,
-    Answered,
+    AnswerArrived,
     Compacted,
     End,
     Ended,
     Info,
     Lifecycle,
-    Outcome,
     Recovery,
+    RecoveryOutcome,
     RequestStarted,
     ToolFinished,
     ToolProgressed,
@@ -93,7 +93,7 @@ class SubagentStatus:
                 self.utilization = session.monitor.utilization()
                 self.ended = _require_own_answer(event, session)
                 return []
-            case Answered():
+            case AnswerArrived():
                 self.utilization = session.monitor.utilization()
                 return [
                     event,
@@ -129,15 +129,15 @@ class SubagentStatus:
         if self.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
             self.updated_row(Lifecycle.ABORTED)
 
-    def record_recovery(self, trouble: Trouble, outcome: Outcome) -> Recovery:
+    def record_recovery(self, trouble: Trouble, outcome: RecoveryOutcome) -> Recovery:
         """Record the outcome of a trouble, and return its event."""
-        text = f"{trouble}: {outcome}" if outcome is Outcome.RECOVERED else f"gave up: {self.end.text}"
+        text = f"{trouble}: {outcome}" if outcome is RecoveryOutcome.RECOVERED else f"gave up: {self.end.text}"
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
         return self.recoveries[-1]
 
     def mark_interrupted(self, what: str) -> Recovery:
         """Record an interruption with an earlier process and what is done about it, and return the event."""
-        self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, Outcome.RECOVERED, what))
+        self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, what))
         return self.recoveries[-1]
 
     def mark_unmerged(self, error: PlangateError) -> None:
@@ -161,11 +161,11 @@ class SubagentStatus:
         if not event.is_error:
             return []
         if event.refused and event.text.startswith(DENIED):
-            self.recoveries.append(Recovery(event.agent, Trouble.DENIED, Outcome.ESCALATED, event.text[:SHORT]))
+            self.recoveries.append(Recovery(event.agent, Trouble.DENIED, RecoveryOutcome.ESCALATED, event.text[:SHORT]))
         elif event.refused and session.monitor.over is not None:
             return []
         else:
-            self.recoveries.append(Recovery(event.agent, Trouble.TOOL, Outcome.RECOVERED, event.text[:SHORT]))
+            self.recoveries.append(Recovery(event.agent, Trouble.TOOL, RecoveryOutcome.RECOVERED, event.text[:SHORT]))
         return self.recoveries[-1:]  # type: ignore[return-value]  # a list of one kind of event
 
     def report(self) -> ToolOutput:
@@ -175,7 +175,7 @@ class SubagentStatus:
         parts += [f"Note: {self.remark}."] if self.remark else []
         if self.so_far and not self.is_success:
             parts.append(f"What it did so far:\n{cut(as_data(self.so_far), self.report_tokens)}")
-        denied = [each.text for each in self.recoveries if each.outcome is Outcome.ESCALATED]
+        denied = [each.text for each in self.recoveries if each.outcome is RecoveryOutcome.ESCALATED]
         if denied:
             parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(denied)))
         if self.plan:

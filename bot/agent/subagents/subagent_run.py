@@ -13,7 +13,7 @@ from bot.agent.limits import Resource
 from bot.agent.loop import drive
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
-from bot.agent.session_events import AgentEvent, End, Ended, Info, Lifecycle, Outcome, Recovery
+from bot.agent.session_events import AgentEvent, End, Ended, Info, Lifecycle, Recovery, RecoveryOutcome
 from bot.agent.subagents.policy import SubagentBounds
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
 from bot.agent.subagents.scheduler import Prefixes
@@ -142,7 +142,7 @@ class SubagentRun:
 
     def _outcome(self, trouble: Trouble) -> Recovery:
         return self.status.record_recovery(
-            trouble, Outcome.RECOVERED if self.status.is_success else Outcome.UNRECOVERABLE
+            trouble, RecoveryOutcome.RECOVERED if self.status.is_success else RecoveryOutcome.UNRECOVERABLE
         )
 
 

@@ -67,7 +67,7 @@ SCHEMA: Final[Json] = {
 """Schema for structured output."""
 
 
-class Severity(StrEnum):
+class ContradictionSeverity(StrEnum):
     """How much a contradiction matters: facts high, findings medium, advice low."""
 
     HIGH = "high"
@@ -90,7 +90,7 @@ class Contradiction:
 
     one: AgentStatement
     other: AgentStatement
-    severity: Severity
+    severity: ContradictionSeverity
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ def synthesize(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
         *kept,
         summaries=tuple(AgentStatement("", report.summary, (agent,)) for agent, report in given if report.summary),
         contradictions=(
-            *_contradictions(data, Severity.HIGH),
-            *_contradictions(findings, Severity.MEDIUM),
-            *_contradictions(advice, Severity.LOW),
+            *_contradictions(data, ContradictionSeverity.HIGH),
+            *_contradictions(findings, ContradictionSeverity.MEDIUM),
+            *_contradictions(advice, ContradictionSeverity.LOW),
         ),
         failed=tuple(agent for agent, report in reports if report is None),
         reported=len(given),
@@ -217,7 +217,7 @@ def _merge_points(points: Sequence[tuple[str, Point]]) -> tuple[AgentStatement, 
     return tuple(kept.values())
 
 
-def _contradictions(rows: Sequence[AgentStatement], severity: Severity) -> tuple[Contradiction, ...]:
+def _contradictions(rows: Sequence[AgentStatement], severity: ContradictionSeverity) -> tuple[Contradiction, ...]:
     """Return the pairs of statements by different agents on one topic.
 
     One agent may say several things about a topic.

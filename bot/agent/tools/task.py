@@ -19,7 +19,7 @@ class TaskInput(ToolInput):
     subagent_type: str
 
 
-class Subagents(Protocol):
+class SubagentStarter(Protocol):
     """Runs the sub-agents of one session."""
 
     types: Mapping[str, AgentType]
@@ -29,7 +29,7 @@ class Subagents(Protocol):
         """Run a sub-agent, and return its report."""
 
 
-def task_tool(subagents: Subagents) -> Tool:
+def task_tool(subagents: SubagentStarter) -> Tool:
     """Return the Task tool of a session that has these sub-agents."""
     listed = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in subagents.types.values())
     writers = frozenset(kind.name for kind in subagents.types.values() if kind.writes)

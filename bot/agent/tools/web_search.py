@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, model_validator
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.agent.permissions.tool_gate import SEARCH, CallKind, Rules
+from bot.agent.permissions.tool_gate import SEARCH, CallKind, ToolRules
 from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput
@@ -50,7 +50,7 @@ class SearchInput(ToolInput):
         return self
 
 
-def searches(rules: Rules) -> bool:
+def searches(rules: ToolRules) -> bool:
     """Return whether a session gets the tool: an allow rule must name it, for every query."""
     return any(rule.tool == SEARCH and rule.pattern == "*" for rule in rules.allow)
 

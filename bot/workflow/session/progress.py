@@ -8,7 +8,7 @@ import asyncio
 
 from bot.agent.limits import WARN_AT
 from bot.agent.permissions.modes import Mode
-from bot.agent.session_events import AgentChanged, AgentEvent, Answered, Ended, TodosChanged, ToolStarted
+from bot.agent.session_events import AgentChanged, AgentEvent, AnswerArrived, Ended, TodosChanged, ToolStarted
 from bot.core.comment import AgentRow, planning_over, progress
 from bot.core.gate import Move, Stage
 from bot.core.reply_text import budget_nearly_used, how_to_finish, how_to_stop
@@ -62,7 +62,7 @@ class ProgressReporter:
                 self._rows[event.agent] = row_of(event)
             case ToolStarted():
                 self._calls += 1
-            case Answered():
+            case AnswerArrived():
                 pass
             case Ended():
                 self._end = str(event.end)
