@@ -22,7 +22,7 @@ _CLOSING = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JsonSpan:
     """One member of an object or element of an array: its bytes, with the white space and key before its value."""
 
     lead: bytes
@@ -45,7 +45,7 @@ class Composite:
     """An object or array, split into its parts."""
 
     opening: bytes
-    parts: tuple[Part, ...]
+    parts: tuple[JsonSpan, ...]
     closing: bytes
     """The closing bracket; in an empty object or array, with the white space before it."""
 
@@ -53,7 +53,7 @@ class Composite:
         """Return the bytes; the same that were read if no part was changed."""
         return self.opening + b",".join(part.raw() for part in self.parts) + self.closing
 
-    def find(self, name: str) -> Part | None:
+    def find(self, name: str) -> JsonSpan | None:
         """Return a member or None; raises Failure for a duplicate name, since parsers differ on which one counts."""
         found = [part for part in self.parts if part.name() == name]
         if len(found) > 1:
@@ -67,9 +67,9 @@ class Composite:
         if made.find(name) or not parts:
             return made
         colon = parts[0].key[len(_STRING.match(parts[0].key)[0]) :]  # type: ignore[index]
-        return made.insert(len(parts), Part(parts[0].lead, json.dumps(name).encode() + colon, value))
+        return made.insert(len(parts), JsonSpan(parts[0].lead, json.dumps(name).encode() + colon, value))
 
-    def insert(self, index: int, part: Part) -> "Composite":
+    def insert(self, index: int, part: JsonSpan) -> "Composite":
         """Return a copy with one more part; the white space before the closing bracket stays there."""
         parts = [*self.parts[:index], part, *self.parts[index:]]
         return replace(self, parts=self._move_space_behind_last(parts))
@@ -83,27 +83,27 @@ class Composite:
             else Composite(self.opening, (), self.closing)
         )
 
-    def _move_space_behind_last(self, parts: list[Part]) -> tuple[Part, ...]:
+    def _move_space_behind_last(self, parts: list[JsonSpan]) -> tuple[JsonSpan, ...]:
         """Move the white space before the closing bracket to the part that is now the last one."""
         ending = self.parts[-1].trail if self.parts else b""
         inner = [replace(part, trail=b"") if part is self.parts[-1] else part for part in parts[:-1]]
         return (*inner, replace(parts[-1], trail=ending))
 
 
-def parse(content: bytes) -> Part:
+def parse(content: bytes) -> JsonSpan:
     """Return the single value of a JSON text, with the white space around it; raises Failure if it has none."""
     start = _space(content, 0)
     end = _end(content, start)
     if _space(content, end) != len(content):
         raise _syntax_error(end)
-    return Part(content[:start], b"", content[start:end], content[end:])
+    return JsonSpan(content[:start], b"", content[start:end], content[end:])
 
 
 def split_members(raw: bytes) -> Composite:
     """Split an object or array into its parts; raises Failure for anything else, or broken JSON."""
     if not raw or raw[0] not in _CLOSING:
         raise Failure("not an object or array")
-    closing, parts = _CLOSING[raw[0]], list[Part]()
+    closing, parts = _CLOSING[raw[0]], list[JsonSpan]()
     at = _space(raw, 1)
     if raw[at] == closing:
         return Composite(raw[:1], (), raw[1:])
@@ -126,7 +126,7 @@ def decode_value(raw: bytes) -> Any:
         raise Failure("broken JSON") from None
 
 
-def _part(raw: bytes, at: int, *, keyed: bool) -> tuple[Part, int]:
+def _part(raw: bytes, at: int, *, keyed: bool) -> tuple[JsonSpan, int]:
     """Return the part at a position, and the position where it ends."""
     start = _space(raw, at)
     lead, key, value = raw[at:start], b"", start
@@ -139,7 +139,7 @@ def _part(raw: bytes, at: int, *, keyed: bool) -> tuple[Part, int]:
         key = raw[start:value]
     end = _end(raw, value)
     after = _space(raw, end)
-    return Part(lead, key, raw[value:end], raw[end:after]), after
+    return JsonSpan(lead, key, raw[value:end], raw[end:after]), after
 
 
 def _end(raw: bytes, start: int) -> int:

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.toolhost.json_spans import Composite, Part, decode_value, parse, split_members
+from bot.toolhost.json_spans import Composite, JsonSpan, decode_value, parse, split_members
 from bot.toolhost.protocol import Failure
 
 BOM = b"\xef\xbb\xbf"
@@ -48,7 +48,7 @@ class Style:
 class Notebook:
     """A notebook's bytes, split down to its cells."""
 
-    document: Part
+    document: JsonSpan
     top: Composite
     cells: Composite
     style: Style
@@ -107,10 +107,10 @@ class Notebook:
         style, cells = self.style, self.cells
         if cells.parts:
             lead = cells.parts[0].lead
-            return self.with_cells(cells.insert(index, Part(lead, b"", style.write(cell, _margin(lead))))), id_
+            return self.with_cells(cells.insert(index, JsonSpan(lead, b"", style.write(cell, _margin(lead))))), id_
         outer = style.newline + _margin(self._cells_part().lead)
         lead = outer + style.indent.encode() if style.newline else b""
-        only = Part(lead, b"", style.write(cell, _margin(lead)), outer if style.newline else b"")
+        only = JsonSpan(lead, b"", style.write(cell, _margin(lead)), outer if style.newline else b"")
         return self.with_cells(Composite(b"[", (only,), b"]")), id_
 
     def _source(self, cell: Composite, source: str) -> bytes:
@@ -125,7 +125,7 @@ class Notebook:
         sources = (open_object(part).find("source") for part in self.cells.parts[:1])
         return all(source is None or source.value.startswith(b"[") for source in sources)
 
-    def _cells_part(self) -> Part:
+    def _cells_part(self) -> JsonSpan:
         found = self.top.find("cells")
         if found is None:
             raise Failure("it has no cells")
@@ -155,7 +155,7 @@ def load(content: bytes, name: str) -> Notebook:
     return Notebook(document, top, cells, _style(content, top, found.lead), minor >= 5, bom)
 
 
-def open_object(part: Part) -> Composite:
+def open_object(part: JsonSpan) -> Composite:
     """Split a cell or another object into its parts; raises Failure for anything else."""
     if not part.value.startswith(b"{"):
         raise Failure("an object was expected")

@@ -9,7 +9,7 @@ from typing import Any
 from bot.toolhost.checkout_paths import ResolvedPath, missing
 from bot.toolhost.files import RESULT_BYTES
 from bot.toolhost.images import IMAGE_BYTES, block, media_type
-from bot.toolhost.json_spans import Composite, Part, split_members
+from bot.toolhost.json_spans import Composite, JsonSpan, split_members
 from bot.toolhost.notebook import KINDS, Notebook, load, open_object, text
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
@@ -101,7 +101,7 @@ class _View:
         self.blocks: list[dict[str, Any]] = []
         self._room = IMAGE_BYTES
 
-    def cell(self, part: Part, id_: str, *, whole: bool) -> str:
+    def cell(self, part: JsonSpan, id_: str, *, whole: bool) -> str:
         """Return one cell with its outputs; a source that is too long is cut, later if the cell is shown alone."""
         cell = open_object(part)
         source = _cut(text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
@@ -110,7 +110,7 @@ class _View:
         kind = text(cell, "cell_type")
         return "\n".join([f'<cell id="{id_}" type="{kind}">', source, "</cell>", *said])
 
-    def _outputs(self, outputs: Part, most: int) -> list[str]:
+    def _outputs(self, outputs: JsonSpan, most: int) -> list[str]:
         """Return the texts of a cell's outputs."""
         parts = split_members(outputs.value).parts if outputs.value.startswith(b"[") else ()
         said = [_cut(_ANSI.sub("", self._output(open_object(part))), most) for part in parts[:_OUTPUTS]]
