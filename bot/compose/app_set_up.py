@@ -21,7 +21,7 @@ from bot.core.errors import Misconfigured, Refused, Transient
 from bot.core.secrets.redaction import Redactor
 from bot.github.app_manifest import EVENTS, CodeSpent, CreatedApp, WantedApp, exchange_code
 from bot.github.client import GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.tokens import StaticToken
 
 ATTEMPTS: Final = 16
@@ -172,7 +172,7 @@ def setting_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp]:
             where="GITHUB_SERVER_URL, GITHUB_API_URL",
             fix="set both, for GitHub Enterprise Server to https://HOST and https://HOST/api/v3",
         )
-    beside = (StaticToken(lambda: ""), clock, Pace(clock, 0.0), TIMEOUT, redactor, settings.network.authorities)
+    beside = (StaticToken(lambda: ""), clock, WritePace(clock, 0.0), TIMEOUT, redactor, settings.network.authorities)
     client = GitHubClient(github.api_url, github.graphql_url, *beside)
     with prepare_app_file(settings.data_dir) as file:
         try:

@@ -18,7 +18,7 @@ from bot.github import labels, reach, repository, repository_settings
 from bot.github.client import GitHubClient
 from bot.github.errors import Forbidden, Missing
 from bot.github.repository import Address
-from bot.github.repository_settings import Profile
+from bot.github.repository_settings import RepositoryProfile
 from bot.github.turns import LABEL
 from bot.service.connections import Connections
 
@@ -64,7 +64,7 @@ class RepositoryCheckup:
     """Address of the repository's page."""
     client: GitHubClient
     connections: Connections
-    profile: Profile
+    profile: RepositoryProfile
 
     async def files(self) -> Mapping[str, str] | None:
         """Return the files that the bot needs, as they are on the default branch, "" where there is none.

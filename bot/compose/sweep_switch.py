@@ -7,7 +7,7 @@ from bot.clock import SystemClock
 from bot.config.settings import Secret, Settings
 from bot.github import workflows
 from bot.github.client import GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.repository import Address
 from bot.github.tokens import StaticToken
 
@@ -34,7 +34,7 @@ def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
     """Return the switch of a repository's sweep, for the job with that token."""
     github = settings.github
     credentials, clock = StaticToken(token.reveal), SystemClock()
-    pace = Pace(clock, github.write_pause)
+    pace = WritePace(clock, github.write_pause)
     urls, trusted = (github.api_url, github.graphql_url), settings.network.authorities
     client = GitHubClient(*urls, credentials, clock, pace, authorities=trusted)
     return SweepSwitch(client, at)

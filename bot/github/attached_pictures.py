@@ -22,7 +22,7 @@ from bot.core.turn import Picture
 from bot.github.attribution import Attribution, Written
 from bot.github.client import RENDERED, GitHubClient
 from bot.github.repository import Address
-from bot.github.threads import Said, Thread
+from bot.github.threads import GitHubThread, Said
 
 MOST: Final = 8
 """Pictures that are shown."""
@@ -66,7 +66,7 @@ class AttachedPictures:
 
     client: GitHubClient
     at: Address
-    thread: Callable[[], Awaitable[Thread]]
+    thread: Callable[[], Awaitable[GitHubThread]]
     attribution: Attribution
     show: Callable[[str], Awaitable[Json]]
 
@@ -85,7 +85,9 @@ class AttachedPictures:
         rest = (Picture(f"{beyond} more", why=f"only {MOST_NAMED} are looked at"),) if beyond else ()
         return (*pictures, *rest)
 
-    async def _find_pictures(self, thread: Thread, turns: Collection[str], *, strangers: bool) -> AsyncIterator[_Drawn]:
+    async def _find_pictures(
+        self, thread: GitHubThread, turns: Collection[str], *, strangers: bool
+    ) -> AsyncIterator[_Drawn]:
         """Yield what GitHub draws in the texts that may show a picture at all. The others cost no request."""
         keys = {"issue" if key.startswith(("label-", "assigned-")) else key.partition("@")[0] for key in turns}
         keys |= {"issue"} if strangers else set()
@@ -101,7 +103,7 @@ class AttachedPictures:
                 for src, alt, tiny in parser.found:
                     yield _Drawn(each, trusted, src, alt if trusted else "", tiny)
 
-    async def _rendered_texts(self, thread: Thread, said: Said) -> AsyncIterator[tuple[bool, str]]:
+    async def _rendered_texts(self, thread: GitHubThread, said: Said) -> AsyncIterator[tuple[bool, str]]:
         """Yield the HTML of what was said, and whether nobody but people who may ask can have written it."""
         kind, _, ident = said.key.rpartition("-")
         paths = {

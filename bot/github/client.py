@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.secrets.redaction import Redactor
 from bot.github.errors import BadToken, Forbidden, Missing, OutcomeUnknown, RateLimited, TooMuch, Unprocessable
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.token_connection import TokenConnection
 from bot.ports import Clock
 
@@ -85,7 +85,7 @@ class GitHubClient:
     graphql_url: str
     credentials: Credentials
     clock: Clock
-    pace: Pace
+    pace: WritePace
     """Shared by all clients that speak for one account, because GitHub limits accounts."""
     timeout: int = TIMEOUT
     """Seconds of silence after which a response counts as lost."""

@@ -39,7 +39,7 @@ from bot.github.repository import Address
 from bot.github.reviews import Reviews
 from bot.github.snapshot import SnapshotReader
 from bot.github.thread_quotes import ThreadQuotes, with_older_comments
-from bot.github.threads import Thread, Threads
+from bot.github.threads import GitHubThread, Threads
 from bot.github.turns import MARKS, Listener, TurnReader, strangers
 from bot.ports import PostedComment, ThreadFence
 
@@ -64,7 +64,7 @@ class DialogueSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ThreadSubject:
     """What a thread is about. `head` and `branch` are set for a pull request whose branch is in this repository."""
 
     title: str
@@ -95,8 +95,8 @@ class GitHubDialogue:
     comments: Comments = field(init=False)
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
-    _read: Thread | None = None
-    _unheard: tuple[Thread, Roles] | None = field(default=None, init=False)
+    _read: GitHubThread | None = None
+    _unheard: tuple[GitHubThread, Roles] | None = field(default=None, init=False)
     """The thread as `subject` read it, with the roles looked up since, until its turns are taken from it."""
     _signed: set[tuple[str, Acknowledgment]] = field(default_factory=set, init=False)
 
@@ -105,13 +105,13 @@ class GitHubDialogue:
         self._threads = Threads(self.client, self.address)
         self._progress = Progress(self.comments)
 
-    async def subject(self) -> Subject:
+    async def subject(self) -> ThreadSubject:
         """Return what the thread is about now, once it shows what the delivery reported. Raises Missing."""
         self._read = await self._threads.read(self.thread, self.told)
         self._unheard = self._read, self._roles()
         if self._read.head_branch == self.base:  # work never goes onto the default branch
-            return Subject(self._read.title, pull=self._read.pull)
-        return Subject(self._read.title, self._read.head, self._read.head_branch, self._read.pull)
+            return ThreadSubject(self._read.title, pull=self._read.pull)
+        return ThreadSubject(self._read.title, self._read.head, self._read.head_branch, self._read.pull)
 
     async def turns(
         self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
@@ -131,7 +131,7 @@ class GitHubDialogue:
         beside = await strangers(self._read, self.listener, roles)
         return [replace(turn, strangers=beside and not turn.aside) for turn in found]
 
-    async def thread_as_read(self) -> Thread:
+    async def thread_as_read(self) -> GitHubThread:
         """Return the thread as it was when its turns were read."""
         self._read = self._read or await self._threads.read(self.thread)
         return self._read
@@ -317,12 +317,12 @@ class GitHubDialogue:
         finally:
             self._progress.drop()
 
-    def _ahead(self, thread: Thread, position: int, ask: int) -> Iterator[int]:
+    def _ahead(self, thread: GitHubThread, position: int, ask: int) -> Iterator[int]:
         for number, found in self._own_markers(thread):
             if found.is_ahead(position, ask):
                 yield number
 
-    def _own_markers(self, thread: Thread) -> Iterator[tuple[int, Marker]]:
+    def _own_markers(self, thread: GitHubThread) -> Iterator[tuple[int, Marker]]:
         """Yield the id and marker of each comment that the bot made on a thread, without those to be ignored."""
         for said in thread.comments:
             number, found = int(said.key.removeprefix("comment-")), marker.parse(said.body)
@@ -352,12 +352,12 @@ class GitHubDialogue:
         clean = self.client.redactor.redact
         return clean(inert_markdown(clean(text), {urlsplit(self.settings.server_url).netloc} - {""}))
 
-    async def _thread_to_quote(self) -> Thread:
+    async def _thread_to_quote(self) -> GitHubThread:
         """Return the thread as its turns were read, with as many older comments as are quoted."""
         self._read = await with_older_comments(self._threads, await self.thread_as_read())
         return self._read
 
-    def _quotes(self, thread: Thread, requested: Collection[str]) -> ThreadQuotes:
+    def _quotes(self, thread: GitHubThread, requested: Collection[str]) -> ThreadQuotes:
         own = frozenset("issue" if key.startswith(MARKS) else key for key in requested)
         return ThreadQuotes(thread, self.readings, self.listener.mention, own)
 

@@ -50,7 +50,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class BoxTick:
     """Somebody ticked the one box, and it is still ticked."""
 
     by: Actor
@@ -65,7 +65,7 @@ class History:
     """Time since which the comment has shown what it shows now, ignoring ticks."""
     intact: bool
     """Whether it shows the posted text."""
-    tick: Tick | None
+    tick: BoxTick | None
 
 
 async def editors(client: GitHubClient, texts: Sequence[str]) -> dict[str, frozenset[int]]:
@@ -140,7 +140,7 @@ def _shows(version: Version, wanted: Collection[str]) -> bool:
     return version.text is not None and untick(version.text) in wanted
 
 
-def _tick(versions: Sequence[Version]) -> Tick | None:
+def _tick(versions: Sequence[Version]) -> BoxTick | None:
     """Return the newest edit that ticked the box, if the box is still ticked."""
     if versions[-1].text is None or not is_ticked(versions[-1].text):
         return None
@@ -149,4 +149,4 @@ def _tick(versions: Sequence[Version]) -> Tick | None:
         for before, after in pairwise(versions)
         if after.text is not None and is_ticked(after.text) and (before.text is None or not is_ticked(before.text))
     ]
-    return Tick(turned[-1].by, turned[-1].at) if turned else None
+    return BoxTick(turned[-1].by, turned[-1].at) if turned else None

@@ -17,7 +17,7 @@ from bot.github.client import GitHubClient, Json
 from bot.github.errors import Missing, RateLimited
 from bot.github.people import WHO, time
 from bot.github.repository import Address
-from bot.github.threads import COMMENTS, Thread, pull_request_fields, read_thread, subject
+from bot.github.threads import COMMENTS, GitHubThread, pull_request_fields, read_thread, subject
 from bot.github.turns import LABEL, Listener
 
 NEWEST: Final = 20
@@ -90,7 +90,7 @@ class MovedRepository:
 class Fresh:
     """A thread that changed, and when. It holds only the newest part of what was said."""
 
-    thread: Thread
+    thread: GitHubThread
     at: datetime
 
     def may_speak(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:

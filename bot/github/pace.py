@@ -53,7 +53,7 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class Pace:
+class WritePace:
     """Decides when the next write may go. Everything that writes under one account shares it. Times are the clock's
     seconds."""
 

@@ -16,7 +16,7 @@ ORGANIZATION: Final = "Organization"
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class RepositoryProfile:
     """What GitHub shows of a repository to everybody who may read it."""
 
     private: bool
@@ -41,7 +41,7 @@ class ActionsPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class DeploymentEnvironment:
     """Who waits for whom before a job may use an environment, and which branches may use it."""
 
     waits: bool
@@ -59,14 +59,14 @@ class Ruleset:
     source: str
 
 
-async def profile(client: GitHubClient, at: Address) -> Profile:
+async def profile(client: GitHubClient, at: Address) -> RepositoryProfile:
     """Return what everybody sees. Raises Missing.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
     """
     found = await client.get(at.path)
     rights = found.get("permissions") or {}
-    return Profile(
+    return RepositoryProfile(
         private=bool(found["private"]),
         archived=bool(found.get("archived")),
         has_issues=bool(found.get("has_issues", True)),
@@ -80,7 +80,7 @@ async def profile(client: GitHubClient, at: Address) -> Profile:
     )
 
 
-async def plan(client: GitHubClient, seen: Profile) -> str | None:
+async def plan(client: GitHubClient, seen: RepositoryProfile) -> str | None:
     """Return the name of the owner's plan, such as `free`, or None where GitHub does not show it to this token.
 
     https://docs.github.com/en/rest/orgs/orgs#get-an-organization
@@ -114,7 +114,7 @@ async def may_actions_open_pulls(client: GitHubClient, at: Address) -> bool:
     return bool((await client.get(f"{at.path}/actions/permissions/workflow"))["can_approve_pull_request_reviews"])
 
 
-async def environment(client: GitHubClient, at: Address, name: str) -> Environment | None:
+async def environment(client: GitHubClient, at: Address, name: str) -> DeploymentEnvironment | None:
     """Return an environment, or None if there is none. Whoever may read the repository may see it.
 
     https://docs.github.com/en/rest/deployments/environments#get-an-environment
@@ -124,7 +124,7 @@ async def environment(client: GitHubClient, at: Address, name: str) -> Environme
     except Missing:
         return None
     rules = {rule.get("type") for rule in found.get("protection_rules") or []}
-    return Environment(bool(rules - {"branch_policy"}), found.get("deployment_branch_policy") is not None)
+    return DeploymentEnvironment(bool(rules - {"branch_policy"}), found.get("deployment_branch_policy") is not None)
 
 
 async def secrets_of_environment(client: GitHubClient, at: Address, name: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ from bot.core.actor import Actor
 from bot.core.lines import cut_middle
 from bot.core.markdown.visible import visible_title
 from bot.github.readings import Readings
-from bot.github.threads import CATCH_UP, Said, Thread, Threads
+from bot.github.threads import CATCH_UP, GitHubThread, Said, Threads
 
 OPENING_LIMIT: Final = 20_000
 """Characters of the opening post that are shown; its middle is cut."""
@@ -41,7 +41,7 @@ class _Quotation:
 class ThreadQuotes:
     """Quotes one thread for a bot with that name."""
 
-    thread: Thread
+    thread: GitHubThread
     readings: Readings
     mention: str
     requested: frozenset[str] = frozenset()
@@ -106,7 +106,7 @@ class ThreadQuotes:
         return f"> ({' and '.join(missing)} left out here. To read them: {call}.)" if missing else ""
 
 
-async def with_older_comments(threads: Threads, thread: Thread) -> Thread:
+async def with_older_comments(threads: Threads, thread: GitHubThread) -> GitHubThread:
     """Return a thread with as many older comments as can be quoted, read a page at a time, up to CATCH_UP."""
     while thread.older and len(thread.comments) < CATCH_UP and _shown_size(thread) < ENTRIES_LIMIT:
         comments, cursor = await threads.before(thread.number, thread.older)
@@ -114,7 +114,7 @@ async def with_older_comments(threads: Threads, thread: Thread) -> Thread:
     return thread
 
 
-def _shown_size(thread: Thread) -> int:
+def _shown_size(thread: GitHubThread) -> int:
     """Return how many characters the entries are shown in at most, by the size of their sources."""
     return sum(min(ENTRY_LIMIT, sum(map(len, said.parts))) for said in (*thread.comments, *thread.reviews))
 

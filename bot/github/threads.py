@@ -151,7 +151,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class GitHubThread:
     """A thread at one moment. What was said is sorted oldest first."""
 
     repository: RepositoryId
@@ -201,7 +201,7 @@ class Threads:
     def __post_init__(self) -> None:
         self._variables = {"owner": self.address.owner, "name": self.address.name}
 
-    async def read(self, number: ThreadNumber, told: str = "") -> Thread:
+    async def read(self, number: ThreadNumber, told: str = "") -> GitHubThread:
         """Return a thread with its newest comments and reviews, a page of each, read by one query. Raises Missing.
 
         With `told`, waits a little for the item with that key: a webhook can arrive before the API shows what it is
@@ -215,7 +215,7 @@ class Threads:
             await self.client.clock.sleep(pause)
         return await self._now(number)
 
-    async def _now(self, number: ThreadNumber) -> Thread:
+    async def _now(self, number: ThreadNumber) -> GitHubThread:
         found = (await self._ask(_THREAD, {**self._variables, "number": number}))["repository"]
         if found is None or found["issueOrPullRequest"] is None:
             raise Missing(
@@ -242,7 +242,7 @@ class Threads:
             self._page //= 2
             await self.client.clock.sleep(1.0)
 
-    async def back_to(self, thread: Thread, seen: Collection[str], heard_until: datetime | None) -> Thread:
+    async def back_to(self, thread: GitHubThread, seen: Collection[str], heard_until: datetime | None) -> GitHubThread:
         """Read older pages back to `heard_until`, and all comments of the unseen reviews.
 
         None stands for the newest CATCH_UP items.
@@ -282,13 +282,13 @@ class Threads:
         return read_comments(found), older(found)
 
 
-def read_thread(repository: RepositoryId, node: Json) -> Thread:
+def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
     """Return the thread in the data of a query with `subject` and, for a pull request, `pull_request_fields`."""
     comments = node["comments"]
     pull_request = node["__typename"] == "PullRequest"
     reviews = node["reviews"] if pull_request else None
     ours = pull_request and not node["isCrossRepository"] and not node["merged"]
-    return Thread(
+    return GitHubThread(
         repository=repository,
         number=ThreadNumber(node["number"]),
         title=node["title"],

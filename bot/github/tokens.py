@@ -13,7 +13,7 @@ from typing import Any, Final
 from bot.core.errors import Misconfigured
 from bot.core.names import RepositoryId
 from bot.github.client import GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.ports import Clock
 
 # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
@@ -122,7 +122,7 @@ class AppTokens:
             if each.expires > self.client.clock.now():
                 own = StaticToken(partial(getattr, each, "token"))
                 urls, clock = (self.client.api_url, self.client.graphql_url), self.client.clock
-                client = GitHubClient(*urls, own, clock, Pace(clock, 0.0), authorities=self.client.authorities)
+                client = GitHubClient(*urls, own, clock, WritePace(clock, 0.0), authorities=self.client.authorities)
                 await client.delete("/installation/token")
                 client.close()
 

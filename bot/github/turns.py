@@ -17,7 +17,7 @@ from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
 from bot.github.readings import Reading, Readings
 from bot.github.repository import Address
-from bot.github.threads import Said, Thread
+from bot.github.threads import GitHubThread, Said
 
 LABEL: Final = "plangate"
 MARKS: Final = ("label-", "assigned-")
@@ -44,17 +44,17 @@ class Listener:
             return False
         return actor.kind is ActorKind.USER or (actor.kind is ActorKind.BOT and actor.id in self.bots)
 
-    def may_be_addressed(self, thread: Thread, said: Said) -> bool:
+    def may_be_addressed(self, thread: GitHubThread, said: Said) -> bool:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
         return self._is_reviewed(thread, said) or any(may_name(text, self.mention) for text in said.words)
 
-    def is_addressed(self, thread: Thread, said: Said, readings: Readings) -> bool:
+    def is_addressed(self, thread: GitHubThread, said: Said, readings: Readings) -> bool:
         """Return whether something that was said addresses the bot."""
         if self._is_reviewed(thread, said):
             return True
         return any(may_name(text, self.mention) and readings.read(text, self.mention).speaks for text in said.words)
 
-    def _is_reviewed(self, thread: Thread, said: Said) -> bool:
+    def _is_reviewed(self, thread: GitHubThread, said: Said) -> bool:
         """Return whether it is a review of the bot's own pull request, which always addresses the bot."""
         return said in thread.reviews and thread.opened.actor.id == self.bot.id
 
@@ -75,7 +75,7 @@ class TurnReader:
     may_act: Callable[[Turn], bool]
     """Whether the author of an unread turn may say anything here."""
 
-    async def turns(self, thread: Thread, seen: Collection[str]) -> tuple[Turn, ...]:
+    async def turns(self, thread: GitHubThread, seen: Collection[str]) -> tuple[Turn, ...]:
         """Return the unseen turns of a thread, oldest first, each with its author's role."""
         said = {it.key: it for it in thread.everything() if {it.key, it.version}.isdisjoint(seen)}
         found, renamers = await self._candidate_turns(thread, seen, said)
@@ -90,7 +90,7 @@ class TurnReader:
         return tuple(sorted((*read, *further), key=lambda turn: turn.at))
 
     async def _candidate_turns(
-        self, thread: Thread, seen: Collection[str], said: Mapping[str, Said]
+        self, thread: GitHubThread, seen: Collection[str], said: Mapping[str, Said]
     ) -> tuple[list[Turn], frozenset[int]]:
         """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters."""
         listener = self.listener
@@ -106,7 +106,7 @@ class TurnReader:
         listed = bool(await self.roles.is_listed(turn.actor))
         return replace(turn, role=await self.roles.of(turn.actor), listed=listed)
 
-    def _read(self, thread: Thread, found: Collection[Turn]) -> Iterator[Turn]:
+    def _read(self, thread: GitHubThread, found: Collection[Turn]) -> Iterator[Turn]:
         """Read what people who may act said, which may take seconds. A turn whose author's role is unknown stays
         unread."""
         said, glimpses = {it.key: it for it in thread.everything()}, 0
@@ -124,7 +124,7 @@ class TurnReader:
                 addressed = short and self.listener.is_addressed(thread, said[turn.key], self.readings)
                 yield turn if addressed else _aside(turn, said[turn.key])
 
-    def _turn(self, thread: Thread, said: Said, turn: Turn) -> Turn:
+    def _turn(self, thread: GitHubThread, said: Said, turn: Turn) -> Turn:
         """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
         line."""
         mention = self.listener.mention
@@ -141,7 +141,7 @@ class TurnReader:
         hidden = tuple(fragment for part in shows for fragment in part.removed)
         return replace(turn, text=text, hidden=hidden)
 
-    def _read_mark(self, thread: Thread, turn: Turn) -> Turn:
+    def _read_mark(self, thread: GitHubThread, turn: Turn) -> Turn:
         """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
         title, shows = visible_title(thread.title), self._reading(thread.opened.body).shown
         text = _with_title(title.text, without_mention(shows.text, self.listener.mention))
@@ -151,7 +151,7 @@ class TurnReader:
         return self.readings.read(text, self.listener.mention)
 
 
-async def strangers(thread: Thread, listener: Listener, roles: Roles) -> bool:
+async def strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:
     """Return whether anybody on a thread has less than triage access. A failed look-up counts as such a person."""
     speakers = {said.actor.id: said.actor for said in thread.everything() if said.actor.id != listener.bot.id}
     for speaker in speakers.values():
@@ -189,7 +189,7 @@ def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
     return replace(turn, foreign=True, hands=tuple(sorted({*turn.hands, *others} - {0})))
 
 
-async def _with_editors(client: GitHubClient, thread: Thread, found: Collection[Turn]) -> list[Turn]:
+async def _with_editors(client: GitHubClient, thread: GitHubThread, found: Collection[Turn]) -> list[Turn]:
     """Add everybody who ever edited a turn, not only the last editor, to its possible authors."""
     said = {said.key: said.changed for said in thread.everything()}
     texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in found if turn.edited}
@@ -205,13 +205,13 @@ async def _with_editors(client: GitHubClient, thread: Thread, found: Collection[
     ]
 
 
-def _marking_events(thread: Thread, listener: Listener) -> frozenset[str]:
+def _marking_events(thread: GitHubThread, listener: Listener) -> frozenset[str]:
     """Return the kinds of events that may be marks, as long as the label or the assignment still stands."""
     wanted = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
     return frozenset(kind for kind, there in wanted.items() if there and not thread.pull_request)
 
 
-def _marks(thread: Thread, seen: Collection[str], listener: Listener, events: Iterable[Json]) -> Iterator[Turn]:
+def _marks(thread: GitHubThread, seen: Collection[str], listener: Listener, events: Iterable[Json]) -> Iterator[Turn]:
     """Yield the newest label and the newest assignment of the bot, each as an unread turn by the person who set it."""
     wanted, newest = _marking_events(thread, listener), dict[str, Json]()
     for event in events:

@@ -14,7 +14,7 @@ from bot.core.names import RepositoryId
 from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
 from bot.github.client import Credentials, GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.reach import Reachable
 from bot.github.reported_limits import ReportedLimit
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
@@ -106,7 +106,7 @@ class Connections:
     redactor: Redactor = field(default_factory=Redactor)
     _reached: dict[tuple[int | None, str], RepositoryAccess] = field(default_factory=dict)
     _others: dict[tuple[int | None, int | None, frozenset[tuple[str, str]]], GitHubClient] = field(default_factory=dict)
-    _paces: dict[int | None, Pace] = field(default_factory=dict)
+    _paces: dict[int | None, WritePace] = field(default_factory=dict)
     """One for each account that GitHub limits: an installation, or the account of the plain token (E2)."""
     _bot: Actor | None = None
 
@@ -288,10 +288,10 @@ class Connections:
         """Return a client that shares its pace with all clients of its installation; GitHub counts them as one."""
         return self._client(credentials, self._paces.setdefault(installation, self._new_pace()))
 
-    def _new_pace(self) -> Pace:
-        return Pace(self.clock, self.settings.github.write_pause)
+    def _new_pace(self) -> WritePace:
+        return WritePace(self.clock, self.settings.github.write_pause)
 
-    def _client(self, credentials: Credentials, pace: Pace) -> GitHubClient:
+    def _client(self, credentials: Credentials, pace: WritePace) -> GitHubClient:
         github, trusted = self.settings.github, self.settings.network.authorities
         beside = (credentials, self.clock, pace)
         return GitHubClient(github.api_url, github.graphql_url, *beside, redactor=self.redactor, authorities=trusted)

@@ -15,7 +15,7 @@ from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.github.client import GitHubClient, Json
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.people import rest_actor
 from bot.github.repository import Address
 from bot.github.user_tokens import UserCredentials, WebFlow
@@ -113,7 +113,7 @@ class SignIn:
         """Return the person who comes back from GitHub with a code. Raises Refused and Transient."""
         token = await self._flow().redeem(code, redirect_uri=redirect_uri, verifier=verifier)
         github, trusted = self.settings.github, self.settings.network.authorities
-        beside = (UserCredentials(self._flow(), token), self.clock, Pace(self.clock, github.write_pause))
+        beside = (UserCredentials(self._flow(), token), self.clock, WritePace(self.clock, github.write_pause))
         client = GitHubClient(github.api_url, github.graphql_url, *beside, redactor=self.redactor, authorities=trusted)
         actor = rest_actor(await client.get("/user"))
         if not actor.id:

@@ -16,7 +16,7 @@ from bot.core.plan import Contract, PlanDocument
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
@@ -77,10 +77,12 @@ class Ground:
         installed = credentials.install(world, self.github.app, "acme")
         urls = self.github.api_url, self.github.graphql_url
         app = self.github.app
-        self.app = GitHubClient(*urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock, Pace(self.clock))
+        self.app = GitHubClient(
+            *urls, AppJwt(str(app.id), lambda: app.pem, self.clock), self.clock, WritePace(self.clock)
+        )
         wanted = dict.fromkeys(("issues", "pull_requests", "contents"), "write")
         tokens = AppTokens(self.app, installed.id, RepositoryId(self.repository), wanted)
-        self.client = GitHubClient(*urls, tokens, self.clock, Pace(self.clock))
+        self.client = GitHubClient(*urls, tokens, self.clock, WritePace(self.clock))
 
     @property
     def repository(self) -> int:

@@ -13,7 +13,7 @@ from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.permissions import Roles
 from bot.github.repository_reader import GitHubReader
 from bot.github.tokens import AppTokens, StaticToken
@@ -67,7 +67,7 @@ class Reading:
 
     def _client(self, tokens: Any) -> GitHubClient:
         github, clock = self.ground.github, self.ground.clock
-        self.clients.append(GitHubClient(github.api_url, github.graphql_url, tokens, clock, Pace(clock)))
+        self.clients.append(GitHubClient(github.api_url, github.graphql_url, tokens, clock, WritePace(clock)))
         return self.clients[-1]
 
     async def read(self, topic: Topic, number: int = 0, **query: Any) -> RepositoryText:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bot.github.client import GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.host import host_application
 
@@ -71,7 +71,7 @@ def scripted(*replies: Reply, tokens: tuple[str, ...] = ("t",)) -> Iterator[tupl
     verbs = ["GET", "POST", "PATCH", "PUT", "DELETE"]
     with host_application(Starlette(routes=[Route("/{path:path}", script.answer, methods=verbs)])) as url:
         script.url, clock = url, TurnedClock()
-        client = GitHubClient(url, f"{url}/graphql", Tokens(list(tokens)), clock, Pace(clock))
+        client = GitHubClient(url, f"{url}/graphql", Tokens(list(tokens)), clock, WritePace(clock))
         try:
             yield client, script, clock
         finally:

@@ -5,7 +5,7 @@ import pytest
 from bot.core.actor import Actor
 from bot.github.client import GitHubClient
 from bot.github.code_owners import owning
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.permissions import Roles
 from bot.github.tokens import StaticToken
 from bot.testing.github.credentials import personal_token
@@ -42,7 +42,7 @@ async def test_a_team_owns(ground: Ground) -> None:
     world.teams[world.user("acme").id, "core"] = frozenset({world.user("mia").id})
     ground.person("ada").push(HOME, {"CODEOWNERS": "* @acme/core\n"})
     urls, token = (ground.github.api_url, ground.github.graphql_url), personal_token(world, "ada")
-    client = GitHubClient(*urls, StaticToken(lambda: token.value), ground.clock, Pace(ground.clock))
+    client = GitHubClient(*urls, StaticToken(lambda: token.value), ground.clock, WritePace(ground.clock))
     assert await found(ground, client) == ["mia"]
     ground.github.faults.fail("GET */memberships/*", 500, times=99)
     assert await found(ground, client) == []

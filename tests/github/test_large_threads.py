@@ -5,7 +5,7 @@ import pytest
 from bot.core.errors import Refused, Transient
 from bot.core.names import ThreadNumber
 from bot.github.client import TRIES
-from bot.github.threads import Thread, Threads
+from bot.github.threads import GitHubThread, Threads
 from bot.testing.github.code_changes import LineNote
 from bot.testing.github.faults import Fault
 from tests.github.conftest import HOME, Ground
@@ -26,7 +26,7 @@ def pull(ground: Ground) -> ThreadNumber:
     return number
 
 
-async def whole(threads: Threads, number: ThreadNumber) -> Thread:
+async def whole(threads: Threads, number: ThreadNumber) -> GitHubThread:
     return await threads.back_to(await threads.read(number), (), None)
 
 

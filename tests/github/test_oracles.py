@@ -22,7 +22,7 @@ from bot.core.repository_text import Topic
 from bot.core.review import Finding, Review, Severity
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.pulls import GitHubPulls
 from bot.github.reach import app_installations, pushable_repositories
 from bot.github.repository import app_bot, file, installation, repository
@@ -108,7 +108,7 @@ async def conversation(ground: Ground) -> None:
     assert [each async for each in app_installations(ground.app)]
     token = credentials.personal_token(ground.github.world, "will").value
     person = GitHubClient(
-        client.api_url, client.graphql_url, StaticToken(lambda: token), ground.clock, Pace(ground.clock)
+        client.api_url, client.graphql_url, StaticToken(lambda: token), ground.clock, WritePace(ground.clock)
     )
     assert [each async for each in pushable_repositories(person)]
     person.close()

@@ -6,11 +6,11 @@ from itertools import pairwise
 import pytest
 
 from bot.github.errors import RateLimited
-from bot.github.pace import BURST, Pace
+from bot.github.pace import BURST, WritePace
 from bot.testing.github.turned_clock import TurnedClock
 
 
-async def write(pace: Pace, at: list[float], *, reaction: bool = False) -> None:
+async def write(pace: WritePace, at: list[float], *, reaction: bool = False) -> None:
     async with pace.write(reaction=reaction):
         at.append(pace.clock.monotonic())
 
@@ -18,7 +18,7 @@ async def write(pace: Pace, at: list[float], *, reaction: bool = False) -> None:
 @pytest.mark.req("E2")
 async def test_reactions_go_at_once_and_then_one_a_second() -> None:
     """Twenty-four without a pause. The bucket is full again after as many seconds."""
-    pace, at = Pace(TurnedClock()), list[float]()
+    pace, at = WritePace(TurnedClock()), list[float]()
     for _ in range(BURST + 3):
         await write(pace, at, reaction=True)
     assert at == [0.0] * BURST + [1.0, 2.0, 3.0]
@@ -31,7 +31,7 @@ async def test_reactions_go_at_once_and_then_one_a_second() -> None:
 @pytest.mark.req("E2")
 async def test_twenty_people_see_at_once_that_they_were_heard() -> None:
     """Whatever else is written for each of them, before or after: four comments go, then one a second."""
-    pace, reactions, comments = Pace(TurnedClock()), list[float](), list[float]()
+    pace, reactions, comments = WritePace(TurnedClock()), list[float](), list[float]()
     for _ in range(5):
         await write(pace, comments)
     assert comments == [0.0, 0.0, 0.0, 0.0, 1.0]
@@ -46,7 +46,7 @@ async def test_twenty_people_see_at_once_that_they_were_heard() -> None:
 @pytest.mark.req("E2")
 async def test_half_of_an_hour_is_kept_for_those_who_may_ask() -> None:
     """What nobody needs, such as signs for strangers, goes while less than that was written."""
-    pace, at = Pace(TurnedClock(), an_hour=6), list[float]()
+    pace, at = WritePace(TurnedClock(), an_hour=6), list[float]()
     for _ in range(3):
         assert pace.has_spare
         await write(pace, at, reaction=True)
@@ -58,7 +58,7 @@ async def test_half_of_an_hour_is_kept_for_those_who_may_ask() -> None:
 @pytest.mark.req("E2")
 async def test_a_reaction_waits_for_one_other_write_at_most() -> None:
     """Of ten comments that wait, one stands in line with the reactions; and no two writes are under way at once."""
-    pace, done = Pace(TurnedClock(), between=0.0), list[str]()
+    pace, done = WritePace(TurnedClock(), between=0.0), list[str]()
 
     async def slow(name: str) -> None:
         async with pace.write(reaction=name == "reaction"):
@@ -79,7 +79,7 @@ async def test_a_reaction_waits_for_one_other_write_at_most() -> None:
 @pytest.mark.parametrize("reaction", (True, False), ids=("reactions", "other writes"))
 async def test_no_minute_has_more_than_eighty_writes(*, reaction: bool) -> None:
     """Wherever the minute begins, after whatever pause."""
-    pace, at = Pace(TurnedClock()), list[float]()
+    pace, at = WritePace(TurnedClock()), list[float]()
     for pause in [0.0] * 90 + [30.0] + [0.0] * 90 + [0.4] * 60:
         await pace.clock.sleep(pause)
         await write(pace, at, reaction=reaction)
@@ -89,7 +89,7 @@ async def test_no_minute_has_more_than_eighty_writes(*, reaction: bool) -> None:
 @pytest.mark.req("E2")
 async def test_no_hour_has_more_than_five_hundred_writes() -> None:
     """What would wait longer than two minutes is an error that says how long, and progress is told to wait."""
-    pace, at = Pace(TurnedClock(), between=0.0), list[float]()
+    pace, at = WritePace(TurnedClock(), between=0.0), list[float]()
     for _ in range(500):
         await write(pace, at)
     with pytest.raises(RateLimited) as caught:
@@ -100,7 +100,7 @@ async def test_no_hour_has_more_than_five_hundred_writes() -> None:
 
 async def test_progress_waits_while_comments_wait() -> None:
     """After four writes in a second there is no room for what can wait; reactions take none of it."""
-    pace, at = Pace(TurnedClock()), list[float]()
+    pace, at = WritePace(TurnedClock()), list[float]()
     busy = list[bool]()
     for reactions, others, pause in ((20, 0, 0.0), (0, 4, 0.0), (0, 0, 2.0)):
         for n in range(reactions + others):
@@ -112,7 +112,7 @@ async def test_progress_waits_while_comments_wait() -> None:
 
 def test_reported_limits() -> None:
     """The newest of each resource is kept. An answer without whole numbers reports nothing."""
-    pace = Pace(TurnedClock())
+    pace = WritePace(TurnedClock())
     given = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "4999", "x-ratelimit-reset": "1795000000"}
     pace.record(given)
     pace.record(given | {"x-ratelimit-remaining": "4998"})

@@ -9,7 +9,7 @@ import pytest
 from bot.core.names import CommitId, ThreadNumber
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.people import GONE
 from bot.github.pull_facts import FILES, Checks, PullFacts, PullReader
 from bot.github.pull_quotes import DIFF_LIMIT, FILE_DIFF_LIMIT, HUNKS_LIMIT, LIST_LIMIT, pull_text
@@ -53,7 +53,7 @@ def sees_checks(ground: Ground) -> Iterator[PullReader]:
     """A reader whose token may see checks."""
     token = credentials.personal_token(ground.github.world, "ada").value
     urls = ground.client.api_url, ground.client.graphql_url
-    client = GitHubClient(*urls, StaticToken(lambda: token), ground.clock, Pace(ground.clock))
+    client = GitHubClient(*urls, StaticToken(lambda: token), ground.clock, WritePace(ground.clock))
     yield PullReader(client, ground.address)
     client.close()
 

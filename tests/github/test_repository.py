@@ -10,7 +10,7 @@ from bot.core.errors import Misconfigured, Refused
 from bot.core.names import RepositoryId
 from bot.github.client import GitHubClient
 from bot.github.errors import Missing
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.permissions import Roles
 from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, run_is_over, token_bot
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
@@ -56,7 +56,7 @@ async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
 
     def client(**permissions: str) -> GitHubClient:
         token = credentials.job_token(world, world.repository(HOME), permissions).value
-        return GitHubClient(*urls, StaticToken(lambda: token), ground.clock, Pace(ground.clock))
+        return GitHubClient(*urls, StaticToken(lambda: token), ground.clock, WritePace(ground.clock))
 
     ask = partial(run_is_over, client(actions="read"), ground.address)
     assert not await ask(str(run.id))
@@ -71,11 +71,11 @@ async def test_the_bot_knows_itself(ground: Ground) -> None:
     assert await app_bot(ground.app, ground.client) == ground.bot
     world, urls = ground.github.world, (ground.github.api_url, ground.github.graphql_url)
     machine = credentials.personal_token(world, "machine").value
-    client = GitHubClient(*urls, StaticToken(lambda: machine), ground.clock, Pace(ground.clock))
+    client = GitHubClient(*urls, StaticToken(lambda: machine), ground.clock, WritePace(ground.clock))
     found = await token_bot(client)
     assert (found.login, found.kind) == ("machine", ActorKind.USER)
     job = credentials.job_token(world, world.repository(HOME)).value
-    found = await token_bot(GitHubClient(*urls, StaticToken(lambda: job), ground.clock, Pace(ground.clock)))
+    found = await token_bot(GitHubClient(*urls, StaticToken(lambda: job), ground.clock, WritePace(ground.clock)))
     assert (found.login, found.kind) == ("github-actions[bot]", ActorKind.BOT)
 
 

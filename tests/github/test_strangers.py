@@ -11,7 +11,7 @@ from bot.core.approval import Way
 from bot.core.names import ThreadNumber, ToolUseId
 from bot.core.question import Author, permission
 from bot.core.turn import Acknowledgment, Turn
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.readings import Readings
 from bot.github.threads import CATCH_UP
 from bot.github.turns import GLIMPSES, SHORT
@@ -179,7 +179,7 @@ def test_remembered_readings_are_bounded() -> None:
 @pytest.mark.req("E2")
 async def test_signs_take_no_write_that_others_need(ground: Ground) -> None:
     """Once half of what an hour allows was written, only people who may ask see signs."""
-    ground.client = replace(ground.client, pace=Pace(ground.clock, an_hour=2))
+    ground.client = replace(ground.client, pace=WritePace(ground.clock, an_hour=2))
     thread = ground.issue(by="stranger")
     said = ground.person("mia").comment(HOME, thread, "@plangate more")
     dialogue, world = ground.dialogue(thread), ground.github.world

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from bot.github.client import GitHubClient
-from bot.github.pace import Pace
+from bot.github.pace import WritePace
 from bot.github.token_connection import TokenConnection
 from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.host import host_application
@@ -36,7 +36,7 @@ async def test_a_proxy_is_used_for_every_request(monkeypatch: pytest.MonkeyPatch
     clock = TurnedClock()
     with forward_proxy() as (proxy, asked):
         monkeypatch.setenv("HTTP_PROXY", proxy)
-        client = GitHubClient(ELSEWHERE, f"{ELSEWHERE}/graphql", Tokens(["t"]), clock, Pace(clock))
+        client = GitHubClient(ELSEWHERE, f"{ELSEWHERE}/graphql", Tokens(["t"]), clock, WritePace(clock))
         await client.get("/first")
         monkeypatch.setenv("HTTP_PROXY", NOBODY)
         await client.get("/second")
@@ -61,7 +61,7 @@ async def test_a_host_is_reached_directly_at_a_port_that_is_named(monkeypatch: p
         monkeypatch.setenv("HTTP_PROXY", NOBODY)
         monkeypatch.setenv("NO_PROXY", f"localhost{proxy.removeprefix('http://127.0.0.1')}")
         url = proxy.replace("127.0.0.1", "localhost")
-        client = GitHubClient(url, f"{url}/graphql", Tokens(["t"]), clock, Pace(clock))
+        client = GitHubClient(url, f"{url}/graphql", Tokens(["t"]), clock, WritePace(clock))
         await client.get("/x")
         client.close()
     assert asked == ["/x"]

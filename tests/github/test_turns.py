@@ -15,7 +15,7 @@ from bot.github.permissions import Roles
 from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.thread_quotes import ThreadQuotes
-from bot.github.threads import Said, Thread
+from bot.github.threads import GitHubThread, Said
 from bot.github.turns import Listener, TurnReader
 from tests.core.hidden_channels import SPELLED
 from tests.core.test_hidden import INVISIBLE
@@ -23,7 +23,9 @@ from tests.github.script import Reply, scripted
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 OPENED = Said("issue", Actor(5, "rea"), "fix the bug", AT)
-THREAD = Thread(RepositoryId(1), ThreadNumber(7), "Title", OPENED, False, frozenset({"plangate"}), frozenset({9}), ())
+THREAD = GitHubThread(
+    RepositoryId(1), ThreadNumber(7), "Title", OPENED, False, frozenset({"plangate"}), frozenset({9}), ()
+)
 BOT = Actor(9, "machine")
 TOM = {"id": 3, "login": "tom", "type": "User"}
 LABELED = {
@@ -45,13 +47,13 @@ ASSIGNED = {
 ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3, "login": "tom"}})
 
 
-async def turns_in(thread: Thread, client: GitHubClient) -> tuple[Turn, ...]:
+async def turns_in(thread: GitHubThread, client: GitHubClient) -> tuple[Turn, ...]:
     """List the turns of a thread on which everybody may act."""
     roles = Roles(client, Address("acme", "pocket"))
     return await TurnReader(Listener(BOT), roles, Readings(), lambda _: True).turns(thread, ())
 
 
-def context(thread: Thread) -> str:
+def context(thread: GitHubThread) -> str:
     return ThreadQuotes(thread, Readings(), "@plangate").text()
 
 
@@ -65,7 +67,7 @@ def context(thread: Thread) -> str:
         (replace(THREAD, pull_request=True), []),
     ),
 )
-async def test_marks_are_turns_of_who_set_them(thread: Thread, keys: list[str]) -> None:
+async def test_marks_are_turns_of_who_set_them(thread: GitHubThread, keys: list[str]) -> None:
     """The label and the assignment ask for what the issue says, while they are there, on issues."""
     with scripted(Reply(200, [LABELED, OTHER, ASSIGNED]), ROLE) as (client, _, _):
         found = await turns_in(thread, client)

@@ -19,7 +19,7 @@ from bot.core.errors import Misconfigured, PlangateError
 from bot.github import repository_settings
 from bot.github.errors import Missing, Unprocessable
 from bot.github.live_repository import LiveRepository
-from bot.github.repository_settings import Profile
+from bot.github.repository_settings import RepositoryProfile
 from bot.ports import Clock
 from bot.workspace import run
 from bot.workspace.remote import RemoteRepository
@@ -50,7 +50,7 @@ class Testbed:
 
     repository: LiveRepository
     remote: RemoteRepository
-    profile: Profile
+    profile: RepositoryProfile
     clock: Clock
     tell: Callable[[str], None]
     """Shows a line to the person."""
