@@ -48,10 +48,10 @@ from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.issue_operations import IssueOperations
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
-from bot.github.readings import Readings
 from bot.github.repository_reader import GitHubReader
 from bot.github.task_checks import TaskChecks, TaskGateway
 from bot.github.turns import Listener
@@ -102,7 +102,7 @@ class ThreadContexts:
     connections: Connections
     model: "AnthropicModel"
     observer: JournalObserver
-    readings: Readings = field(default_factory=Readings, init=False)
+    parsed_texts: ParsedTextCache = field(default_factory=ParsedTextCache, init=False)
     states: StateCache = field(default_factory=StateCache, init=False)
     """What the journals of all threads led to when they were read last."""
     _configurations: dict[RepositoryId, tuple[CommitId, "CurrentConfiguration"]] = field(
@@ -295,7 +295,7 @@ class _Parts:
         shared, client, at = self.shared, self.reached.client, self.reached.at
         place = self.address.installation, self.address.repository
         roles, may_ask = Roles(client, at), self._work_settings().may_ask
-        attribution = Attribution(client, self.dialogue.listener, roles, shared.readings, may_ask)
+        attribution = Attribution(client, self.dialogue.listener, roles, shared.parsed_texts, may_ask)
         checks = CheckResults(shared.connections.checker(*place), shared.connections.watcher(*place), at)
         source = picture_source(shared.settings)
         attached = AttachedPictures(client, at, self.dialogue.thread_as_read, attribution, source.show)
@@ -323,7 +323,7 @@ class _Parts:
             Listener(self.bot, keys.mention, frozenset(keys.ask.bots)),
             Key(signer.key_id, signer.mac),
             self.facts.default_branch,
-            shared.readings,
+            shared.parsed_texts,
             self.fence,
             dialogue_settings(keys, shared.settings),
             shared.connections.members(self.address.installation),

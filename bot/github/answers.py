@@ -20,9 +20,9 @@ from bot.core.names import ThreadNumber
 from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit
 from bot.github.client import Json
 from bot.github.edit_history import EDITS, versions
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.readings import Readings
 from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
 from bot.github.turns import Listener
 
@@ -56,7 +56,7 @@ class AnswerReader:
     listener: Listener
     roles: Roles
     """The roles for this one look."""
-    readings: Readings
+    parsed_texts: ParsedTextCache
     may: Callable[[Author], bool]
     """Whether this person's words can be the answer. Comments by anybody else are not parsed."""
 
@@ -102,17 +102,17 @@ class AnswerReader:
 
     def _can_answer(self, said: Said) -> bool:
         """Return whether a comment speaks to everybody or to the bot, and holds no command."""
-        text, reading = self._own(said), self.readings.read(said.body, self.listener.mention)
-        commands = (parse(line, self.listener.mention) for line in reading.lines)
+        text, parsed = self._own(said), self.parsed_texts.parse(said.body, self.listener.mention)
+        commands = (parse(line, self.listener.mention) for line in parsed.lines)
         meant = any(isinstance(it, Command) or (isinstance(it, UnknownCommand) and it.nearest) for it in commands)
-        return bool(text) and not meant and (reading.speaks or _TO_SOMEBODY.match(text) is None)
+        return bool(text) and not meant and (parsed.speaks or _TO_SOMEBODY.match(text) is None)
 
     def _words(self, who: Author, said: Said) -> AnswerComment:
         return AnswerComment(said.key, who, said.at, self._own(said), said.edited)
 
     def _own(self, said: Said) -> str:
         """Return the visible text of a comment without its quotations, which may be somebody else's words."""
-        lines = self.readings.read(said.body, self.listener.mention).shown.text.split("\n")
+        lines = self.parsed_texts.parse(said.body, self.listener.mention).shown.text.split("\n")
         own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))
         return without_mention(own, self.listener.mention).strip()
 

@@ -17,9 +17,9 @@ from bot.core.markdown.visible import visible_title
 from bot.core.repository_text import Passage
 from bot.github.client import GitHubClient, Json
 from bot.github.edit_history import editors
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
-from bot.github.readings import Readings
 from bot.github.turns import Listener
 
 WITHHELD: Final = "(Withheld here, because people who may not ask may have written it.)"
@@ -53,7 +53,7 @@ class Attribution:
     client: GitHubClient
     listener: Listener
     roles: Roles
-    readings: Readings
+    parsed_texts: ParsedTextCache
     may_ask: Callable[[Actor, Role | None], bool]
 
     async def passages(self, items: Sequence[Written], *, strangers: bool, longest: int) -> list[Passage]:
@@ -98,7 +98,7 @@ class Attribution:
         return f"{it.what} by @{it.actor.login} ({right}), {it.at:%Y-%m-%d %H:%M} UTC"
 
     def _text(self, it: Written, longest: int, *, titled: bool) -> str:
-        shown = self.readings.read(it.markdown, self.listener.mention).shown.text
+        shown = self.parsed_texts.parse(it.markdown, self.listener.mention).shown.text
         above = f"{it.title if titled else ''}\n{it.place}"
         lines = [line for each in above.splitlines() if (line := visible_title(each).text)]
         return cut(self.clean("\n\n".join(filter(None, ("\n".join(lines), shown)))), longest)

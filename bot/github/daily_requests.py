@@ -10,13 +10,13 @@ from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient
 from bot.github.news import fresh, moved_repository
-from bot.github.readings import Reading, Readings
+from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.repository import Address
 from bot.github.turns import Listener
 
 
 async def asked_before(
-    client: GitHubClient, address: Address, listener: Listener, turn: Turn, *, readings: Readings
+    client: GitHubClient, address: Address, listener: Listener, turn: Turn, *, parsed_texts: ParsedTextCache
 ) -> AsyncIterator[tuple[int, str]]:
     """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -24,15 +24,15 @@ async def asked_before(
         for said in each.thread.everything():
             mine = said.actor.id == turn.actor.id and day <= said.at
             earlier = (said.at, said.key) < (turn.at, turn.key)
-            if not (mine and earlier and listener.is_addressed(each.thread, said, readings)):
+            if not (mine and earlier and listener.is_addressed(each.thread, said, parsed_texts)):
                 continue
-            if is_request(readings.read(said.body, listener.mention), listener.mention):
+            if is_request(parsed_texts.parse(said.body, listener.mention), listener.mention):
                 yield int(each.thread.number), said.key
 
 
-def is_request(reading: Reading, mention: str) -> bool:
+def is_request(parsed: ParsedText, mention: str) -> bool:
     """Return whether something that addresses the bot asks for work. Of the commands, only `revise` does."""
-    lines = (parse(line, mention) for line in reading.lines)
+    lines = (parse(line, mention) for line in parsed.lines)
     first = next((line for line in lines if line is not None), None)
     match first:
         case Command(verb):

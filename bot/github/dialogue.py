@@ -29,11 +29,11 @@ from bot.github.client import GitHubClient
 from bot.github.comments import BOX, Comments
 from bot.github.daily_requests import asked_before
 from bot.github.labels import OPEN_LABEL, label_as_open, unlabel_as_open
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
 from bot.github.progress_comment import Progress
 from bot.github.pull_facts import PullReader
 from bot.github.pull_quotes import pull_text
-from bot.github.readings import Readings
 from bot.github.replies import Replies
 from bot.github.repository import Address
 from bot.github.reviews import Reviews
@@ -84,7 +84,7 @@ class GitHubDialogue:
     listener: Listener
     key: Key
     base: str
-    readings: Readings
+    parsed_texts: ParsedTextCache
     fence: ThreadFence
     """Asked just before anything is posted (E4)."""
     settings: DialogueSettings = DialogueSettings()
@@ -125,7 +125,7 @@ class GitHubDialogue:
         self._read = await self._threads.back_to(thread, seen, heard_until)
         if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
             await unlabel_as_open(self.client, self.address, self.thread)
-        found = await TurnReader(self.listener, roles, self.readings, may_act).turns(self._read, seen)
+        found = await TurnReader(self.listener, roles, self.parsed_texts, may_act).turns(self._read, seen)
         if not self.settings.untrusted_context or all(turn.aside for turn in found):
             return found
         beside = await strangers(self._read, self.listener, roles)
@@ -160,7 +160,7 @@ class GitHubDialogue:
     async def asked_before(self, turn: Turn) -> Collection[str]:
         """Return the requests that the turn's author made earlier on the same day, on all threads of the repository."""
         try:
-            found = asked_before(self.client, self.address, self.listener, turn, readings=self.readings)
+            found = asked_before(self.client, self.address, self.listener, turn, parsed_texts=self.parsed_texts)
             return {f"{thread}/{key}" async for thread, key in found}
         except PlangateError as error:
             _log.warning("who asked how often cannot be counted: %s", error)
@@ -188,7 +188,7 @@ class GitHubDialogue:
             return
         alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)
         seen = {each.key for each in thread.everything()} - {said.key}
-        for turn in await TurnReader(self.listener, roles, self.readings, may_ask).turns(alone, seen):
+        for turn in await TurnReader(self.listener, roles, self.parsed_texts, may_ask).turns(alone, seen):
             if turn.key == said.key and may_ask(turn):
                 await self._sign(turn.key, Acknowledgment.SEEN)
 
@@ -230,7 +230,7 @@ class GitHubDialogue:
             self.base,
             self._roles,
             self._plan,
-            self.readings,
+            self.parsed_texts,
             self.settings.approve_role,
             onto,
             pushed,
@@ -272,7 +272,7 @@ class GitHubDialogue:
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Return a live snapshot of the question's boxes, their edits, and later comments; an incomplete one on
         failure."""
-        seeker = AnswerReader(self._threads, self.listener, self._roles(), self.readings, may)
+        seeker = AnswerReader(self._threads, self.listener, self._roles(), self.parsed_texts, may)
         return await seeker.look(self.thread, shown, self._question(asking, who), asking.boxes)
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
@@ -359,7 +359,7 @@ class GitHubDialogue:
 
     def _quotes(self, thread: GitHubThread, requested: Collection[str]) -> ThreadQuotes:
         own = frozenset("issue" if key.startswith(MARKS) else key for key in requested)
-        return ThreadQuotes(thread, self.readings, self.listener.mention, own)
+        return ThreadQuotes(thread, self.parsed_texts, self.listener.mention, own)
 
     async def _pull(self, wished: Collection[str]) -> str:
         """Return the pull request as text, with the lines that the newest review among these turns is about."""

@@ -22,9 +22,9 @@ from bot.core.plan import PlanDocument
 from bot.github.client import GitHubClient, Json
 from bot.github.code_owners import owning
 from bot.github.edit_history import EDITS, History, history
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.readings import Readings
 from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
 from bot.github.turns import SHORT
 
@@ -96,7 +96,7 @@ class SnapshotReader:
     """Creates the roles for one look."""
     posted: Callable[[PlanDocument], str]
     """Returns the comment text that was posted for a plan."""
-    readings: Readings
+    parsed_texts: ParsedTextCache
     approve: Role = Role.MAINTAIN
     """The role that may approve. A plan of tier high also needs the list of everybody who has it."""
     onto: str = ""
@@ -195,7 +195,7 @@ class SnapshotReader:
         return {said.actor for said in comments} - speaking
 
     def _lines(self, body: str) -> Sequence[str]:
-        return self.readings.read(body, self.mention).lines
+        return self.parsed_texts.parse(body, self.mention).lines
 
     def _commands(self, comments: Sequence[Said], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
         """Return the opinions that comments express on the plan.

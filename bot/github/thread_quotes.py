@@ -15,7 +15,7 @@ from typing import Final
 from bot.core.actor import Actor
 from bot.core.lines import cut_middle
 from bot.core.markdown.visible import visible_title
-from bot.github.readings import Readings
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.threads import CATCH_UP, GitHubThread, Said, Threads
 
 OPENING_LIMIT: Final = 20_000
@@ -42,7 +42,7 @@ class ThreadQuotes:
     """Quotes one thread for a bot with that name."""
 
     thread: GitHubThread
-    readings: Readings
+    parsed_texts: ParsedTextCache
     mention: str
     requested: frozenset[str] = frozenset()
     """Keys and global ids of what stands in the task."""
@@ -87,7 +87,7 @@ class ThreadQuotes:
     def _quote(self, said: Said, limit: int) -> _Quotation:
         if self._is_in_task(said):
             return _Quotation(said, f"> {_attribution(said)} (These words stand in the task.)")
-        shows = [self.readings.read(part, self.mention).shown for part in said.parts]
+        shows = [self.parsed_texts.parse(part, self.mention).shown for part in said.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
         lines = (f"> {line}".rstrip() for line in (_attribution(said), *body.split("\n")))
         return _Quotation(said, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))

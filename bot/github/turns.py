@@ -13,9 +13,9 @@ from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient, Json
 from bot.github.edit_history import editors
+from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
-from bot.github.readings import Reading, Readings
 from bot.github.repository import Address
 from bot.github.threads import GitHubThread, Said
 
@@ -48,11 +48,13 @@ class Listener:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
         return self._is_reviewed(thread, said) or any(may_name(text, self.mention) for text in said.words)
 
-    def is_addressed(self, thread: GitHubThread, said: Said, readings: Readings) -> bool:
+    def is_addressed(self, thread: GitHubThread, said: Said, parsed_texts: ParsedTextCache) -> bool:
         """Return whether something that was said addresses the bot."""
         if self._is_reviewed(thread, said):
             return True
-        return any(may_name(text, self.mention) and readings.read(text, self.mention).speaks for text in said.words)
+        return any(
+            may_name(text, self.mention) and parsed_texts.parse(text, self.mention).speaks for text in said.words
+        )
 
     def _is_reviewed(self, thread: GitHubThread, said: Said) -> bool:
         """Return whether it is a review of the bot's own pull request, which always addresses the bot."""
@@ -71,7 +73,7 @@ class TurnReader:
     listener: Listener
     roles: Roles
     """The roles for this one look."""
-    readings: Readings
+    parsed_texts: ParsedTextCache
     may_act: Callable[[Turn], bool]
     """Whether the author of an unread turn may say anything here."""
 
@@ -116,21 +118,21 @@ class TurnReader:
             elif turn.mark:
                 yield self._read_mark(thread, turn)
             elif self.may_act(turn):
-                addressed = self.listener.is_addressed(thread, said[turn.key], self.readings)
+                addressed = self.listener.is_addressed(thread, said[turn.key], self.parsed_texts)
                 yield self._turn(thread, said[turn.key], turn) if addressed else _aside(turn, said[turn.key])
             else:
                 short = glimpses < GLIMPSES and sum(map(len, said[turn.key].words)) <= SHORT
                 glimpses += short
-                addressed = short and self.listener.is_addressed(thread, said[turn.key], self.readings)
+                addressed = short and self.listener.is_addressed(thread, said[turn.key], self.parsed_texts)
                 yield turn if addressed else _aside(turn, said[turn.key])
 
     def _turn(self, thread: GitHubThread, said: Said, turn: Turn) -> Turn:
         """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
         line."""
         mention = self.listener.mention
-        shows = [self._reading(part).shown for part in said.parts]
+        shows = [self._parse(part).shown for part in said.parts]
         text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
-        lines = (line for body in said.words for line in self._reading(body).lines)
+        lines = (line for body in said.words for line in self._parse(body).lines)
         command = next((line for line in lines if parse(line, mention) is not None), "")
         if command:
             rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
@@ -143,12 +145,12 @@ class TurnReader:
 
     def _read_mark(self, thread: GitHubThread, turn: Turn) -> Turn:
         """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
-        title, shows = visible_title(thread.title), self._reading(thread.opened.body).shown
+        title, shows = visible_title(thread.title), self._parse(thread.opened.body).shown
         text = _with_title(title.text, without_mention(shows.text, self.listener.mention))
         return replace(turn, text=text, hidden=(*title.removed, *shows.removed))
 
-    def _reading(self, text: str) -> Reading:
-        return self.readings.read(text, self.listener.mention)
+    def _parse(self, text: str) -> ParsedText:
+        return self.parsed_texts.parse(text, self.listener.mention)
 
 
 async def strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:

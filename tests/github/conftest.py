@@ -17,7 +17,7 @@ from bot.core.turn import Turn
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.pace import WritePace
-from bot.github.readings import Readings
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.repository import Address
 from bot.github.tokens import AppJwt, AppTokens
 from bot.github.turns import Listener
@@ -66,7 +66,7 @@ class Ground:
     app: GitHubClient = field(init=False)
     client: GitHubClient = field(init=False)
     address: Address = Address("acme", "pocket")
-    readings: Readings = field(default_factory=Readings)
+    parsed_texts: ParsedTextCache = field(default_factory=ParsedTextCache)
 
     def __post_init__(self) -> None:
         world = self.github.world
@@ -125,7 +125,7 @@ class Ground:
             Listener(self.bot, bots=bots),
             Key(signer.key_id, signer.mac),
             "main",
-            self.readings,
+            self.parsed_texts,
             no_fence,
             settings or DialogueSettings(),
             told=told,

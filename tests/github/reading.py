@@ -60,7 +60,7 @@ class Reading:
         )
         checks = CheckResults(self._client(asked), self._client(asked), ground.address)
         roles = Roles(client, ground.address)
-        attribution = Attribution(client, Listener(ground.bot), roles, ground.readings, may_ask)
+        attribution = Attribution(client, Listener(ground.bot), roles, ground.parsed_texts, may_ask)
         thread = ground.dialogue(self.thread).thread_as_read
         attached = AttachedPictures(client, ground.address, thread, attribution, self.show)
         return GitHubReader(client, ground.address, "main", attribution, checks, attached, self.untrusted_context)

@@ -45,10 +45,10 @@ async def test_words_of_a_stranger(ground: Ground, reading: Reading) -> None:
     assert "@rea (may not ask)" in strange.head
     assert "approve everything" not in strange.text
     assert strange.text.split() == ["See", "this", "thing."]
-    parsed = ground.readings.parsed
+    parsed = ground.parsed_texts.parsed
     strange, own = await reading.passages(Topic.COMMENTS, thread, strangers=False)
     assert (strange.text, strange.foreign, own.text) == (WITHHELD, False, "Please keep the API.")
-    assert ground.readings.parsed == parsed
+    assert ground.parsed_texts.parsed == parsed
 
 
 async def test_the_configuration_can_withhold_strangers_words(ground: Ground) -> None:

@@ -12,7 +12,7 @@ from bot.core.names import ThreadNumber, ToolUseId
 from bot.core.question import Author, permission
 from bot.core.turn import Acknowledgment, Turn
 from bot.github.pace import WritePace
-from bot.github.readings import Readings
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.threads import CATCH_UP
 from bot.github.turns import GLIMPSES, SHORT
 from tests.github.conftest import HOME, Ground
@@ -42,7 +42,7 @@ class Looks:
 
     def parsed(self) -> int:
         """How many texts this process has parsed since it was asked last; afterwards it is a new one."""
-        before, self.ground.readings = self.ground.readings, Readings()
+        before, self.ground.parsed_texts = self.ground.parsed_texts, ParsedTextCache()
         return before.parsed
 
     def asked(self) -> int:
@@ -167,13 +167,13 @@ async def test_a_thread_that_was_never_heard_is_read_some_pages_back(ground: Gro
 
 def test_remembered_readings_are_bounded() -> None:
     """A text is parsed once while it is remembered; the least recently used is forgotten first."""
-    readings = Readings(limit=5_000)
+    parsed_texts = ParsedTextCache(limit=5_000)
     for text in ("a" * 1_000, "b" * 1_000, "a" * 1_000, "c" * 1_000, "a" * 1_000):
-        assert readings.read(text, "@plangate").shown.text == text
-    assert (readings.parsed, readings.size) == (3, 5_000)
-    readings.read("b" * 1_000, "@plangate")
-    assert readings.parsed == 4
-    assert readings.read("@bot go", "@bot").speaks != readings.read("@bot go", "@plangate").speaks
+        assert parsed_texts.parse(text, "@plangate").shown.text == text
+    assert (parsed_texts.parsed, parsed_texts.size) == (3, 5_000)
+    parsed_texts.parse("b" * 1_000, "@plangate")
+    assert parsed_texts.parsed == 4
+    assert parsed_texts.parse("@bot go", "@bot").speaks != parsed_texts.parse("@bot go", "@plangate").speaks
 
 
 @pytest.mark.req("E2")

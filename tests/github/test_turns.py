@@ -11,8 +11,8 @@ from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient
 from bot.github.news import Fresh
+from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
-from bot.github.readings import Readings
 from bot.github.repository import Address
 from bot.github.thread_quotes import ThreadQuotes
 from bot.github.threads import GitHubThread, Said
@@ -50,11 +50,11 @@ ROLE = Reply(200, {"permission": "read", "role_name": "triage", "user": {"id": 3
 async def turns_in(thread: GitHubThread, client: GitHubClient) -> tuple[Turn, ...]:
     """List the turns of a thread on which everybody may act."""
     roles = Roles(client, Address("acme", "pocket"))
-    return await TurnReader(Listener(BOT), roles, Readings(), lambda _: True).turns(thread, ())
+    return await TurnReader(Listener(BOT), roles, ParsedTextCache(), lambda _: True).turns(thread, ())
 
 
 def context(thread: GitHubThread) -> str:
-    return ThreadQuotes(thread, Readings(), "@plangate").text()
+    return ThreadQuotes(thread, ParsedTextCache(), "@plangate").text()
 
 
 @pytest.mark.parametrize(

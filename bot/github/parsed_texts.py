@@ -14,13 +14,13 @@ from typing import Final
 from bot.core.markdown.visible import Visible, command_lines, mentions, visible_text
 
 REMEMBERED: Final = 4_000_000
-"""Maximum characters that all cached readings hold together."""
+"""Maximum characters that all cached texts hold together."""
 _OVERHEAD: Final = 500
-"""Characters that a reading without any text counts as."""
+"""Characters that a parsed text without any words counts as."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedText:
     """What a text shows, whether it addresses the bot, and which of its lines may be commands."""
 
     shown: Visible
@@ -34,30 +34,30 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Readings:
-    """The cached readings of one process, evicted least recently used first. Safe to use from several threads."""
+class ParsedTextCache:
+    """The parsed texts of one process, evicted least recently used first. Safe to use from several threads."""
 
     limit: int = REMEMBERED
     parsed: int = field(default=0, init=False)
     """Number of texts parsed so far."""
     size: int = field(default=0, init=False)
-    """Characters that the cached readings count as."""
-    _known: OrderedDict[bytes, Reading] = field(default_factory=OrderedDict, init=False)
+    """Characters that the cached texts count as."""
+    _known: OrderedDict[bytes, ParsedText] = field(default_factory=OrderedDict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
-    def read(self, text: str, mention: str) -> Reading:
-        """Return the reading of a text for a bot with that name. Parses the text if it is not cached."""
+    def parse(self, text: str, mention: str) -> ParsedText:
+        """Return a text as a bot with that name reads it, from the cache if it was parsed before."""
         key = blake2b(f"{mention}\n{text}".encode(errors="surrogatepass"), digest_size=32).digest()
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        made = Reading(visible_text(text), mentions(text, mention), command_lines(text))
+        made = ParsedText(visible_text(text), mentions(text, mention), command_lines(text))
         with self._lock:
             self._remember(key, made)
         return made
 
-    def _remember(self, key: bytes, made: Reading) -> None:
+    def _remember(self, key: bytes, made: ParsedText) -> None:
         self.parsed += 1
         if key not in self._known:
             self._known[key] = made
