@@ -26,7 +26,7 @@ from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.repository_text import RepositoryQuery, RepositoryText
 from bot.core.review import Review
-from bot.core.sandboxed_tools import UNBOUND, Access, Bounds, ToolOutput
+from bot.core.sandboxed_tools import UNBOUND, Access, SandboxBounds, ToolOutput
 from bot.core.transcript import Json, Line
 from bot.core.turn import Acknowledgment, Picture, PostedComment, Turn
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
@@ -158,7 +158,7 @@ class Workspace(Protocol):
         """Merge a fork's changes since it was made, three ways, inside a sandbox (S4). Loses nothing."""
 
     async def open(
-        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
+        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: SandboxBounds = UNBOUND
     ) -> Toolhost:
         """Start a toolhost on a checkout, within bounds. Raises NoSandbox if no sandbox is available (D1)."""
 

@@ -1,7 +1,8 @@
 """A person at a terminal: the Dialogue port for `plangate run`, and the story of a session as lines of text.
 
-SHELL. Story and plan go to one stream and the machine-readable result to another, so that ``--json`` stays parseable.
-Text from the model or the repository never reaches the terminal with control or invisible characters.
+SHELL. The lines of the session and the plan go to one stream and the machine-readable result to another, so that
+``--json`` stays parseable. Text from the model or the repository never reaches the terminal with control or invisible
+characters.
 """
 
 import signal
@@ -27,7 +28,7 @@ from bot.agent.session_events import (
 )
 from bot.core import comment
 from bot.core.actor import Actor, Role
-from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Verdict, Way
+from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Verdict, Way
 from bot.core.codepoints import with_visible_codepoints as readable
 from bot.core.errors import PlangateError
 from bot.core.lines import shorten_line
@@ -149,7 +150,7 @@ class Terminal:
                 self._show(plan)
             self.answer = self._ask(plan)
         candidates = (self.answer,) if self.answer is not None else ()
-        return Snapshot(Shown(self.started), candidates, requesters=frozenset({PERSON.id}))
+        return Snapshot(ShownPlan(self.started), candidates, requesters=frozenset({PERSON.id}))
 
     @property
     def is_attended(self) -> bool:
@@ -280,7 +281,7 @@ def _numbers(question: Question, line: str) -> frozenset[int]:
 
 
 @dataclass(slots=True)
-class Story:
+class SessionPrinter:
     """Prints each event of a session as one short line, with secrets redacted. Keeps the sub-agents' rows."""
 
     out: TextIO

@@ -23,7 +23,7 @@ from bot.core.approval import Opinion, Outcome, Policy, prove
 from bot.core.names import AgentId, CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, PlanDocument
 from bot.ports import Usage
-from bot.terminal import TERMINAL, Story, Terminal
+from bot.terminal import TERMINAL, SessionPrinter, Terminal
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 MAIN, CHILD = AgentId("main"), AgentId("code-1")
@@ -134,7 +134,7 @@ async def test_a_plan_cannot_hide_anything_from_the_screen() -> None:
 )
 def test_no_event_moves_the_cursor(event: AgentEvent) -> None:
     """What the model, a file or a tool says reaches the screen as text and as nothing else."""
-    story = Story(io.StringIO())
+    story = SessionPrinter(io.StringIO())
     story.take(event)
     assert "hidden" in _screen(story.out)
     assert _obeyed(story.out) == set()
@@ -142,7 +142,7 @@ def test_no_event_moves_the_cursor(event: AgentEvent) -> None:
 
 def test_a_story_tells_what_happens() -> None:
     """Tools with their subject, agents by name, modes with who changed them; what is of no interest is left out."""
-    story = Story(io.StringIO())
+    story = SessionPrinter(io.StringIO())
     story.take(RequestStarted(MAIN, 1))
     story.take(ToolStarted(CHILD, ToolUseId("1"), "Read", {"file_path": "a.py"}))
     story.take(ToolFinished(CHILD, ToolUseId("1"), "Read", "text", is_error=False))
@@ -159,7 +159,7 @@ def test_a_story_tells_what_happens() -> None:
 @pytest.mark.req("S5", "S12")
 def test_a_row_is_told_when_its_state_changes_and_kept_as_it_is() -> None:
     """One line for each state of a sub-agent; counts in between are kept without a line."""
-    story = Story(io.StringIO())
+    story = SessionPrinter(io.StringIO())
     for row in (
         AgentChanged(CHILD, MAIN, "code", "Fix it", Lifecycle.RUNNING),
         AgentChanged(CHILD, MAIN, "code", "Fix it", Lifecycle.RUNNING, tool_calls=3),
@@ -174,7 +174,7 @@ def test_a_row_is_told_when_its_state_changes_and_kept_as_it_is() -> None:
 
 def test_steps_are_those_of_the_main_agent() -> None:
     """A sub-agent's answers count in its own row; those of a process that was killed count as well."""
-    story = Story(io.StringIO())
+    story = SessionPrinter(io.StringIO())
     message = {"role": "assistant", "content": [{"type": "text", "text": "Hm."}]}
     story.take(AnswerArrived(MAIN, 401, message, Usage(), 0.1))
     story.take(AnswerArrived(CHILD, 1, message, Usage(), 0.1))

@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self
 from bot.core.consumption import Consumption
 from bot.core.exchange import MOST_TOKENS, Abilities
 from bot.core.names import AgentId
-from bot.core.sandboxed_tools import UNBOUND, Bounds
+from bot.core.sandboxed_tools import UNBOUND, SandboxBounds
 from bot.ports import Usage
 
 
@@ -88,7 +88,7 @@ class Limits:
     """Requests as little thinking as possible: this budget if the model accepts one, else the lowest effort."""
     report_tokens: int | None = None
     """Limit of a sub-agent's report. A longer report is cut with a note."""
-    bounds: Bounds = UNBOUND
+    bounds: SandboxBounds = UNBOUND
     """Bounds of its sandbox."""
 
     def with_more(self, resource: Resource, factor: float) -> Self:

@@ -14,10 +14,10 @@ from typing import TextIO
 from bot.cli.init import creates_check_runs, findings_of_project, is_outdated, lacking, version_note
 from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
-from bot.compose.checkup import Checked, check_github
+from bot.compose.checkup import CheckupResult, check_github
 from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.compose.receipts import receipt_key
-from bot.compose.repository_checkup import FILES, Expectation, open_checkup
+from bot.compose.repository_checkup import FILES, WorkflowNeeds, open_checkup
 from bot.config.environment import settings, settings_of_person
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Transient
@@ -151,7 +151,7 @@ def _cure_of(error: PlangateError, address: str) -> str:
     return error.fix or f"check the credentials and {address}"
 
 
-def _finding(checked: Checked) -> Finding:
+def _finding(checked: CheckupResult) -> Finding:
     return Finding(not checked.cure, checked.what, checked.cure, optional=checked.optional)
 
 
@@ -170,14 +170,14 @@ async def repository_findings(given: Settings, name: str, *, fix: bool) -> list[
     return [*map(_finding, checked), *([seen] if seen else _files(files or {}))]
 
 
-def _expectation(main: str) -> Expectation:
+def _expectation(main: str) -> WorkflowNeeds:
     """Return what a repository's workflow needs, or without a workflow, what the default one needs."""
     if not main:
-        return Expectation()
+        return WorkflowNeeds()
     variant = variant_in(main, "")
     own = bool(variant.account) or re.search(r"^\s+(app_id|github_token):", main, re.MULTILINE) is not None
     pinned = re.search(rf"uses: {ACTION}@(?![0-9a-f]{{40}}\b)", main) is None
-    return Expectation(variant.key_place, own_token=own, pinned=pinned)
+    return WorkflowNeeds(variant.key_place, own_token=own, pinned=pinned)
 
 
 def _files(files: Mapping[str, str]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.checkup import Checked
+from bot.compose.checkup import CheckupResult
 from bot.compose.maintenance_pass import next_due
 from bot.config.environment import configuration
 from bot.config.maintenance_task import MaintenanceTask
@@ -27,7 +27,7 @@ _SECONDS: Final = 10
 _PROGRAM: Final = re.compile(r"[\w./+-]+")
 
 
-def check_tasks(text: str, now: datetime, *, read_recipe: Callable[[str], str | None]) -> Iterator[Checked]:
+def check_tasks(text: str, now: datetime, *, read_recipe: Callable[[str], str | None]) -> Iterator[CheckupResult]:
     """Yield a line for each scheduled task of a configuration, or one that says what is wrong with the file.
 
     `read_recipe` returns the project's own recipe of a name, or None.
@@ -35,13 +35,13 @@ def check_tasks(text: str, now: datetime, *, read_recipe: Callable[[str], str | 
     try:
         tasks = configuration(text, PATH).maintenance
     except Misconfigured as error:
-        yield Checked(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
+        yield CheckupResult(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
         return
     for task in tasks:
         yield from _check_task(task, now, read_recipe)
 
 
-def check_tasks_in(folder: Path) -> Iterator[Checked]:
+def check_tasks_in(folder: Path) -> Iterator[CheckupResult]:
     """Yield the findings about the tasks of the project in a folder; none without a configuration."""
     try:
         text = (folder / PATH).read_text(encoding="utf-8")
@@ -58,15 +58,15 @@ def recipe_in(folder: Path, name: str) -> str | None:
         return None
 
 
-def _check_task(task: MaintenanceTask, now: datetime, read_recipe: Callable[[str], str | None]) -> Iterator[Checked]:
+def _check_task(task: MaintenanceTask, now: datetime, read_recipe: Callable[[str], str | None]) -> Iterator[CheckupResult]:
     own = read_recipe(task.recipe) if task.recipe else None
     try:
         full = scheduled_task(task, {} if own is None or task.recipe is None else {task.recipe: own})
     except Misconfigured as error:
-        yield Checked(f"{error.what} ({PATH}, {error.where})", error.fix)
+        yield CheckupResult(f"{error.what} ({PATH}, {error.where})", error.fix)
         return
     rows = "".join(f"\n    {row}" for row in due_time_rows(task, now))
-    yield Checked(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
+    yield CheckupResult(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
     if task.check and not task.check.startswith(GITHUB_CHECK):
         yield from _check_command(task, full.check)
 
@@ -80,16 +80,16 @@ def due_time_rows(task: MaintenanceTask, now: datetime) -> Iterator[str]:
         yield f"{time:%a %Y-%m-%d %H:%M %Z} ({time.astimezone(UTC):%Y-%m-%d %H:%M} UTC{changed})"
 
 
-def _check_command(task: MaintenanceTask, check: str) -> Iterator[Checked]:
+def _check_command(task: MaintenanceTask, check: str) -> Iterator[CheckupResult]:
     """Yield the mistakes in a check that can be found without running it."""
     where = f"task {task.name}: its check ({task.place_of('check')})"
     if said := _bash("bash", "-n", "-c", check):
-        yield Checked(f"{where} is no shell command: {said}", "correct it")
+        yield CheckupResult(f"{where} is no shell command: {said}", "correct it")
         return
     first = check.split(maxsplit=1)[0]
     if _PROGRAM.fullmatch(first) and _bash("bash", "-c", 'type -- "$1"', "bash", first):
         cure = "install it where Plangate runs, or ignore this if it is there"
-        yield Checked(f"{where} runs {first!r}, which is not on this machine", cure, optional=True)
+        yield CheckupResult(f"{where} runs {first!r}, which is not on this machine", cure, optional=True)
 
 
 def _bash(*arguments: str) -> str:

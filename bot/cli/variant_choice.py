@@ -21,7 +21,7 @@ from bot.cli.workflow_variant import (
     is_login,
     is_word,
 )
-from bot.compose.release import Origin, origin_of, release_commit
+from bot.compose.release import ProjectRemote, origin_of, release_commit
 from bot.compose.repository_checkup import Needs, needs_of
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, PlangateError
@@ -52,7 +52,7 @@ class Choice:
     """A variant, the project's place on its server, and the reasons for the choice, one line each."""
 
     variant: Variant
-    origin: Origin | None
+    origin: ProjectRemote | None
     reasons: list[str] = field(default_factory=list)
 
 

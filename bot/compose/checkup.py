@@ -40,7 +40,7 @@ _OWN_ACCOUNT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckupResult:
     """One result of the checkup. `cure` is empty if it is good."""
 
     what: str
@@ -49,7 +49,7 @@ class Checked:
     """Whether the bot works without it."""
 
 
-async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checked, ...]:
+async def check_github(settings: Settings, *, fix: bool = False) -> tuple[CheckupResult, ...]:
     """Check everything that GitHub reports about the credentials. Returns nothing if none are set.
 
     `fix` creates the label in repositories that lack it.
@@ -58,7 +58,7 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checke
     """
     github = settings.github
     if github.app_id and not github.private_key:
-        return (Checked("GitHub: an App without its key", "set PLANGATE_PRIVATE_KEY, or PLANGATE_PRIVATE_KEY_PATH"),)
+        return (CheckupResult("GitHub: an App without its key", "set PLANGATE_PRIVATE_KEY, or PLANGATE_PRIVATE_KEY_PATH"),)
     if not (github.as_app or github.token):
         return ()
     connections = Connections(settings, SystemClock())
@@ -80,71 +80,71 @@ def _level(name: str) -> int:
     return _LEVELS.index(name) if name in _LEVELS else 0
 
 
-async def _check_app(app: GitHubClient) -> list[Checked]:
+async def _check_app(app: GitHubClient) -> list[CheckupResult]:
     """Check an App, and each of its installations.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
     facts = await app.get("/app")
-    found = [Checked(f"GitHub: the App {facts['slug']}")]
+    found = [CheckupResult(f"GitHub: the App {facts['slug']}")]
     async for each in reach.app_installations(app):
         found += _installation(each)
     if len(found) == 1:
-        found.append(Checked("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
+        found.append(CheckupResult("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
     return found
 
 
-def _installation(one: reach.Installation) -> list[Checked]:
+def _installation(one: reach.Installation) -> list[CheckupResult]:
     if one.suspended:
-        return [Checked(f"GitHub: on {one.account} the App is suspended", f"unsuspend it: {one.url}")]
+        return [CheckupResult(f"GitHub: on {one.account} the App is suspended", f"unsuspend it: {one.url}")]
     cure = f"grant the App these permissions, then accept them: {one.url}"
     if missing := lacking(one.permissions):
-        return [Checked(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)]
-    found = [Checked(f"GitHub: on {one.account} the App has the permissions it needs; {UNASSIGNABLE}")]
+        return [CheckupResult(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)]
+    found = [CheckupResult(f"GitHub: on {one.account} the App has the permissions it needs; {UNASSIGNABLE}")]
     if lacking(one.permissions, ATTESTING):
         what = f'GitHub: on {one.account} the App lacks checks: write, so there is no check run "Plan approved"'
-        found.append(Checked(what, cure, optional=True))
+        found.append(CheckupResult(what, cure, optional=True))
     return found
 
 
-async def _check_account(client: GitHubClient) -> list[Checked]:
+async def _check_account(client: GitHubClient) -> list[CheckupResult]:
     """Check the account of a token, and what it can push to.
 
     GitHub does not tell a machine account from a person's account, but only a person's own account owns the
     repositories that are worked on.
     """
     bot = await repository.token_bot(client)
-    name = Checked(f"GitHub: the account {bot.login}")
+    name = CheckupResult(f"GitHub: the account {bot.login}")
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
-        return [Checked(f"{name.what}; {UNASSIGNABLE}")]
+        return [CheckupResult(f"{name.what}; {UNASSIGNABLE}")]
     scopes = _check_scopes(await client.scopes())
     pushable = [each.address async for each in reach.pushable_repositories(client)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.owner}/{own.name}"
-        return [Checked(what, _OWN_ACCOUNT)]
+        return [CheckupResult(what, _OWN_ACCOUNT)]
     if not pushable:
         return [
             name,
             *scopes,
-            Checked(f"GitHub: {bot.login} can push nowhere", "give it the write role in a repository"),
+            CheckupResult(f"GitHub: {bot.login} can push nowhere", "give it the write role in a repository"),
         ]
     what = f"GitHub: {bot.login} can push to {len(pushable)} repositories, and be assigned to their issues"
-    return [name, *scopes, Checked(what)]
+    return [name, *scopes, CheckupResult(what)]
 
 
-def _check_scopes(scopes: frozenset[str] | None) -> list[Checked]:
+def _check_scopes(scopes: frozenset[str] | None) -> list[CheckupResult]:
     """Check the scopes of a classic token. GitHub does not report what other tokens may do."""
     if scopes is None:
         return []
     if SCOPE not in scopes:
-        return [Checked(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
+        return [CheckupResult(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
     missing = {scope: without for scope, without in USEFUL_SCOPES.items() if scope not in scopes}
     told = "; ".join(f"without the scope {scope} {without}" for scope, without in missing.items())
-    return [Checked(f"GitHub: {told}", "add that scope to the token if you need this", optional=True)] if told else []
+    return [CheckupResult(f"GitHub: {told}", "add that scope to the token if you need this", optional=True)] if told else []
 
 
-async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
+async def _label(connections: Connections, *, fix: bool) -> list[CheckupResult]:
     """Look for the label that calls the bot, and create it with `fix`. Returns nothing for a job's own token."""
     missing: list[str] = []
     looked_at = 0
@@ -161,14 +161,14 @@ async def _label(connections: Connections, *, fix: bool) -> list[Checked]:
             else:
                 missing.append(f"{at.owner}/{at.name}")
     except Refused as error:
-        return [Checked(f"GitHub: the label {LABEL}: {error.what}", "make it by hand", optional=True)]
+        return [CheckupResult(f"GitHub: the label {LABEL}: {error.what}", "make it by hand", optional=True)]
     if not looked_at:
         return []
     if missing:
         cure = f"plangate doctor --fix makes it, or: gh label create {LABEL} --repo {missing[0]}"
         shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else "")
-        return [Checked(f"GitHub: no label {LABEL} in {shown}", cure, optional=True)]
-    return [Checked(f"GitHub: the label {LABEL} is there")]
+        return [CheckupResult(f"GitHub: no label {LABEL} in {shown}", cure, optional=True)]
+    return [CheckupResult(f"GitHub: the label {LABEL} is there")]
 
 
 async def _repositories_requiring_signatures(connections: Connections) -> AsyncIterator[repository.Address]:
@@ -183,21 +183,21 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
                 yield at
 
 
-def _signatures(settings: Settings, at: repository.Address) -> Checked:
+def _signatures(settings: Settings, at: repository.Address) -> CheckupResult:
     """Return the check of commit signing in a repository. Only an account can have a signing key; an App cannot.
 
     https://docs.github.com/en/authentication/managing-commit-signature-verification/about-commit-signature-verification
     """
     what = f"GitHub: {at.owner}/{at.name} requires signed commits"
     if settings.github.as_app:
-        return Checked(f"{what}, and an App has no signing key", _BYPASS)
+        return CheckupResult(f"{what}, and an App has no signing key", _BYPASS)
     if settings.signing_key is None:
-        return Checked(what, _SIGN)
-    return Checked(f"{what}: they are signed")
+        return CheckupResult(what, _SIGN)
+    return CheckupResult(f"{what}: they are signed")
 
 
-def _webhook_secret(github: GitHubSettings) -> Checked:
+def _webhook_secret(github: GitHubSettings) -> CheckupResult:
     if github.webhook_secret:
-        return Checked("webhook secret: set")
+        return CheckupResult("webhook secret: set")
     cure = "set PLANGATE_WEBHOOK_SECRET to the webhook secret on GitHub: plangate serve does not start without it"
-    return Checked("webhook secret: not set", cure)
+    return CheckupResult("webhook secret: not set", cure)

@@ -48,7 +48,7 @@ from bot.store.keys import StateKey
 from bot.store.thread_refs import Remote, ThreadRefs
 from bot.store.transcripts import LocalTranscripts, read_spool_file
 from bot.telemetry import Counters, Telemetry
-from bot.terminal import Story, Terminal
+from bot.terminal import SessionPrinter, Terminal
 from bot.workflow.engine import look
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
@@ -217,7 +217,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     model: "AnthropicModel",
     alarm: CanaryAlarm,
     out: TextIO,
-) -> tuple[ThreadContext, Story]:
+) -> tuple[ThreadContext, SessionPrinter]:
     """Return the context of one run, and its story."""
     refs, clock, key = local.refs(), local.clock, local.key
     journal = GitJournal(refs, local.number, key=key, clock=clock)
@@ -234,7 +234,7 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     resources = SessionResources(*means, compact_at=keys.compaction.at_tokens)
     workspace = _workspace(local, keys, redactor)
     place = LocalRun(local.number, thread, options.prompt, local.source.head)
-    story, policy = Story(out, redactor), Policy(role=Role.READ, high_needs=1)
+    story, policy = SessionPrinter(out, redactor), Policy(role=Role.READ, high_needs=1)
     folder, branch = workspace.checkouts.shown_as, local.source.branch
     job = place_in_terminal(job_of(keys, folder=folder, repository=Path(folder).name, clock=clock), branch)
     environment = JobEnvironment(job, workspace, local.source.head)

@@ -15,7 +15,7 @@ from bot.github import repository
 from bot.github.news import MOVED
 from bot.github.turns import MARKS
 from bot.service.reconcile import Reconciler
-from bot.terminal import Story
+from bot.terminal import SessionPrinter
 from bot.workflow import engine
 from bot.workflow.thread_context import nothing_to_prepare
 
@@ -43,7 +43,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
         raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
     async with GitHubHost(settings) as host:
         address = await thread_of(host, match[1], int(match[2]))
-        story = Story(out, host.redactor)
+        story = SessionPrinter(out, host.redactor)
         async with host.thread_context(address) as context:
             final = await engine.look(replace(context, listener=both(story.take, context.listener)))
             return Run(final, context.resources.ledger, story)

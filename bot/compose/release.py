@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from bot.config.settings import Network
+from bot.config.settings import OperatorNetwork
 from bot.core.errors import Misconfigured, Transient
 from bot.workspace import run
 from bot.workspace.remote import Route
@@ -22,35 +22,35 @@ _HTTP: Final = re.compile(r"(?P<server>https?://[^/]+)/(?P<path>[\w.-]+/[\w.-]+?
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ProjectRemote:
     """The place of a project: the address of its server, and OWNER/REPO on it."""
 
     server: str
     name: str
 
 
-async def origin_of(project: Path) -> Origin | None:
+async def origin_of(project: Path) -> ProjectRemote | None:
     """Return the place of the project's remote `origin`, or None if there is none or it is not on a server."""
     answer = await run.git(project, "config", "--get", "remote.origin.url", check=False)
     return parse_origin(answer.out.decode(errors="replace").strip())
 
 
-def parse_origin(url: str) -> Origin | None:
+def parse_origin(url: str) -> ProjectRemote | None:
     """Return the place that the URL of a remote names, without credentials; None if it names no server.
 
     https://git-scm.com/docs/git-clone#_git_urls
     """
     if found := _HTTP.fullmatch(url):
         parts = urlsplit(found["server"])
-        return Origin(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", found["path"])
+        return ProjectRemote(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", found["path"])
     if "://" in url.removeprefix("ssh://") or not (found := _SSH.fullmatch(url)):
         return None
     # ssh.github.com answers on port 443; `github.com-work` is a common alias of one's own configuration.
     public = found["host"] == "ssh.github.com" or found["host"].startswith("github.com")
-    return Origin(_GITHUB if public else f"https://{found['host']}", found["path"])
+    return ProjectRemote(_GITHUB if public else f"https://{found['host']}", found["path"])
 
 
-async def release_commit(network: Network, server: str, action: str, tag: str) -> str:
+async def release_commit(network: OperatorNetwork, server: str, action: str, tag: str) -> str:
     """Return the commit that a tag of the action's repository names, asked of the server through git.
 
     A GitHub Enterprise Server that lacks the repository takes it from github.com, as GitHub Connect does:
@@ -70,7 +70,7 @@ async def release_commit(network: Network, server: str, action: str, tag: str) -
     return tags[tag]
 
 
-async def _tags(network: Network, server: str, action: str) -> dict[str, str] | None:
+async def _tags(network: OperatorNetwork, server: str, action: str) -> dict[str, str] | None:
     """Return each tag of a repository with its commit, or None if the server has no such repository."""
     url = f"{server}/{action}.git"
     settings = {

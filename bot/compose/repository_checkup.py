@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.checkup import BRANCH, Checked
+from bot.compose.checkup import BRANCH, CheckupResult
 from bot.compose.sweep_switch import SWEEP
 from bot.config.settings import PATH, Settings
 from bot.core.errors import Misconfigured
@@ -42,7 +42,7 @@ _OPEN_SAYS: Final = "Plangate works on this thread, and reads what is said here 
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class WorkflowNeeds:
     """What the repository's workflow needs: the place of its key, and the kind of token that it uses."""
 
     place: str = "environment"
@@ -78,11 +78,11 @@ class RepositoryCheckup:
             return None
         return {name: (text or b"").decode(errors="replace") for name, text in found.items()}
 
-    def hidden_files(self) -> Checked:
+    def hidden_files(self) -> CheckupResult:
         """Return the finding that this token may not read the files."""
         return _hidden("the files of the workflows", f"{self.web}/tree/{self.profile.default_branch}/{WORKFLOWS}")
 
-    async def check(self, expected: Expectation, *, fix: bool = False) -> list[Checked]:
+    async def check(self, expected: WorkflowNeeds, *, fix: bool = False) -> list[CheckupResult]:
         """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""
         plan = await repository_settings.plan(self.client, self.profile)
         return [
@@ -101,52 +101,52 @@ class RepositoryCheckup:
         """Revoke the tokens that were made for this."""
         await self.connections.close()
 
-    def _repository(self, plan: str | None) -> Checked:
+    def _repository(self, plan: str | None) -> CheckupResult:
         seen = self.profile
         kind = "private" if seen.private else "public"
         what = f"repository: {self.at.owner}/{self.at.name} ({kind}, plan of {seen.owner}: {plan or 'not visible'})"
         if seen.archived:
-            return Checked(f"{what} is archived: nobody can write there", f"unarchive it: {self.web}/settings")
+            return CheckupResult(f"{what} is archived: nobody can write there", f"unarchive it: {self.web}/settings")
         if not seen.has_issues:
-            return Checked(f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings")
-        return Checked(what)
+            return CheckupResult(f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings")
+        return CheckupResult(what)
 
-    def _check_minutes(self, plan: str | None) -> list[Checked]:
+    def _check_minutes(self, plan: str | None) -> list[CheckupResult]:
         """Report what jobs cost. In public repositories they cost nothing."""
         if not self.profile.private:
-            return [Checked("minutes: jobs cost nothing in a public repository")]
+            return [CheckupResult("minutes: jobs cost nothing in a public repository")]
         if plan == "free":
             what = "minutes: 2,000 a month for all private repositories of the account, then every workflow stops"
-            return [Checked(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)]
+            return [CheckupResult(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)]
         return [
-            Checked(
+            CheckupResult(
                 "minutes: each job on a runner of GitHub's bills at least one (docs/api-cost.md tells how many start)"
             )
         ]
 
-    async def _actions(self, expected: Expectation) -> Checked:
+    async def _actions(self, expected: WorkflowNeeds) -> CheckupResult:
         policy = await repository_settings.actions_policy(self.client, self.at)
         where = f"{self.web}/settings/actions"
         if not policy.enabled:
-            return Checked("Actions: disabled", f"allow them: {where}")
+            return CheckupResult("Actions: disabled", f"allow them: {where}")
         if policy.must_be_pinned and not expected.pinned:
             what = "Actions: must be named by the full id of a commit, and the workflow names a version"
-            return Checked(what, f"run plangate init --pin ({where})")
+            return CheckupResult(what, f"run plangate init --pin ({where})")
         if policy.allowed != "all":
             what = f"Actions: only some are allowed ({policy.allowed})"
-            return Checked(what, f"see that plangate/plangate@* is one of them: {where}", optional=True)
-        return Checked("Actions: allowed")
+            return CheckupResult(what, f"see that plangate/plangate@* is one of them: {where}", optional=True)
+        return CheckupResult("Actions: allowed")
 
-    async def _pulls(self, expected: Expectation) -> Checked:
+    async def _pulls(self, expected: WorkflowNeeds) -> CheckupResult:
         what = "pull requests of Actions"
         if expected.own_token:
-            return Checked(f"{what}: the bot has a token of its own and does not need them")
+            return CheckupResult(f"{what}: the bot has a token of its own and does not need them")
         if await repository_settings.may_actions_open_pulls(self.client, self.at):
-            return Checked(f"{what}: allowed")
+            return CheckupResult(f"{what}: allowed")
         name = '"Allow GitHub Actions to create and approve pull requests"'
-        return Checked(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
+        return CheckupResult(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
 
-    async def _check_key(self, expected: Expectation, plan: str | None) -> list[Checked]:
+    async def _check_key(self, expected: WorkflowNeeds, plan: str | None) -> list[CheckupResult]:
         """Check that the secret with the model's key exists. GitHub shows names of secrets, never their values."""
         if expected.place == "repository":
             page = "settings/secrets/actions"
@@ -158,46 +158,46 @@ class RepositoryCheckup:
             return [_hidden(name, page)]
         if found is None and self.profile.private and plan == "free":
             cure = "run plangate init --secret repository, or make the repository public, or change the plan"
-            return [Checked(f"{name}: private repositories have none on the Free plan", cure)]
+            return [CheckupResult(f"{name}: private repositories have none on the Free plan", cure)]
         if found is None and self.profile.private and not self.profile.may_administer:
             return [_hidden(f"{name}: not there, or", page)]
         if found is None:
-            return [Checked(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
-        seen = Checked(f"{name}: there, for some branches only")
+            return [CheckupResult(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
+        seen = CheckupResult(f"{name}: there, for some branches only")
         if found.waits:
-            seen = Checked(f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}")
+            seen = CheckupResult(f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}")
         elif not found.limited:
             cure = f"limit it to the default branch: {page}"
-            seen = Checked(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
+            seen = CheckupResult(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
         return [seen, *await self._visible("its secrets", page, lambda: self._environment_secret(expected))]
 
-    async def _repository_secret(self, expected: Expectation) -> Checked:
+    async def _repository_secret(self, expected: WorkflowNeeds) -> CheckupResult:
         return self._secret(expected, await repository_settings.secrets_of_repository(self.client, self.at))
 
-    async def _environment_secret(self, expected: Expectation) -> Checked:
+    async def _environment_secret(self, expected: WorkflowNeeds) -> CheckupResult:
         names = await repository_settings.secrets_of_environment(self.client, self.at, expected.environment)
         return self._secret(expected, names)
 
-    def _secret(self, expected: Expectation, names: frozenset[str]) -> Checked:
+    def _secret(self, expected: WorkflowNeeds, names: frozenset[str]) -> CheckupResult:
         page = "settings/environments" if expected.place == "environment" else "settings/secrets/actions"
         if expected.key in names:
-            return Checked(f"secret {expected.key}: there")
-        return Checked(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
+            return CheckupResult(f"secret {expected.key}: there")
+        return CheckupResult(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
 
-    async def _check_rules(self) -> Checked:
+    async def _check_rules(self) -> CheckupResult:
         """Check the rules for the branches that work gets."""
         rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
         if refused := [told for rule, told in _REFUSING.items() if rule in rules]:
-            return Checked(f"{what}: refuse {', '.join(refused)}", cure)
+            return CheckupResult(f"{what}: refuse {', '.join(refused)}", cure)
         if "required_signatures" in rules:
-            return Checked(f"{what}: require signed commits, which the job's token and an App do not make", cure)
+            return CheckupResult(f"{what}: require signed commits, which the job's token and an App do not make", cure)
         if rules & _NAMING:
-            return Checked(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)
-        return Checked(f"{what}: none that refuses the bot's pushes")
+            return CheckupResult(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)
+        return CheckupResult(f"{what}: none that refuses the bot's pushes")
 
-    async def _check_rulesets(self) -> Checked:
+    async def _check_rulesets(self) -> CheckupResult:
         """Check what may refuse pushes of refs/plangate. Rules of branches and tags do not reach other refs.
 
         https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets#push-rulesets
@@ -205,40 +205,40 @@ class RepositoryCheckup:
         every = await repository_settings.rulesets(self.client, self.at)
         pushes = [f"{each.name} (of {each.source})" for each in every if each.target == "push"]
         if not pushes:
-            return Checked("refs/plangate: no ruleset for pushes")
+            return CheckupResult("refs/plangate: no ruleset for pushes")
         cure = f"see that they let encrypted files in; plangate doctor --live tries it: {self.web}/rules"
-        return Checked(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
+        return CheckupResult(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
 
-    async def _labels(self, *, fix: bool) -> list[Checked]:
+    async def _labels(self, *, fix: bool) -> list[CheckupResult]:
         look = {name: partial(self._label, name, fix=fix) for name in _LABELS}
         return [each for name in look for each in await self._visible(f"label {name}", "labels", look[name])]
 
-    async def _label(self, name: str, *, fix: bool) -> Checked:
+    async def _label(self, name: str, *, fix: bool) -> CheckupResult:
         if await labels.has_label(self.client, self.at, name):
-            return Checked(f"label {name}: there")
+            return CheckupResult(f"label {name}: there")
         if fix:
             await labels.make_label(self.client, self.at, name, _LABELS[name])
-            return Checked(f"label {name}: made")
+            return CheckupResult(f"label {name}: made")
         why = "the bot makes it with its first thread" if name == labels.OPEN_LABEL else "needed to call it by label"
         cure = f"plangate doctor --fix --repo {self.at.owner}/{self.at.name} makes it: {self.web}/labels"
-        return Checked(f"label {name}: not there; {why}", cure, optional=True)
+        return CheckupResult(f"label {name}: not there; {why}", cure, optional=True)
 
-    async def _check_workflow(self, file: str) -> Checked:
+    async def _check_workflow(self, file: str) -> CheckupResult:
         """Check that GitHub knows a workflow and starts it. The bot itself switches the sweep off."""
         page = f"{self.web}/actions/workflows/{file}"
         try:
             state = await repository_settings.workflow_state(self.client, self.at, file)
         except Missing:
             cure = f"run plangate init in the project, and push its files to {self.profile.default_branch}"
-            return Checked(f"workflow {file}: GitHub knows none", cure)
+            return CheckupResult(f"workflow {file}: GitHub knows none", cure)
         except Forbidden:
             return _hidden(f"workflow {file}", page)
         if state == "active" or (file == SWEEP and state in {"disabled_manually", "disabled_inactivity"}):
             waits = "nothing waits" if state != "active" else "active"
-            return Checked(f"workflow {file}: {waits}")
-        return Checked(f"workflow {file}: {state}", f"enable it: {page}")
+            return CheckupResult(f"workflow {file}: {waits}")
+        return CheckupResult(f"workflow {file}: {state}", f"enable it: {page}")
 
-    async def _visible(self, what: str, page: str, look: Callable[[], Awaitable[Checked]]) -> list[Checked]:
+    async def _visible(self, what: str, page: str, look: Callable[[], Awaitable[CheckupResult]]) -> list[CheckupResult]:
         """Return what a check finds, or that this token cannot see it."""
         try:
             return [await look()]
@@ -305,5 +305,5 @@ async def _reader(connections: Connections, at: Address) -> GitHubClient:
     )
 
 
-def _hidden(what: str, where: str) -> Checked:
-    return Checked(f"{what}: this token cannot see it", f"look there, or use a token that may: {where}", optional=True)
+def _hidden(what: str, where: str) -> CheckupResult:
+    return CheckupResult(f"{what}: this token cannot see it", f"look there, or use a token that may: {where}", optional=True)

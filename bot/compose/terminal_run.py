@@ -7,7 +7,7 @@ from pathlib import Path
 from bot.agent.limits import Ledger
 from bot.agent.session_events import AgentEvent
 from bot.core.thread_state import ThreadState
-from bot.terminal import Story
+from bot.terminal import SessionPrinter
 
 Listener = Callable[[AgentEvent], None]
 
@@ -18,7 +18,7 @@ class Run:
 
     state: ThreadState
     ledger: Ledger
-    story: Story
+    story: SessionPrinter
     uncommitted: int = 0
     transcript: Path | None = None
 

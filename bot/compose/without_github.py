@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, ThreadNumber
-from bot.core.operations import Operation, OperationResult, Target
+from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.pull import PullOrder
 from bot.core.red_checks import CheckRun, PullChecks
 from bot.core.transcript import Json
@@ -62,10 +62,10 @@ class NoTasks:
             "it asks GitHub, but this repository is not on GitHub", where=f"github:{name}", fix="use a command"
         )
 
-    async def target(self, number: int) -> Target | None:  # noqa: ARG002 - the port's
+    async def target(self, number: int) -> IssueState | None:  # noqa: ARG002 - the port's
         """Return None: there is no issue."""
         return None
 
-    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:  # noqa: ARG002 - the port's
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:  # noqa: ARG002 - the port's
         """Raise Broken: no plan of a local repository has operations."""
         raise Broken("a plan with operations was made where there are no issues")

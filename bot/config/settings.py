@@ -98,7 +98,7 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class OperatorNetwork:
     """How the operator's machine reaches servers, by the standard proxy variables."""
 
     proxies: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Network:
     """Path of the certificate file (SSL_CERT_FILE)."""
 
     @classmethod
-    def of(cls, env: Mapping[str, str]) -> "Network":
+    def of(cls, env: Mapping[str, str]) -> "OperatorNetwork":
         """Return the network settings in the variables, in either case. As in curl, lower case takes precedence."""
         names = ("no", "http", "https", "all")
         found = {name: env.get(f"{name}_proxy") or env.get(f"{name}_proxy".upper(), "") for name in names}
@@ -166,7 +166,7 @@ class Settings:
     stall_seconds: int | None = None
     """Seconds of silence after which a response is given up (M7)."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    network: Network = Network()
+    network: OperatorNetwork = OperatorNetwork()
     signing_key: Path | None = None
     """OpenSSH private key that signs commits. None: commits are not signed."""
     partial_clone_mb: int = PARTIAL_CLONE_MB

@@ -102,7 +102,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPlan:
     """The plan comment as people see it now."""
 
     since: datetime
@@ -117,7 +117,7 @@ class Shown:
 class Snapshot:
     """One live reading of everything that decides about a plan (A1)."""
 
-    shown: Shown
+    shown: ShownPlan
     candidates: tuple[Candidate, ...] = ()
     open: bool = True
     """Whether the thread is neither closed nor transferred."""
@@ -159,7 +159,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VerdictReason:
     """One reason and the person it is about (None: the plan as a whole)."""
 
     reason: Reason
@@ -185,7 +185,7 @@ class Verdict:
 
     outcome: Outcome
     by: tuple[Actor, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[VerdictReason, ...] = ()
 
     @property
     def needs_explanation(self) -> bool:
@@ -228,15 +228,15 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
     if blocked is not None:
         return blocked
     judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
-    findings = tuple(Finding(reason, candidate.actor) for candidate, reason in judged if reason is not None)
+    findings = tuple(VerdictReason(reason, candidate.actor) for candidate, reason in judged if reason is not None)
     words = tuple(candidate for candidate, reason in judged if reason is None)
     last_words = _last_words(words)
     if refused := _rejecters(last_words):
         return Verdict(Outcome.REJECTED, refused, findings)
     if any(word.opinion is Opinion.REVISE for word in last_words):
-        return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.REVISION_ASKED)))
+        return Verdict(Outcome.PENDING, (), (*findings, VerdictReason(Reason.REVISION_ASKED)))
     if snapshot.locked:  # an approval that the lock voids still replaces the person's earlier opinion
-        findings += tuple(Finding(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
+        findings += tuple(VerdictReason(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
         last_words = _last_words(word for word in words if not _is_unnamed(word))
     approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
     return _approval_verdict(plan, snapshot, policy, approvals, findings=findings)
@@ -255,7 +255,7 @@ def rejecters(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> tuple[A
 
     Later changes to the plan or its comment do not matter: an edit must not keep the work going.
     """
-    ageless = replace(snapshot, shown=Shown(datetime.min.replace(tzinfo=UTC)))
+    ageless = replace(snapshot, shown=ShownPlan(datetime.min.replace(tzinfo=UTC)))
     return _rejecters(_last_words(word for word in snapshot.candidates if not _objection(plan, ageless, policy, word)))
 
 
@@ -277,18 +277,18 @@ def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tu
 def _blocking_verdict(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict | None:
     """Return the verdict that holds regardless of opinions, or None if there is none."""
     if now >= plan.expires:
-        return Verdict(Outcome.EXPIRED, (), (Finding(Reason.PLAN_EXPIRED),))
+        return Verdict(Outcome.EXPIRED, (), (VerdictReason(Reason.PLAN_EXPIRED),))
     if snapshot.overtaken:
-        return Verdict(Outcome.STALE, (), (Finding(Reason.OVERTAKEN),))
+        return Verdict(Outcome.STALE, (), (VerdictReason(Reason.OVERTAKEN),))
     if snapshot.drifted:
-        return Verdict(Outcome.STALE, (), (Finding(Reason.SCOPE_DRIFTED),))
+        return Verdict(Outcome.STALE, (), (VerdictReason(Reason.SCOPE_DRIFTED),))
     waits = {
         Reason.LOOKUP_FAILED: not snapshot.complete,
         Reason.THREAD_CLOSED: not snapshot.open,
         Reason.PLAN_HIDDEN: snapshot.shown.hidden,
         Reason.PLAN_CHANGED: not snapshot.shown.intact,
     }
-    reasons = tuple(Finding(reason) for reason, holds in waits.items() if holds)
+    reasons = tuple(VerdictReason(reason) for reason, holds in waits.items() if holds)
     return Verdict(Outcome.PENDING, (), reasons) if reasons else None
 
 
@@ -361,22 +361,22 @@ def _approval_verdict(
     policy: Policy,
     approvals: tuple[Candidate, ...],
     *,
-    findings: tuple[Finding, ...],
+    findings: tuple[VerdictReason, ...],
 ) -> Verdict:
     """Return the verdict for the approvals that count. One is enough, except for tier high."""
     if not approvals and _holds_standing(plan, snapshot, policy):
-        return Verdict(Outcome.APPROVED, (), (*findings, Finding(Reason.STANDING)))
+        return Verdict(Outcome.APPROVED, (), (*findings, VerdictReason(Reason.STANDING)))
     if not approvals:
         told = any(finding.reason is Reason.THREAD_LOCKED for finding in findings)
         why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
-        return Verdict(Outcome.PENDING, (), (*findings, Finding(why)))
+        return Verdict(Outcome.PENDING, (), (*findings, VerdictReason(why)))
     by = tuple(word.actor for word in approvals)
     if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
         return Verdict(Outcome.APPROVED, by, findings)
     fewer = _reason_fewer_suffice(snapshot, policy, approvals)
     if fewer is None:
-        return Verdict(Outcome.PENDING, (), (*findings, Finding(Reason.TOO_FEW)))
-    return Verdict(Outcome.APPROVED, by, (*findings, Finding(fewer)))
+        return Verdict(Outcome.PENDING, (), (*findings, VerdictReason(Reason.TOO_FEW)))
+    return Verdict(Outcome.APPROVED, by, (*findings, VerdictReason(fewer)))
 
 
 def _holds_standing(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> bool:

@@ -37,7 +37,7 @@ from bot.core.moves import (
 from bot.core.notes import Unknown
 from bot.core.plan import PlanDocument
 from bot.core.question import Grant
-from bot.core.thread_parts import Decision, PlannerAnswer, RequestResult, VoidedPlan
+from bot.core.thread_parts import PlanDecision, PlannerAnswer, RequestResult, VoidedPlan
 from bot.core.thread_state import ThreadState
 
 
@@ -125,13 +125,13 @@ def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> Threa
                 state,
                 approval=event,
                 approvals=(*state.approvals, event),
-                decision=Decision(event.by, at),
+                decision=PlanDecision(event.by, at),
                 mode_by=event.by,
                 awaits_decision=False,
             )
         case Rejected():
             by = event.by or ()
-            return _add_detail(replace(state, rejected_by=by, decision=Decision(by, at)), event.detail)
+            return _add_detail(replace(state, rejected_by=by, decision=PlanDecision(by, at)), event.detail)
         case Drifted() | Expired():
             return _add_detail(replace(state, branch_suffix=event.apart or state.branch_suffix), event.detail)
         case Withdrawn():

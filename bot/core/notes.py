@@ -147,7 +147,7 @@ class Operated(EntryFacts):
     outcome: str
     """One line without Markdown."""
     seen: str
-    """The digest of its target afterward (`core.operations.Target`)."""
+    """The digest of its target afterward (`core.operations.IssueState`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

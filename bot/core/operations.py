@@ -39,7 +39,7 @@ class Operation:
     text: str = ""
     """The label, or the comment; "" for the others."""
     seen: str = ""
-    """The digest of the target when the plan was made (`Target.digest`); "" if there was none."""
+    """The digest of the target when the plan was made (`IssueState.digest`); "" if there was none."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the operation as a JSON object."""
@@ -52,7 +52,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class OperationResult:
+class IssueOperationResult:
     """The result of an operation."""
 
     outcome: str
@@ -62,7 +62,7 @@ class OperationResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class IssueState:
     """An issue or a pull request, as far as an operation depends on it.
 
     Its time of change is left out, because a mere reference from elsewhere may move it.
@@ -80,7 +80,7 @@ class Target:
         facts = [self.title, self.body, sorted(self.labels), self.comments, self.is_open]
         return hashlib.sha256(json.dumps(facts, ensure_ascii=False).encode()).hexdigest()[:16]
 
-    def after(self, operation: Operation) -> "Target":
+    def after(self, operation: Operation) -> "IssueState":
         """Return the target as the operation leaves it."""
         match operation.kind:
             case OperationKind.ADD_LABEL:
@@ -92,7 +92,7 @@ class Target:
             case _:
                 return replace(self, is_open=operation.kind is OperationKind.REOPEN)
 
-    def before(self, operation: Operation) -> "Target":
+    def before(self, operation: Operation) -> "IssueState":
         """Return the target from which the operation led to this one, if it changed anything."""
         match operation.kind:
             case OperationKind.ADD_LABEL:

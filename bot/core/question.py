@@ -180,14 +180,16 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AnswerRules:
     """Who may answer. `steers`: the answer steers approved work, so edited comments do not count."""
 
     may: Callable[[Author], bool]
     steers: bool
 
 
-def find_reply(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, tuple[IgnoredAnswer, ...]]:
+def find_reply(
+    asking: Asking, look: AnswerSnapshot, rules: AnswerRules
+) -> tuple[Reply | None, tuple[IgnoredAnswer, ...]]:
     """Return the first answer that counts; or None, with the answers that did not count and why."""
     if not look.complete or not look.open:
         return None, ()
@@ -213,7 +215,7 @@ def grant_of(text: str) -> tuple[Grant, str] | None:
             return None
 
 
-def _ticks(asking: Asking, look: AnswerSnapshot, rules: Rules) -> tuple[Reply | None, list[IgnoredAnswer]]:
+def _ticks(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> tuple[Reply | None, list[IgnoredAnswer]]:
     """Return the answer given by the boxes, or None if there is none yet, and the edits that did not count."""
     on: dict[int, BoxEdit] = {}
     findings: list[IgnoredAnswer] = []
@@ -251,7 +253,7 @@ def _granted_reply(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | Non
     return {ALLOW: Grant.ONCE, ALLOW_PLAN: Grant.PLAN, DENY: Grant.NO}[chosen[0][0]]
 
 
-def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: Rules) -> Iterator[Reply]:
+def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> Iterator[Reply]:
     """Yield the comments that are an answer."""
     for said in look.words:
         if not rules.may(said.by) or (rules.steers and said.edited):
@@ -262,7 +264,7 @@ def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: Rules) -> Iter
             yield Reply(said.by.actor, said.at, words=spoken[1], grant=spoken[0], turn=said.key)
 
 
-def _void(asking: Asking, said: AnswerComment, rules: Rules) -> bool:
+def _void(asking: Asking, said: AnswerComment, rules: AnswerRules) -> bool:
     """Return whether a comment would be an answer if nobody had edited it."""
     speaks = asking.matter is AskKind.QUESTION or grant_of(said.text) is not None
     return rules.steers and said.edited and speaks and rules.may(said.by)

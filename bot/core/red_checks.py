@@ -22,7 +22,7 @@ _NAMES_SHOWN: Final = 10
 """Checks that a text names."""
 
 
-class CheckState(StrEnum):
+class CheckRunState(StrEnum):
     """The state of a check."""
 
     GREEN = "green"
@@ -40,7 +40,7 @@ class CheckRun:
     name: str
     app: int
     """Numeric id of the App that made it; 0 if GitHub names none."""
-    state: CheckState
+    state: CheckRunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class PullChecks:
 def checks_to_fix(found: PullChecks) -> tuple[CheckRun, ...]:
     """Return the red check runs that the pull request itself may be the cause of; none while a required one runs."""
     required = [run for run in found.runs if _is_required(run, found.required)]
-    if any(run.state is CheckState.RUNNING for run in required):
+    if any(run.state is CheckRunState.RUNNING for run in required):
         return ()
-    not_green = {(run.name, run.app) for run in found.base if run.state is not CheckState.GREEN}
-    return tuple(run for run in required if run.state is CheckState.RED and (run.name, run.app) not in not_green)
+    not_green = {(run.name, run.app) for run in found.base if run.state is not CheckRunState.GREEN}
+    return tuple(run for run in required if run.state is CheckRunState.RED and (run.name, run.app) not in not_green)
 
 
 def turn_key(head: CommitId) -> str:

@@ -18,7 +18,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReviewFinding:
     """Something that a review found at one line of a file, as the file is at the reviewed commit."""
 
     path: str
@@ -42,7 +42,7 @@ class Review:
     """What a session has to say about a pull request. It never approves, and never requests changes."""
 
     summary: str
-    findings: tuple[Finding, ...]
+    findings: tuple[ReviewFinding, ...]
     commit: CommitId
     """The head that was reviewed: the lines are those of this commit."""
 
@@ -63,11 +63,12 @@ class Review:
     def from_json(cls, value: Json) -> Self:
         """Read what `to_json` wrote."""
         findings = (
-            Finding(each["path"], each["line"], Severity(each["severity"]), each["body"]) for each in value["findings"]
+            ReviewFinding(each["path"], each["line"], Severity(each["severity"]), each["body"])
+            for each in value["findings"]
         )
         return cls(value["summary"], tuple(findings), CommitId(value["commit"]))
 
 
-def body_text(summary: str, findings: Iterable[Finding]) -> str:
+def body_text(summary: str, findings: Iterable[ReviewFinding]) -> str:
     """Return a summary followed by the findings that are not shown at their lines."""
     return "\n\n".join((summary, *(f"{finding.place}\n{finding.text}" for finding in findings)))

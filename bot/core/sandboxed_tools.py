@@ -30,7 +30,7 @@ class ToolOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SandboxBounds:
     """The bounds of one sandbox; None means no bound of its own."""
 
     memory_mb: int | None = None
@@ -41,4 +41,4 @@ class Bounds:
     """Size of the largest file that the sandbox reads."""
 
 
-UNBOUND: Final = Bounds()
+UNBOUND: Final = SandboxBounds()

@@ -51,7 +51,7 @@ class VoidedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PlanDecision:
     """Who decided about a plan last, as logins, and when that was journaled."""
 
     by: tuple[str, ...]

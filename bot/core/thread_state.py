@@ -20,7 +20,7 @@ from bot.core.notes import Heard, Note, Operated, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
 from bot.core.task_history import TaskHistory
-from bot.core.thread_parts import NEVER, Debt, Decision, PlannerAnswer, RequestResult, VoidedPlan, Wish
+from bot.core.thread_parts import NEVER, Debt, PlanDecision, PlannerAnswer, RequestResult, VoidedPlan, Wish
 from bot.core.work import PushedWork
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
@@ -127,7 +127,7 @@ class ThreadState:
     """The newest approval."""
     approvals: tuple[Approved, ...] = ()
     """The approvals of the plan in force, oldest first."""
-    decision: Decision | None = None
+    decision: PlanDecision | None = None
     """The newest approval or rejection."""
     mode: str = "plan"
     """The permission mode that the thread is in (P8); every thread starts in plan mode (P2)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core.errors import Refused, Transient
-from bot.core.red_checks import CheckRun, CheckState
+from bot.core.red_checks import CheckRun, CheckRunState
 from bot.github.attribution import Attribution, cut
 from bot.github.client import GitHubClient, Json
 from bot.github.errors import Forbidden, Unprocessable
@@ -108,11 +108,11 @@ def missing_permission(error: Refused, permission: str) -> Refused:
 
 def _check_run(run: Json) -> CheckRun:
     if run["status"] != "completed":
-        state = CheckState.RUNNING
+        state = CheckRunState.RUNNING
     elif run["conclusion"] in FAILED:
-        state = CheckState.RED
+        state = CheckRunState.RED
     else:
-        state = CheckState.GREEN if run["conclusion"] in _GREEN else CheckState.UNSETTLED
+        state = CheckRunState.GREEN if run["conclusion"] in _GREEN else CheckRunState.UNSETTLED
     return CheckRun(int(run["id"]), str(run["name"]), int((run.get("app") or {}).get("id") or 0), state)
 
 

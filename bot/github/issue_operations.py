@@ -13,7 +13,7 @@ from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
-from bot.core.operations import Operation, OperationKind, OperationResult, Target
+from bot.core.operations import IssueOperationResult, IssueState, Operation, OperationKind
 from bot.github.client import GitHubClient
 from bot.github.comments import Comments
 from bot.github.repository import Address
@@ -34,7 +34,7 @@ class IssueOperations:
     key: Key
     fence: ThreadFence
 
-    async def target(self, number: int) -> Target | None:
+    async def target(self, number: int) -> IssueState | None:
         """Return an issue or a pull request as it is now, or None if there is none of that number."""
         try:
             issue = await self.client.get(self._path(number))
@@ -42,9 +42,9 @@ class IssueOperations:
             return None
         labels = frozenset(str(label["name"]) for label in issue["labels"])
         body = str(issue["body"] or "")
-        return Target(str(issue["title"]), body, labels, int(issue["comments"]), issue["state"] == "open")
+        return IssueState(str(issue["title"]), body, labels, int(issue["comments"]), issue["state"] == "open")
 
-    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
         """Carry out an operation on a target that is still as it was `seen`; else skip it. Return the result.
 
         `name` names the operation in its plan and no other. An operation that an earlier process carried out and did
@@ -52,18 +52,18 @@ class IssueOperations:
         """
         now = await self.target(operation.number)
         if now is None:
-            return OperationResult("failed: there is no such issue here", seen)
+            return IssueOperationResult("failed: there is no such issue here", seen)
         if now.digest != seen:
             was_done = now.before(operation).digest == seen and await self._is_posted(operation, name)
-            return OperationResult(DONE, now.digest) if was_done else OperationResult(SKIPPED, seen)
+            return IssueOperationResult(DONE, now.digest) if was_done else IssueOperationResult(SKIPPED, seen)
         if now.after(operation) == now:
-            return OperationResult("nothing to do: it is so already", seen)
+            return IssueOperationResult("nothing to do: it is so already", seen)
         await self.fence.check()
         try:
             await self._perform(operation, name)
         except Refused as error:
-            return OperationResult(f"failed: {error.what}", seen)
-        return OperationResult(DONE, now.after(operation).digest)
+            return IssueOperationResult(f"failed: {error.what}", seen)
+        return IssueOperationResult(DONE, now.after(operation).digest)
 
     async def _perform(self, operation: Operation, name: str) -> None:
         path, text = self._path(operation.number), self.client.redactor.redact(operation.text)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from bot.core.actor import Actor
 from bot.core.lines import cut_middle
 from bot.core.names import CommitId, ThreadNumber, is_thread_branch
-from bot.core.red_checks import CheckRun, CheckState, PullChecks, RequiredCheck
+from bot.core.red_checks import CheckRun, CheckRunState, PullChecks, RequiredCheck
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import PAGE, GitHubClient, Json
@@ -49,7 +49,7 @@ class PullCheckReader:
         fresh = self.client.clock.now() - BEGINS_WITHIN
         for pull in await self._open_pulls():
             runs = await self.results.states(str(pull["head"]["sha"]))
-            if any(run.state is CheckState.RUNNING for run in runs):
+            if any(run.state is CheckRunState.RUNNING for run in runs):
                 return True
             if not runs and datetime.fromisoformat(pull["updated_at"]) >= fresh:
                 return True
@@ -65,7 +65,7 @@ class PullCheckReader:
             return None
         head, into = CommitId(str(pull["head"]["sha"])), quote(str(pull["base"]["ref"]), safe="")
         runs = await self.results.states(head)
-        if all(run.state is not CheckState.RED for run in runs):
+        if all(run.state is not CheckRunState.RED for run in runs):
             return PullChecks(head, runs)
         branch = await self.client.get(f"{self.at.path}/branches/{into}")
         required = [*_protection_checks(branch), *await self._ruleset_checks(into)]

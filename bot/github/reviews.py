@@ -15,7 +15,7 @@ from typing import Final
 from bot.core import marker
 from bot.core.errors import Refused
 from bot.core.lines import right_lines
-from bot.core.review import Finding, Review, body_text
+from bot.core.review import Review, ReviewFinding, body_text
 from bot.github.client import LAGS, Json
 from bot.github.comments import Comments
 from bot.github.errors import OutcomeUnknown
@@ -55,7 +55,7 @@ class Reviews:
         text = f"{self.inert(body_text(review.summary, others)).rstrip()}\n\n{mark}"
         return {"commit_id": review.commit, "event": "COMMENT", "body": text, "comments": notes}
 
-    def _line_comment(self, finding: Finding) -> Json:
+    def _line_comment(self, finding: ReviewFinding) -> Json:
         return {"path": finding.path, "line": finding.line, "side": "RIGHT", "body": self.inert(finding.text)}
 
     async def _lines_of_diff(self, review: Review) -> frozenset[tuple[str, int]]:

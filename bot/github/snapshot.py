@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Way
+from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Way
 from bot.core.command import Command, Verb, parse
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import may_name
@@ -112,20 +112,20 @@ class SnapshotReader:
             data = await self._client.node(_QUERY, self._variables(plan, shown))
             return await self._snapshot(plan, shown, data)
         except PlangateError:
-            return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
+            return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
 
     async def _snapshot(self, plan: PlanDocument, shown: str, data: Json) -> Snapshot:
         repository, node = data["repository"], data["node"]
         if repository is None or repository["databaseId"] != plan.repository:
-            return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
+            return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
         subject = repository["issueOrPullRequest"]
         if self.onto and (repository["ref"] is None or _is_merged(subject, self.onto)):
-            return Snapshot(Shown(plan.expires), overtaken=True, plans=plan.plan)
+            return Snapshot(ShownPlan(plan.expires), overtaken=True, plans=plan.plan)
         if repository["ref"] is None:
-            return Snapshot(Shown(plan.expires), complete=False, plans=plan.plan)
+            return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
         if not node or not subject or actor(node["author"]).id != self.bot.id:
             return Snapshot(
-                Shown(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
+                ShownPlan(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
             )
         past = history(node, self.posted(plan), self.begun)
         votes = [*standing_tick(past), *[word async for word in self._votes(node, shown)]]
@@ -139,7 +139,7 @@ class SnapshotReader:
             replace(word, role=people[word.actor].role, listed=people[word.actor].listed) for word in words
         )
         return Snapshot(
-            shown=Shown(past.since, past.intact, node["isMinimized"]),
+            shown=ShownPlan(past.since, past.intact, node["isMinimized"]),
             candidates=candidates,
             open=not is_closed(subject),
             locked=subject["locked"],

@@ -13,7 +13,7 @@ from typing import Final
 
 from bot.core.errors import Refused
 from bot.core.names import CommitId
-from bot.core.operations import Operation, OperationResult, Target
+from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient, Json
@@ -87,10 +87,10 @@ class TaskGateway:
         """Return what a check finds, "" for nothing. Raises Refused for an unknown name or option."""
         return await self.checks.run_check(name, options, commit)
 
-    async def target(self, number: int) -> Target | None:
+    async def target(self, number: int) -> IssueState | None:
         """Return an issue or a pull request as it is now, or None if there is none of that number."""
         return await self.operations.target(number)
 
-    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
         """Carry out an operation if its target is still as it was seen, and return the result."""
         return await self.operations.apply(operation, seen, name)

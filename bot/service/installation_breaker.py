@@ -95,7 +95,7 @@ class Breaker:
 
 
 @dataclass(slots=True)
-class Attempt:
+class AdmittedLook:
     """One look that was let through."""
 
     breakers: "InstallationBreakers"
@@ -144,13 +144,13 @@ class InstallationBreakers:
         )
 
     @contextmanager
-    def attempt(self, address: ThreadAddress) -> Iterator[Attempt]:
+    def attempt(self, address: ThreadAddress) -> Iterator[AdmittedLook]:
         """Let a look through, and record how it ends. Raises InstallationUnavailable while the breaker is open."""
         breaker = self._breakers.get(address.installation)
         now = self.clock.monotonic()
         if breaker is not None and not breaker.admits(_key(address), now):
             raise InstallationUnavailable(address.installation, max(0.0, breaker.until - now))
-        attempt = Attempt(self, address)
+        attempt = AdmittedLook(self, address)
         try:
             yield attempt
         except BaseException as error:
@@ -165,7 +165,7 @@ class InstallationBreakers:
             breaker.record_success()
             say("installation", installation=str(installation), breaker=breaker.state)
 
-    def _record_end(self, attempt: Attempt, error: BaseException) -> None:
+    def _record_end(self, attempt: AdmittedLook, error: BaseException) -> None:
         key, installation = _key(attempt.address), attempt.address.installation
         if attempt.is_over:
             return

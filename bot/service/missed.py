@@ -13,13 +13,13 @@ from bot.github.redelivery import KnownGuids
 from bot.logs import say
 from bot.service.inbox import Delivery
 from bot.service.queue.queue_port import Outcome, Queue
-from bot.service.reconcile import Take, Tally
+from bot.service.reconcile import ReadingTotals, Take
 
 
 class Reading(Protocol):
     """The bot's reading of GitHub. Raises Transient, Refused, or Broken."""
 
-    async def read(self, take: Take) -> Tally:
+    async def read(self, take: Take) -> ReadingTotals:
         """Pass every thread to `take` on which something may have been said that was not heard."""
 
     async def redeliver(self, known: KnownGuids) -> int:

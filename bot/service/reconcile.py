@@ -64,7 +64,7 @@ class Serving(Protocol):
 
 
 @dataclass(slots=True)
-class Tally:
+class ReadingTotals:
     """Totals of one reading."""
 
     repositories: int = 0
@@ -87,9 +87,9 @@ class Reconciler:
     def __post_init__(self) -> None:
         self.cursors = Cursors(self.host.connections.settings.data_dir / "reconciled.json")
 
-    async def read(self, take: Take) -> Tally:
+    async def read(self, take: Take) -> ReadingTotals:
         """Find what was said and not heard. Raises if installations cannot be listed or a finding cannot be stored."""
-        tally = Tally()
+        tally = ReadingTotals()
         async for installation, served in self._served_installations():
             reading = _Reading(self.host, self.cursors, installation, served, take, tally, self.first_span)
             try:
@@ -146,7 +146,7 @@ class _Reading:
     installation: int | None
     served: AsyncIterator[Reachable]
     take: Take
-    tally: Tally
+    tally: ReadingTotals
     first_span: timedelta
     halved: int = 0
     began: datetime = field(init=False)

@@ -29,7 +29,7 @@ from bot.ports import Clock
 from bot.service.fairness import FairSlots, Installation
 from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery, Inbox
-from bot.service.installation_breaker import Attempt, InstallationBreakers, InstallationUnavailable
+from bot.service.installation_breaker import AdmittedLook, InstallationBreakers, InstallationUnavailable
 from bot.service.slots import LookSlot, Slots
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
@@ -260,7 +260,9 @@ class Worker:
                 state = await self._look(thread.address, thread, slot, attempt)
             return {"stage": state.stage, "position": state.position}
 
-    async def _look(self, address: ThreadAddress, thread: _Thread, slot: LookSlot, attempt: Attempt) -> ThreadState:
+    async def _look(
+        self, address: ThreadAddress, thread: _Thread, slot: LookSlot, attempt: AdmittedLook
+    ) -> ThreadState:
         def begin_session() -> bool:
             attempt.record_answer()
             return slot.begin_session()

@@ -4,7 +4,7 @@ from bot.toolhost.checkout_paths import ResolvedPath
 from bot.toolhost.files import BOM, is_utf8
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
-from bot.toolhost.replacing import Replacement, apply_edit
+from bot.toolhost.replacing import AppliedEdit, apply_edit
 from bot.toolhost.storing import check_stamp, current, encode_text, put, writable
 
 _CONTEXT = 4
@@ -34,7 +34,7 @@ def edit(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Make several replacements in one file, in order, all or none."""
     place = writable(host, arguments["file_path"])
-    changes: list[Replacement] = []
+    changes: list[AppliedEdit] = []
     with host.writing:
         before = current(host, place)
         check_stamp(place, before, arguments.get("stamp"))
@@ -57,7 +57,7 @@ def _name_failed_edit(failure: Failure, n: int, total: int) -> Failure:
     return failure if total == 1 else Failure(f"Edit {n} of {total}: {failure} No edit was made.")
 
 
-def _summary(place: ResolvedPath, content: bytes, changes: list[Replacement]) -> str:
+def _summary(place: ResolvedPath, content: bytes, changes: list[AppliedEdit]) -> str:
     """Return the number of replacements and the lines around the last edit's first change."""
     total = sum(change.times for change in changes)
     what = "1 replacement" if total == 1 else f"{total} replacements"
@@ -65,7 +65,7 @@ def _summary(place: ResolvedPath, content: bytes, changes: list[Replacement]) ->
     return f"Edited {place.name}: {what}. {around}:\n{_snippet(content, changes[-1])}"
 
 
-def _snippet(content: bytes, change: Replacement) -> str:
+def _snippet(content: bytes, change: AppliedEdit) -> str:
     """Return the numbered lines around a change; only these lines are decoded, however long the file is."""
     changed = content.count(b"\n", 0, change.start)
     first = max(0, changed - _CONTEXT)

@@ -19,7 +19,7 @@ Span: TypeAlias = tuple[int, int]
 Finder: TypeAlias = Callable[[int], Span | None]
 
 
-class Replacement(NamedTuple):
+class AppliedEdit(NamedTuple):
     """The effect of a replacement: how often, its start in the new bytes, and how many line ends it put there."""
 
     times: int
@@ -27,7 +27,7 @@ class Replacement(NamedTuple):
     lines: int
 
 
-def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[bytes, Replacement]:
+def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[bytes, AppliedEdit]:
     """Apply one edit to a file's content (None if there is no file); raises Failure if that is impossible."""
     old, new = edit["old_string"], edit["new_string"]
     if old == new:
@@ -66,7 +66,7 @@ def _check_unique(find: Finder, first: Span) -> None:
         raise Failure("old_string is there 2 times, overlapping. Add lines around it until it is unique.")
 
 
-def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, Replacement]:
+def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, AppliedEdit]:
     """Return the content of a new or empty file; raises Failure if the file has content."""
     if content:
         raise Failure(f"{name} exists and is not empty: give the old_string to replace.")
@@ -74,7 +74,7 @@ def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, Rep
         made = new.encode()
     except UnicodeEncodeError:
         raise Failure("new_string holds a surrogate, which is no character: write the character itself.") from None
-    return made, Replacement(1, 0, made.count(b"\n"))
+    return made, AppliedEdit(1, 0, made.count(b"\n"))
 
 
 def _encoding(content: bytes, old: str, new: str) -> str:
@@ -117,7 +117,7 @@ def _spans(find: Finder) -> Iterator[Span]:
 
 def _replace_spans(
     content: bytes, find: Finder, replacement: bytes, *, name: str, exact: bool
-) -> tuple[bytes, Replacement]:
+) -> tuple[bytes, AppliedEdit]:
     """Replace the target everywhere; raises Failure as soon as the file becomes too large.
 
     `exact`: the replacement keeps its own line ends.
@@ -133,7 +133,7 @@ def _replace_spans(
         _check(puts, len(made), name)
     made += content[at:]
     _check(puts, len(made), name)
-    return bytes(made), Replacement(puts, first, lines)
+    return bytes(made), AppliedEdit(puts, first, lines)
 
 
 def _check(puts: int, size: int, name: str) -> None:

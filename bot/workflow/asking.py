@@ -13,7 +13,7 @@ from bot.core import question_text
 from bot.core.errors import Transient
 from bot.core.moves import Expired, Instructed, MoveEvent, Replied, Stopped
 from bot.core.notes import Shown
-from bot.core.question import Author, Grant, Reply, Rules, find_reply
+from bot.core.question import AnswerRules, Author, Grant, Reply, find_reply
 from bot.core.reply_text import thread_closed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
@@ -100,7 +100,7 @@ def _who_may_answer(state: ThreadState) -> str:
     return question_text.WHO_MAY_STEER if state.has_approved_work else question_text.WHO_MAY_ASK
 
 
-def _rules(context: ThreadContext, state: ThreadState) -> Rules:
+def _rules(context: ThreadContext, state: ThreadState) -> AnswerRules:
     """Return the rules that decide whose answer counts."""
     policy, settings = context.policy, context.settings
 
@@ -111,4 +111,4 @@ def _rules(context: ThreadContext, state: ThreadState) -> Rules:
     def may_ask(who: Author) -> bool:
         return who.actor.id != policy.bot and settings.may_ask(who.actor, who.role)
 
-    return Rules(may_steer if state.has_approved_work else may_ask, state.has_approved_work)
+    return AnswerRules(may_steer if state.has_approved_work else may_ask, state.has_approved_work)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from bot.core.names import CommitId, ThreadNumber
-from bot.core.operations import Operation, OperationResult, Target
+from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.red_checks import CheckRun, PullChecks
 from bot.core.transcript import Json
 
@@ -19,11 +19,12 @@ class TaskAccess(Protocol):
         does not show.
         """
 
-    async def target(self, number: int) -> Target | None:
+    async def target(self, number: int) -> IssueState | None:
         """Return an issue or a pull request as it is now, or None if the repository has none of that number."""
 
-    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:
-        """Carry out an operation and return its result, if its target still has the digest `seen` (`Target.digest`).
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
+        """Carry out an operation and return its result, if its target still has the digest `seen`
+        (`IssueState.digest`).
 
         `name` is unique to the operation. Repeating it changes nothing more. Raises Transient and Conflict.
         """

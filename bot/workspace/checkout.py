@@ -31,7 +31,7 @@ from bot.core.work import Checkout
 from bot.workspace import hazards, partial, pull_refs, run, unused_folders
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
-from bot.workspace.sandbox import Mount, Profile
+from bot.workspace.sandbox import Mount, SandboxProfile
 
 LASTING_SECONDS: Final = 6 * 3600.0
 """How long an unused lasting fork is kept."""
@@ -204,7 +204,7 @@ class Checkouts:
 
         Raises Refused if the work itself is the reason: a second attempt to copy it would fail as well.
         """
-        profile = Profile(directory=mounts[0].target, mounts=mounts)
+        profile = SandboxProfile(directory=mounts[0].target, mounts=mounts)
         answer = await run.run_sandboxed(profile, command, unsafe=self.unsafe)
         if answer.code == 0:
             return

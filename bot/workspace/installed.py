@@ -8,7 +8,7 @@ from typing import Final
 
 from bot.core.errors import NoSandbox
 from bot.workspace import sandbox, seccomp
-from bot.workspace.sandbox import Mount, Profile
+from bot.workspace.sandbox import Mount, SandboxProfile
 
 VERSIONED: Final = ("git", "python3", "node", "go", "cargo", "ruby", "php", "gcc", "make")
 """Tools that print their version within milliseconds."""
@@ -29,7 +29,7 @@ def installed_tools(mounts: tuple[str, ...] = (), *, unsafe: bool = False) -> st
 
     Blocks for some milliseconds. Later calls return the same text.
     """
-    profile = Profile("/tmp", tuple(Mount(path, path) for path in mounts))  # noqa: S108 - /tmp is the sandbox's own
+    profile = SandboxProfile("/tmp", tuple(Mount(path, path) for path in mounts))  # noqa: S108 - /tmp is the sandbox's own
     try:
         with seccomp.open_filter() as filters:
             boxed = [] if unsafe else sandbox.argv(profile, filters=filters)

@@ -14,7 +14,7 @@ from typing import Final
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, is_commit
 from bot.workspace import hazards, run, sandbox
-from bot.workspace.sandbox import Mount, Profile
+from bot.workspace.sandbox import Mount, SandboxProfile
 
 _SETTINGS = {
     "safe.directory": "*",  # whoever owns it: git runs in a sandbox
@@ -181,12 +181,12 @@ def _text(path: Path) -> bytes:
         return file.read(_POINTER_LIMIT) or b""
 
 
-def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> Profile:
+def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> SandboxProfile:
     """Return the sandbox profile for git in this repository: its folders at their own paths, and nothing else."""
     folders = dict.fromkeys(([place.top] if tree else []) + [place.common_dir, place.git_dir])
     mounts = [Mount(str(folder), str(folder), writable) for folder in folders]
     borrowed = [Mount(str(folder), str(folder)) for folder in place.objects]
-    return Profile(
+    return SandboxProfile(
         directory=str(place.top if tree else place.git_dir),
         mounts=(*mounts, *borrowed),
         environment={**run.git_environment(_SETTINGS), **({} if writable else {"GIT_PROTOCOL": "version=2"})},

@@ -35,7 +35,7 @@ from bot.workspace.export import Export, printable
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
-from bot.workspace.screening import Change, Screen, changes_of
+from bot.workspace.screening import PathChange, Screen, changes_of
 from bot.workspace.tree import UntrustedTree
 
 KEPT_LIMIT: Final = 32 << 20
@@ -148,7 +148,7 @@ class Publisher:
 
     async def _export(
         self, clone: Path, checkout: Checkout, plan: PlanDocument, *, order: CommitOrder
-    ) -> tuple[list[Change], str]:
+    ) -> tuple[list[PathChange], str]:
         """Bring the work into a fresh clone, and return what it changes and its tree, as verified and approved."""
         await self._copy_tree(clone, checkout, order.leftovers)
         changes = await changes_of(clone, checkout.base)

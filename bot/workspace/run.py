@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from bot.core.errors import Refused, Transient
 from bot.workspace import sandbox, seccomp
-from bot.workspace.sandbox import Profile
+from bot.workspace.sandbox import SandboxProfile
 
 OUTPUT_LIMIT: Final = 64 << 20
 """Bytes of output: enough for the file list of a repository with several hundred thousand files."""
@@ -97,7 +97,7 @@ def git_error(what: str, where: Path | str, answer: ProcessResult) -> Transient:
     return Transient(f"git {what} failed: {said}", where=str(where), fix="fix what the message names, then try again")
 
 
-async def run_sandboxed(profile: Profile, command: Sequence[str], *, unsafe: bool = False) -> ProcessResult:
+async def run_sandboxed(profile: SandboxProfile, command: Sequence[str], *, unsafe: bool = False) -> ProcessResult:
     """Run one command in a sandbox of its own; raises NoSandbox if no sandbox can be made.
 
     With `unsafe` the command runs without a sandbox, so the mounts must be at their own paths.

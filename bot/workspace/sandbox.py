@@ -52,7 +52,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SandboxProfile:
     """What one sandbox may see and do. It has no network of its own (egress/connected_toolhost.py mounts a way out)."""
 
     directory: str
@@ -66,7 +66,7 @@ class Profile:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) -> list[str]:
+def argv(profile: SandboxProfile, *, init: bool = True, filters: Sequence[int] = ()) -> list[str]:
     """Return a profile's bubblewrap command line, up to the program to run; raises NoSandbox without bubblewrap.
 
     With `init`, bubblewrap stays as process 1 and reaps orphans, with the program's standard pipes open: anything in
@@ -99,7 +99,7 @@ def argv(profile: Profile, *, init: bool = True, filters: Sequence[int] = ()) ->
     ]
 
 
-def environment(profile: Profile) -> dict[str, str]:
+def environment(profile: SandboxProfile) -> dict[str, str]:
     """Return the whole environment of a sandboxed program: an allow-list of harmless values, and the profile's own."""
     places = dict.fromkeys([f"{sys.base_prefix}/bin", "/usr/local/bin", "/usr/bin", "/bin", _PROGRAMS])
     return {
@@ -124,7 +124,7 @@ def environment(profile: Profile) -> dict[str, str]:
     }
 
 
-def shell_command(profile: Profile, program: Sequence[str]) -> str:
+def shell_command(profile: SandboxProfile, program: Sequence[str]) -> str:
     """Return a shell command line that runs a program in a sandbox; valid while this process runs."""
     place = seccomp.path()
     command = shlex.join([*argv(profile, filters=(9,) if place else ()), *program])
@@ -151,7 +151,7 @@ def shown_path(path: str, hidden: tuple[str, ...] = ()) -> str:
 
 def probe() -> None:
     """Raise NoSandbox, with the reason and the cure, unless a sandbox works on this machine."""
-    profile = Profile(directory="/tmp")  # noqa: S108 - /tmp is the sandbox's own
+    profile = SandboxProfile(directory="/tmp")  # noqa: S108 - /tmp is the sandbox's own
     try:
         with seccomp.open_filter() as filters:
             command = [*argv(profile, filters=filters), "true"]

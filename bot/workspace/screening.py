@@ -36,7 +36,7 @@ Look = Callable[[str], Sequence[Span]]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """One path that differs from the base; an id is "" where there is no file."""
 
     path: str
@@ -51,7 +51,7 @@ class Screen:
     redactor: Redactor = field(default_factory=Redactor)
     examples: tuple[str, ...] = ()
 
-    async def check(self, clone: Path, changes: Sequence[Change], order: CommitOrder) -> None:
+    async def check(self, clone: Path, changes: Sequence[PathChange], order: CommitOrder) -> None:
         """Raise SecretAdded for an order or changes that add a secret; the clone is the publisher's own."""
         places = self._in_words(order, changes)
         old: list[str] | None = None
@@ -67,7 +67,7 @@ class Screen:
         if places:
             raise SecretAdded(tuple(places))
 
-    def _in_words(self, order: CommitOrder, changes: Sequence[Change]) -> list[Place]:
+    def _in_words(self, order: CommitOrder, changes: Sequence[PathChange]) -> list[Place]:
         """Return the secrets in everything that is not a file's content."""
         words = [("the commit message", order.message), ("the branch", order.branch)]
         words += [("a file's name", change.path) for change in changes if not change.before]
@@ -95,7 +95,7 @@ def _pieces(text: str, look: Look) -> Iterator[Span]:
                 yield Span(start + span.start, start + span.end, span.kind)
 
 
-async def changes_of(clone: Path, base: CommitId) -> list[Change]:
+async def changes_of(clone: Path, base: CommitId) -> list[PathChange]:
     """Return the changes of a clone's index relative to the base: git-diff-index(1), raw output format."""
     names = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", base, "--")
     records = (await run.git(clone, *names)).out.split(b"\0")
@@ -103,13 +103,13 @@ async def changes_of(clone: Path, base: CommitId) -> list[Change]:
     for about, name in zip(records[::2], records[1::2], strict=False):
         was, now, before, after, _ = about.decode().lstrip(":").split(" ")
         ids = (oid if mode not in {"000000", EntryKind.MODULE} else "" for mode, oid in ((was, before), (now, after)))
-        made.append(Change(os.fsdecode(name), *ids))
+        made.append(PathChange(os.fsdecode(name), *ids))
     return made
 
 
 async def _contents(
-    clone: Path, changes: Sequence[Change], *, old: bool = False
-) -> AsyncIterator[tuple[Change, bytes]]:
+    clone: Path, changes: Sequence[PathChange], *, old: bool = False
+) -> AsyncIterator[tuple[PathChange, bytes]]:
     """Yield the new (or old) contents of changed files, a bounded number of bytes at a time (git-cat-file(1))."""
     wanted = [(change, oid) for change in changes if (oid := change.before if old else change.after)]
     if not wanted:

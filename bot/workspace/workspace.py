@@ -11,7 +11,7 @@ from bot.core.errors import Refused
 from bot.core.names import CommitId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits
-from bot.core.sandboxed_tools import UNBOUND, Bounds
+from bot.core.sandboxed_tools import UNBOUND, SandboxBounds
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
@@ -20,7 +20,7 @@ from bot.workspace.egress.connected_toolhost import SOCKET, proxy_environment, s
 from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publisher, Publishing
-from bot.workspace.sandbox import Mount, Profile
+from bot.workspace.sandbox import Mount, SandboxProfile
 from bot.workspace.source import Source
 from bot.workspace.toolhost import SandboxedToolhost, program
 
@@ -154,7 +154,7 @@ class GitWorkspace:
             await host.close()
 
     async def open(
-        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
+        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: SandboxBounds = UNBOUND
     ) -> Toolhost:
         """Start a toolhost on a checkout, within limits; raises NoSandbox if no sandbox can be made (D1).
 
@@ -196,7 +196,7 @@ class GitWorkspace:
             await host.close()
 
     async def _start(
-        self, checkout: Checkout, access: Access, beside: tuple[Mount, ...], bounds: Bounds = UNBOUND
+        self, checkout: Checkout, access: Access, beside: tuple[Mount, ...], bounds: SandboxBounds = UNBOUND
     ) -> SandboxedToolhost:
         """Start a toolhost that sees one checkout, the mirror, and the mounts in `beside`."""
         self.checkouts.place(checkout)
@@ -206,7 +206,7 @@ class GitWorkspace:
         sizes = [size for size in (self.limits.tmp_mb, bounds.tmp_mb) if size is not None]
         scratch = None if sizes or self.source.unsafe else await self.checkouts.scratch(checkout)
         variables = (proxy_environment() if way else {}) if access is Access.WRITE else _ONLY_LOOKING
-        profile = Profile(
+        profile = SandboxProfile(
             checkout.shown_as,
             (tree, *shared, *beside),
             tmp_mb=min(sizes, default=0),
@@ -247,7 +247,7 @@ class LocalWorkspace(GitWorkspace):
         return b""
 
 
-def _memory_mb(every: int, bounds: Bounds) -> int:
+def _memory_mb(every: int, bounds: SandboxBounds) -> int:
     """Return one sandbox's share of the memory that a sandbox may use."""
     share = int(every * bounds.memory_share)
     return share if bounds.memory_mb is None else min(share, bounds.memory_mb)

@@ -20,7 +20,7 @@ from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits
-from bot.core.sandboxed_tools import UNBOUND, Bounds
+from bot.core.sandboxed_tools import UNBOUND, SandboxBounds
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import Access, BeforePush, ToolOutput
 from bot.testing.model.reply import Fault, Policy, Reply, call, say
@@ -50,7 +50,7 @@ class DeskWorkspace:
     """The lasting ones, by their whole names."""
     broken: str = ""
     answer: Answer = lambda operation, _: ToolOutput(operation)
-    bounds: list[Bounds] = field(default_factory=list)
+    bounds: list[SandboxBounds] = field(default_factory=list)
     hold: asyncio.Event | None = None
     starts: asyncio.Event | None = None
     """Where given, no sandbox is there before it is set."""
@@ -95,7 +95,7 @@ class DeskWorkspace:
         return MergeResult((f"{fork.path}.py",), self.conflicts)
 
     async def open(
-        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: Bounds = UNBOUND
+        self, checkout: Checkout, access: Access, *, network: Network = NO_NETWORK, bounds: SandboxBounds = UNBOUND
     ) -> DeskHost:
         self.bounds.append(bounds)
         self.log.append(f"open {checkout.path} to {access}{' and ' + ' '.join(network.hosts) if network.hosts else ''}")

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from bot.agent.tools.registry import ALL, schemas
 from bot.agent.tools.submit_review import REVIEW, ReviewInput, submitted_review
 from bot.core.names import CommitId
-from bot.core.review import Finding, Review, Severity
+from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.transcript import Json
 
 HEAD = CommitId("a" * 40)
@@ -26,7 +26,7 @@ def test_the_last_accepted_call_counts() -> None:
     history: list[Json] = [{"role": "user", "content": "look"}]
     assert submitted_review(history, "/work", HEAD) is None
     history += [*call("t1", "first"), *call("t2", "second", FOUND), *call("t3", "", error=True)]
-    found = Finding("src/a.py", 3, Severity.HIGH, "It fails.")
+    found = ReviewFinding("src/a.py", 3, Severity.HIGH, "It fails.")
     assert submitted_review(history, "/work", HEAD) == Review("second", (found,), HEAD)
 
 

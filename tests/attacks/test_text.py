@@ -4,7 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from bot.core.actor import Actor
-from bot.core.approval import Finding, Outcome, Reason, Verdict
+from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
 from bot.core.comment import reasons
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
 from bot.core.pull_text import Origin, pull_body
@@ -96,7 +96,7 @@ def test_a_report_forges_no_trailer(trailer: str) -> None:
 @pytest.mark.req("PR1")
 def test_a_crowd_makes_no_endless_notice() -> None:
     """However many strangers react, the notice stays short enough for GitHub to take."""
-    crowd = tuple(Finding(Reason.ROLE_TOO_LOW, Actor(n, f"stranger-{n}")) for n in range(1, 2001))
+    crowd = tuple(VerdictReason(Reason.ROLE_TOO_LOW, Actor(n, f"stranger-{n}")) for n in range(1, 2001))
     said = reasons(Verdict(Outcome.PENDING, (), crowd))
     assert len(said) < 5_000
     assert said.endswith("; and 1980 more")

@@ -8,14 +8,14 @@ import pytest
 
 from bot.cli.doctor import findings
 from bot.cli.task_findings import check_tasks, recipe_in
-from bot.compose.checkup import Checked
+from bot.compose.checkup import CheckupResult
 from bot.config.environment import settings
 
 NOW = datetime(2026, 3, 27, 12, tzinfo=UTC)
 TASK = "maintenance:\n  - name: a\n    schedule: {schedule}\n    prompt: x\n    {more}\n"
 
 
-def checked(text: str, folder: Path = Path("nowhere")) -> list[Checked]:
+def checked(text: str, folder: Path = Path("nowhere")) -> list[CheckupResult]:
     return list(check_tasks(text, NOW, read_recipe=lambda name: recipe_in(folder, name)))
 
 
@@ -23,7 +23,7 @@ def checked(text: str, folder: Path = Path("nowhere")) -> list[Checked]:
 def test_due_times_across_a_change_of_clocks() -> None:
     """Each is told in the task's zone and in UTC; a time that does not exist is due right after the gap."""
     (task,) = checked(TASK.format(schedule="30 2 * * *", more="timezone: Europe/Berlin"))
-    assert task == Checked(
+    assert task == CheckupResult(
         "task a: at 02:30 every day, Europe/Berlin; next:\n"
         "    Sat 2026-03-28 02:30 CET (2026-03-28 01:30 UTC)\n"
         "    Sun 2026-03-29 03:00 CEST (2026-03-29 01:00 UTC, after clocks change)\n"

@@ -10,7 +10,7 @@ from bot.cli.init import write
 from bot.cli.main import main
 from bot.cli.variant_choice import Ask, Choice, InitOptions, choose_variant, remaining_steps
 from bot.cli.workflow_variant import SWEEP, WORKFLOW, Variant, installed_version
-from bot.compose.release import Origin, parse_origin
+from bot.compose.release import ProjectRemote, parse_origin
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured, Transient
 from bot.testing.github.credentials import personal_token
@@ -136,18 +136,18 @@ def test_another_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "found"),
     (
-        ("https://user:token@github.com/o/r.git", Origin("https://github.com", "o/r")),
-        ("git@github.com:o/r.git", Origin("https://github.com", "o/r")),
-        ("git@github.com-work:o/r", Origin("https://github.com", "o/r")),
-        ("ssh://git@ssh.github.com:443/o/r.git", Origin("https://github.com", "o/r")),
-        ("ssh://git@git.acme.example/o/r/", Origin("https://git.acme.example", "o/r")),
-        ("https://git.acme.example:8443/o/r", Origin("https://git.acme.example:8443", "o/r")),
+        ("https://user:token@github.com/o/r.git", ProjectRemote("https://github.com", "o/r")),
+        ("git@github.com:o/r.git", ProjectRemote("https://github.com", "o/r")),
+        ("git@github.com-work:o/r", ProjectRemote("https://github.com", "o/r")),
+        ("ssh://git@ssh.github.com:443/o/r.git", ProjectRemote("https://github.com", "o/r")),
+        ("ssh://git@git.acme.example/o/r/", ProjectRemote("https://git.acme.example", "o/r")),
+        ("https://git.acme.example:8443/o/r", ProjectRemote("https://git.acme.example:8443", "o/r")),
         ("/srv/git/r.git", None),
         ("file:///srv/r", None),
         ("", None),
     ),
 )
-def test_where_a_remote_is(url: str, found: Origin | None) -> None:
+def test_where_a_remote_is(url: str, found: ProjectRemote | None) -> None:
     """Every form that git takes, without the credentials in it."""
     assert parse_origin(url) == found
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.approval import Candidate, Opinion, Policy, Shown, Snapshot, Verdict, Way
+from bot.core.approval import Candidate, Opinion, Policy, ShownPlan, Snapshot, Verdict, Way
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.standing import Standing
@@ -91,9 +91,9 @@ _WORD: Final = re.compile(
 )
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "two plans": {"plans": 2},
-    "edited at 60": {"shown": Shown(NOON + timedelta(seconds=60))},
+    "edited at 60": {"shown": ShownPlan(NOON + timedelta(seconds=60))},
     "closed": {"open": False},
-    "transferred": {"open": False, "shown": Shown(NOON, hidden=True)},
+    "transferred": {"open": False, "shown": ShownPlan(NOON, hidden=True)},
     "locked": {"locked": True},  # nobody can react any more; who may write still comments
     "a look-up failed": {"complete": False},
     "overtaken": {"overtaken": True},
@@ -163,7 +163,7 @@ def case(row: str) -> Case:
         assert any(each in known for known in (_TIERS, _TIMES, _LOOKS, _SHOWS, _POLICIES)), each
     words = tuple(_word(each.strip(), plan) for each in said.split(",") if each.strip())
     olga = frozenset({_IDS["olga"]})
-    snapshot = replace(Snapshot(Shown(NOON), words, requesters=olga), **look)
+    snapshot = replace(Snapshot(ShownPlan(NOON), words, requesters=olga), **look)
     snapshot = replace(snapshot, shown=replace(snapshot.shown, **shows))
     head, _, why = expected.partition(":")
     outcome, _, by = head.strip().partition(" by ")

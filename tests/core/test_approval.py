@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import (
     Candidate,
-    Finding,
     Opinion,
     Outcome,
     Policy,
     Reason,
-    Shown,
+    ShownPlan,
     Snapshot,
     Verdict,
+    VerdictReason,
     Way,
     approval_attempts,
     evaluate,
@@ -83,7 +83,7 @@ WORDS = st.builds(
 )
 LOOKS = st.builds(
     Snapshot,
-    shown=st.builds(Shown, since=st.integers(-1, 2).map(lambda seconds: NOON + timedelta(seconds=seconds))),
+    shown=st.builds(ShownPlan, since=st.integers(-1, 2).map(lambda seconds: NOON + timedelta(seconds=seconds))),
     candidates=st.lists(WORDS, max_size=6).map(tuple),
     locked=st.booleans(),
     requesters=st.frozensets(st.sampled_from((ASKER.id, ANA.id))),
@@ -159,7 +159,7 @@ def test_order_of_reading_does_not_matter(look: Snapshot, policy: Policy, order:
 )
 def test_hopeful(word: Candidate, named: str) -> None:
     """Whose yes would wait in silence: of who may decide, by reaction or tick, since that moment; each by name."""
-    look = Snapshot(Shown(NOON), (word,), requesters=frozenset({ASKER.id}))
+    look = Snapshot(ShownPlan(NOON), (word,), requesters=frozenset({ASKER.id}))
     assert [actor.login for actor in approval_attempts(look, STRICT, NOON)] == named.split()
 
 
@@ -214,12 +214,12 @@ def test_who_may_decide(actor: Actor, role: Role | None, listed: bool, may: bool
 @pytest.mark.parametrize(
     ("finding", "tried"),
     (
-        (Finding(Reason.NOBODY), False),
-        (Finding(Reason.ROLE_TOO_LOW, ANA), True),
-        (Finding(Reason.PLAN_CHANGED), True),
-        (Finding(Reason.LOOKUP_FAILED), False),
+        (VerdictReason(Reason.NOBODY), False),
+        (VerdictReason(Reason.ROLE_TOO_LOW, ANA), True),
+        (VerdictReason(Reason.PLAN_CHANGED), True),
+        (VerdictReason(Reason.LOOKUP_FAILED), False),
     ),
 )
-def test_who_tried(finding: Finding, tried: bool) -> None:
+def test_who_tried(finding: VerdictReason, tried: bool) -> None:
     """Why a plan waits is said where somebody tried to decide or did something to it, and not while nobody did."""
     assert Verdict(Outcome.PENDING, (), (finding,)).needs_explanation is tried

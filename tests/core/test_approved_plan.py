@@ -11,7 +11,18 @@ import pytest
 
 from bot.core import approval
 from bot.core.actor import Actor, Role
-from bot.core.approval import ApprovedPlan, Candidate, Opinion, Outcome, Policy, Shown, Snapshot, Verdict, Way, prove
+from bot.core.approval import (
+    ApprovedPlan,
+    Candidate,
+    Opinion,
+    Outcome,
+    Policy,
+    ShownPlan,
+    Snapshot,
+    Verdict,
+    Way,
+    prove,
+)
 from bot.core.errors import Broken
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
@@ -44,7 +55,7 @@ def test_proof_cannot_be_made(key: object) -> None:
 @pytest.mark.parametrize("name", ("document", "verdict", "at"))
 def test_proof_cannot_be_changed(name: str) -> None:
     """What was proved stays what was proved."""
-    _, proof = prove(PLAN, Snapshot(Shown(NOON), (YES,)), Policy(), LATER)
+    _, proof = prove(PLAN, Snapshot(ShownPlan(NOON), (YES,)), Policy(), LATER)
     assert proof is not None
     with pytest.raises(AttributeError):
         setattr(proof, name, PLAN)

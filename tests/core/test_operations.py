@@ -14,7 +14,7 @@ from bot.core.gate import Thread
 from bot.core.moves import Delivered
 from bot.core.names import CommitId
 from bot.core.notes import Operated
-from bot.core.operations import Operation, OperationKind, Target, check_operations, check_targets
+from bot.core.operations import IssueState, Operation, OperationKind, check_operations, check_targets
 from bot.core.plan import Contract, canonical_bytes, from_json
 from bot.core.standing import Standing, standing_objection
 from bot.core.task_history import TaskHistory, TaskOccurrence, add_move
@@ -26,7 +26,7 @@ LABEL: Final = Operation(OperationKind.ADD_LABEL, 7, "a|b `c`", "0123456789abcde
 SAID: Final = Operation(OperationKind.COMMENT, 7, "Fixed in #12.\n```\n- [ ] Approve")
 CLOSE: Final = Operation(OperationKind.CLOSE, 8)
 ALONE: Final = replace(PLAN, contract=Contract(), operations=(LABEL, SAID, CLOSE))
-TARGET: Final = Target("T", "B", frozenset({"x"}), 2, is_open=True)
+TARGET: Final = IssueState("T", "B", frozenset({"x"}), 2, is_open=True)
 NOW: Final = datetime(2026, 11, 23, tzinfo=UTC)
 
 

@@ -9,6 +9,7 @@ from bot.core.actor import Actor, Role
 from bot.core.names import ToolUseId
 from bot.core.question import (
     AnswerComment,
+    AnswerRules,
     AnswerSnapshot,
     Asking,
     AskKind,
@@ -20,7 +21,6 @@ from bot.core.question import (
     Option,
     Question,
     Reply,
-    Rules,
     find_reply,
     from_json,
     grant_of,
@@ -32,7 +32,7 @@ from bot.core.question_text import WHO_MAY_ASK, WHO_MAY_STEER, not_counted, ques
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 ANN = Author(Actor(1, "ann"), Role.MAINTAIN)
 BEN = Author(Actor(2, "ben"), Role.WRITE)
-RULES = Rules(lambda who: who.role == Role.MAINTAIN, steers=True)
+RULES = AnswerRules(lambda who: who.role == Role.MAINTAIN, steers=True)
 ONE = Question("Which?", (Option("a", "first"), Option("b")), "Way")
 TWO = Question("Where?", (Option("x"), Option("y")), "Place")
 MANY = Question("What?", (Option("p"), Option("q")), "Parts", several=True)

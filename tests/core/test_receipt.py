@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from bot.core.approval import Finding, Opinion, Outcome, Policy, Reason, Verdict
+from bot.core.approval import Opinion, Outcome, Policy, Reason, Verdict, VerdictReason
 from bot.core.decision_evidence import DecisionEvidence, snapshot_digest
 from bot.core.errors import Broken
 from bot.core.events import decode_event, encode_event
@@ -169,7 +169,7 @@ def test_evidence_of_every_decision(row: str) -> None:
 def test_evidence_of_a_listed_person_and_of_nobody() -> None:
     """A listed person may have no role; a standing approval has no person."""
     assert evidence(approve(role=None, listed=True)).opinions[0].role == ""
-    nobody = Verdict(Outcome.APPROVED, (), (Finding(Reason.STANDING),))
+    nobody = Verdict(Outcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
     assert (evidence(verdict=nobody).opinions, evidence(verdict=nobody).fewer) == ((), "standing")
     assert evidence(plan=replace(CAST_PLAN, tier="high"), policy=Policy(high_needs=3)).needed == 3
 

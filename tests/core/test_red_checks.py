@@ -9,7 +9,7 @@ from bot.core.names import CommitId
 from bot.core.red_checks import (
     MOST_TURNS,
     CheckRun,
-    CheckState,
+    CheckRunState,
     PullChecks,
     RequiredCheck,
     checks_to_fix,
@@ -22,7 +22,7 @@ from bot.core.red_checks import (
 
 pytestmark = pytest.mark.req("MT9")
 HEAD = CommitId("a" * 40)
-RED, GREEN, RUNNING = CheckState.RED, CheckState.GREEN, CheckState.RUNNING
+RED, GREEN, RUNNING = CheckRunState.RED, CheckRunState.GREEN, CheckRunState.RUNNING
 
 
 def some_pulls() -> Iterator[PullChecks]:
@@ -31,7 +31,7 @@ def some_pulls() -> Iterator[PullChecks]:
     for _ in range(2_000):
         runs, base = (
             tuple(
-                CheckRun(n, source.choice("abc"), source.choice((1, 2)), source.choice(list(CheckState)))
+                CheckRun(n, source.choice("abc"), source.choice((1, 2)), source.choice(list(CheckRunState)))
                 for n in range(source.randrange(4))
             )
             for _ in range(2)

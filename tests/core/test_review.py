@@ -4,10 +4,10 @@ from bot.core.events import decode_event, encode_event
 from bot.core.gate import Move
 from bot.core.moves import Answered
 from bot.core.names import CommitId
-from bot.core.review import Finding, Review, Severity, body_text
+from bot.core.review import Review, ReviewFinding, Severity, body_text
 
-FOUND = Finding("src/`a.py", 3, Severity.HIGH, "It fails.")
-REVIEW = Review("Not yet.", (FOUND, Finding("b.py", 1, Severity.LOW, "Why?")), CommitId("a" * 40))
+FOUND = ReviewFinding("src/`a.py", 3, Severity.HIGH, "It fails.")
+REVIEW = Review("Not yet.", (FOUND, ReviewFinding("b.py", 1, Severity.LOW, "Why?")), CommitId("a" * 40))
 
 
 def test_the_journal_keeps_it() -> None:

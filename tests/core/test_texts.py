@@ -13,7 +13,7 @@ import pytest
 
 from bot.core import comment, pull_text, question_text, reply_text, tracking_text
 from bot.core.actor import Actor
-from bot.core.approval import Finding, Outcome, Reason, Verdict
+from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
 from bot.core.errors import CanaryShown, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
 from bot.core.maintenance import Task, TaskFinding
@@ -54,8 +54,8 @@ AGENTS: Final = (
     comment.AgentRow("code", "Add a test for the form", "running", 4, 12_345, 6.7, 0.0123),
     comment.AgentRow("look", "Find other forms", "failed: timeout", 2, 3_000, 60.0, None),
 )
-WITHDRAWN: Final = Verdict(Outcome.PENDING, (), (Finding(Reason.ROLE_TOO_LOW, ANA), Finding(Reason.NOBODY)))
-NOBODY: Final = Verdict(Outcome.PENDING, (), (Finding(Reason.NOBODY),))
+WITHDRAWN: Final = Verdict(Outcome.PENDING, (), (VerdictReason(Reason.ROLE_TOO_LOW, ANA), VerdictReason(Reason.NOBODY)))
+NOBODY: Final = Verdict(Outcome.PENDING, (), (VerdictReason(Reason.NOBODY),))
 QUESTION: Final = Asking(
     AskKind.QUESTION,
     ToolUseId("t1"),
@@ -85,7 +85,7 @@ ROWS: Final = (
 
 def pull_request() -> str:
     """Return the body of a pull request with a failing check and sub-agents."""
-    verdict = Verdict(Outcome.APPROVED, (ANA,), (Finding(Reason.CODE_OWNER),))
+    verdict = Verdict(Outcome.APPROVED, (ANA,), (VerdictReason(Reason.CODE_OWNER),))
     ran: list[dict[str, str | int | None]] = [
         {"agent": "main", "command": "make test", "exit_code": 0},
         {"agent": "code", "command": "x", "exit_code": None},

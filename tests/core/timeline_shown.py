@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.approval import Candidate, Outcome, Policy, Shown, Snapshot, Verdict, Way, prove, rejecters
+from bot.core.approval import Candidate, Outcome, Policy, ShownPlan, Snapshot, Verdict, Way, prove, rejecters
 from bot.core.comment import work_begun_line
 from bot.core.gate import TRANSITIONS, Event, Move, Stage, Thread, step
 from bot.core.markdown.visible import command_lines
@@ -265,9 +265,9 @@ class Bot:
         """See what a look sees."""
         plan, requesters = self.comment, frozenset({_ACTORS[self.requester].id})
         if self.fails:
-            return Snapshot(Shown(plan.plan.expires), complete=False, requesters=requesters, plans=self.plans)
+            return Snapshot(ShownPlan(plan.plan.expires), complete=False, requesters=requesters, plans=self.plans)
         if plan.deleted:
-            gone = Shown(plan.plan.expires, hidden=True)
+            gone = ShownPlan(plan.plan.expires, hidden=True)
             return Snapshot(gone, open=not self.closed, requesters=requesters, plans=self.plans)
         past = history(plan.node(), plan.versions[0][2], plan.begun)
         votes = [
@@ -284,7 +284,7 @@ class Bot:
         ]
         roles = {word.actor.login: _ROLES[self.roles.get(word.actor.login, "none")] for word in words}
         return Snapshot(
-            Shown(past.since, past.intact, plan.folded),
+            ShownPlan(past.since, past.intact, plan.folded),
             tuple(replace(word, role=roles[word.actor.login]) for word in words),
             open=not self.closed,
             locked=self.locked,

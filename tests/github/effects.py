@@ -13,7 +13,7 @@ from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId, thread_ref
 from bot.core.pull import PullOrder
 from bot.core.question import permission
-from bot.core.review import Finding, Review, Severity
+from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
 from bot.github.labels import make_label
@@ -161,7 +161,7 @@ async def a_review(ground: Ground, size: int) -> Case:
     for number in range(size):
         code_changes.review(ground.person("will"), issue, body=f"review {number}")
     assert issue.pull is not None
-    review = Review("Good.", (Finding("src/a.py", 1, Severity.LOW, "Why?"),), CommitId(issue.pull.head_sha))
+    review = Review("Good.", (ReviewFinding("src/a.py", 1, Severity.LOW, "Why?"),), CommitId(issue.pull.head_sha))
 
     def made() -> int:
         return sum(each.author == ground.bot.id for each in world.reviews_of(issue))

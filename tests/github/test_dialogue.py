@@ -9,7 +9,7 @@ import pytest
 
 from bot.core import marker
 from bot.core.actor import Actor, Role
-from bot.core.approval import Finding, Outcome, Reason, Verdict
+from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
 from bot.core.errors import Conflict, Transient
 from bot.core.turn import Acknowledgment
 from bot.github.dialogue import DialogueSettings
@@ -328,7 +328,7 @@ async def test_who_tried_is_told_once(ground: Ground) -> None:
     thread = ground.issue()
     plan, dialogue = ground.plan(thread), ground.dialogue(thread)
     for _ in range(2):
-        finding = Finding(Reason.ROLE_TOO_LOW, Actor(5, "rea"))
+        finding = VerdictReason(Reason.ROLE_TOO_LOW, Actor(5, "rea"))
         await dialogue.explain(plan, Verdict(Outcome.PENDING, (), (finding,)))
     assert len(ground.comments(thread)) == 1
 

@@ -19,7 +19,7 @@ import bot.github as room
 from bot.core.names import ThreadNumber
 from bot.core.pull import PullOrder
 from bot.core.repository_text import Topic
-from bot.core.review import Finding, Review, Severity
+from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
@@ -101,7 +101,7 @@ async def conversation(ground: Ground) -> None:
     await read_everything(ground)
     order = PullOrder("topic", "main", "Topic", "Body", labels=("by bot",), reviewers=("mia",))
     number = ThreadNumber((await GitHubPulls(client, at, ground.bot).ensure(order)).number)
-    finding = Finding("src/b.py", 1, Severity.LOW, "Why?")
+    finding = ReviewFinding("src/b.py", 1, Severity.LOW, "Why?")
     commit = (await ground.dialogue(number).subject()).pull
     assert commit is not None
     await ground.dialogue(number).review(Review("Good.", (finding,), commit.head), 3)

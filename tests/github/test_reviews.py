@@ -6,7 +6,7 @@ import pytest
 
 from bot.core import marker
 from bot.core.names import CommitId, ThreadNumber
-from bot.core.review import Finding, Review, Severity
+from bot.core.review import Review, ReviewFinding, Severity
 from tests.github.conftest import HOME, Ground
 
 SECRET = f"ghp_{'a1B2' * 9}"
@@ -22,7 +22,7 @@ def thread(ground: Ground) -> ThreadNumber:
 def review(ground: Ground, thread: ThreadNumber, *places: tuple[str, int], said: str = "It fails.") -> Review:
     pull = ground.github.world.issue(HOME, thread).pull
     assert pull is not None
-    findings = (Finding(path, line, Severity.HIGH, said) for path, line in places)
+    findings = (ReviewFinding(path, line, Severity.HIGH, said) for path, line in places)
     return Review("Not yet.", tuple(findings), CommitId(pull.head_sha))
 
 

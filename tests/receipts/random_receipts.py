@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from bot.core.actor import Actor, Role
-from bot.core.approval import Candidate, Finding, Opinion, Outcome, Policy, Reason, Verdict, Way
+from bot.core.approval import Candidate, Opinion, Outcome, Policy, Reason, Verdict, VerdictReason, Way
 from bot.core.events import JournalEvent
 from bot.core.moves import Executed, Outgrew, Planned, Proposed, Rejected
 from bot.core.names import CommitId
@@ -75,7 +75,7 @@ def _approval(chance: random.Random, plan: PlanDocument) -> JournalEvent:
     """Return an approval that is enough for its rule, by one or more people, or by the configuration."""
     policy = Policy(four_eyes=chance.random() < 0.3, high_needs=chance.randint(1, 2))
     if plan.tier != Tier.HIGH and not policy.four_eyes and chance.random() < 0.2:
-        nobody = Verdict(Outcome.APPROVED, (), (Finding(Reason.STANDING),))
+        nobody = Verdict(Outcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
         return approved(evidence(plan=plan, policy=policy, verdict=nobody), plan)
     people = [Actor(9, "maya"), Actor(8, "ana-lisa"), Actor(10, "Bob_x")][: chance.randint(2, 3)]
     roles = (Role.MAINTAIN, Role.ADMIN, None)

@@ -9,7 +9,7 @@ import pytest
 from bot.compose.github import GitHubHost
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.service.reconcile import OVERLAP, Reconciler, Tally
+from bot.service.reconcile import OVERLAP, ReadingTotals, Reconciler
 from bot.testing.github.entities import Installation
 from bot.testing.github.faults import Logged
 from bot.testing.github.person import Person
@@ -41,7 +41,7 @@ class Ground:
         assert (address.owner, address.name) == (home.owner_login, home.name)
         self.taken.append((address.number, keys))
 
-    async def read(self) -> Tally:
+    async def read(self) -> ReadingTotals:
         """Read as a process does that has just started."""
         self.taken.clear()
         self.clock.advance(2)

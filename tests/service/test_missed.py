@@ -12,7 +12,7 @@ from bot.service.inbox import Inbox
 from bot.service.missed import Missed
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome
-from bot.service.reconcile import Take, Tally
+from bot.service.reconcile import ReadingTotals, Take
 from bot.service.service import PeriodicWork, Service
 from bot.service.ticker import REDELIVER_SECONDS, Ticker
 from bot.service.worker import Worker
@@ -28,11 +28,11 @@ class Reading:
     asked: list[str] = field(default_factory=list)
     known: tuple[str, ...] = ()
 
-    async def read(self, take: Take) -> Tally:
+    async def read(self, take: Take) -> ReadingTotals:
         self.asked.append("read")
         for address, keys in self.found:
             await take(address, keys)
-        return Tally(1, 1, len(self.found), self.unread)
+        return ReadingTotals(1, 1, len(self.found), self.unread)
 
     async def redeliver(self, known: KnownGuids) -> int:
         self.asked.append("redeliver")

@@ -16,7 +16,7 @@ from bot.core.errors import Conflict, OutOfScope
 from bot.core.names import CommitId, SessionId, ThreadNumber, branch_prefix
 from bot.core.network import NO_NETWORK, Network
 from bot.core.pull import PullCommits, PullOrder, PullRequest
-from bot.core.sandboxed_tools import UNBOUND, Bounds
+from bot.core.sandboxed_tools import UNBOUND, SandboxBounds
 from bot.core.transcript import Json, Line
 from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, PushedWork
 from bot.ports import (
@@ -201,7 +201,7 @@ class MemoryWorkspace:
         access: Access,
         *,
         network: Network = NO_NETWORK,
-        bounds: Bounds = UNBOUND,  # noqa: ARG002 - the port's
+        bounds: SandboxBounds = UNBOUND,  # noqa: ARG002 - the port's
     ) -> Toolhost:
         self.opened.append((access, network))
         return MemoryHost(self._files(checkout), self.commands, self.life)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bot.core.actor import Actor, Role
-from bot.core.approval import Candidate, Opinion, Shown, Snapshot, Verdict, Way
+from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Verdict, Way
 from bot.core.command import Command, Verb, parse
 from bot.core.comment import reasons
 from bot.core.errors import PlangateError
@@ -122,7 +122,7 @@ class MemoryThread:
         since, words = self.posted_at[shown], filter(None, map(_candidate, self.said))
         opinions = tuple(each for each in (*self.opinions, *words) if each.at > since)
         is_open = self.closed_at is None
-        return Snapshot(Shown(since), opinions, open=is_open, drifted=self.drifted, complete=self.complete)
+        return Snapshot(ShownPlan(since), opinions, open=is_open, drifted=self.drifted, complete=self.complete)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         self._post("explanation", plan.plan, reasons(verdict))

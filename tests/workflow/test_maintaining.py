@@ -11,7 +11,7 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.maintenance import Occurrence, Task
 from bot.core.names import CommitId
-from bot.core.operations import Operation, OperationResult, Target
+from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.journal.writing import read_state
@@ -35,13 +35,13 @@ class MemoryTasks:
             raise Refused(self.refusal)
         return self.finds
 
-    async def target(self, number: int) -> Target | None:  # noqa: ARG002 - the port's
+    async def target(self, number: int) -> IssueState | None:  # noqa: ARG002 - the port's
         return None
 
-    async def apply(self, operation: Operation, seen: str, name: str) -> OperationResult:  # noqa: ARG002
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:  # noqa: ARG002
         if name not in self.done:
             self.done.append(name)
-        return OperationResult("done", "after")
+        return IssueOperationResult("done", "after")
 
 
 @dataclass(slots=True)

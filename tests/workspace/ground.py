@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bot.core.actor import Actor, Role
-from bot.core.approval import ApprovedPlan, Candidate, Opinion, Policy, Shown, Snapshot, Way, prove
+from bot.core.approval import ApprovedPlan, Candidate, Opinion, Policy, ShownPlan, Snapshot, Way, prove
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.work import Checkout, CommitOrder, PushedWork
@@ -74,7 +74,7 @@ def approved(
         tree=tree,
     )
     word = Candidate(Actor(5, "p"), Way.TERMINAL, Opinion.APPROVE, NOW + timedelta(seconds=1), Role.ADMIN)
-    _, plan = prove(document, Snapshot(Shown(NOW), (word,)), Policy(), NOW + timedelta(seconds=2))
+    _, plan = prove(document, Snapshot(ShownPlan(NOW), (word,)), Policy(), NOW + timedelta(seconds=2))
     assert plan is not None
     return plan
 

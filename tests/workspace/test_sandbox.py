@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import NoSandbox
-from bot.workspace.sandbox import FALLBACK, PACKAGE, Mount, Profile, argv, cure, probe, python, shown_path
+from bot.workspace.sandbox import FALLBACK, PACKAGE, Mount, SandboxProfile, argv, cure, probe, python, shown_path
 from tests.workspace.machine import CANARY, attackers_machine
 
 LIBC = "import ctypes, os, socket, sys; libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -42,7 +42,7 @@ def tell(script: str, host: Host, *, language: str, sandboxed: bool, writable: b
         script = script.replace(f"@{name}@", value)
     command = ["bash", "-c", script] if language == "bash" else [python(), "-I", "-S", "-c", LIBC + script]
     mounts = (Mount(str(host.checkout), "/home/me/repo", writable), Mount(str(host.mirror), str(host.mirror)))
-    profile = Profile("/home/me/repo", mounts)
+    profile = SandboxProfile("/home/me/repo", mounts)
     wrapped = [*argv(profile), *command] if sandboxed else command
     environment = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": CANARY}
     done = subprocess.run(wrapped, env=environment, cwd=host.checkout, capture_output=True, timeout=30, check=False)
@@ -142,7 +142,7 @@ def test_probe_finds_the_way_outside(way: str, host: Host) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="only real root owns the kernel's settings")
 def test_kernel_settings_without_the_cover(host: Host) -> None:
     """Without the cover of /proc, real root writes kernel settings from inside: the cover is what holds."""
-    uncovered = list(argv(Profile("/tmp")))
+    uncovered = list(argv(SandboxProfile("/tmp")))
     at = uncovered.index("--remount-ro")
     del uncovered[at : at + 2]
     script = "v=$(cat /proc/sys/vm/swappiness); echo $v > /proc/sys/vm/swappiness && echo OUT"
@@ -180,7 +180,7 @@ def test_tools_are_there(host: Host) -> None:
 
 def test_tmp_is_bounded(host: Host) -> None:
     """A program cannot fill the machine's memory through /tmp."""
-    profile = Profile("/tmp", tmp_mb=1)
+    profile = SandboxProfile("/tmp", tmp_mb=1)
     command = [*argv(profile), "bash", "-c", "head -c 5000000 /dev/zero > /tmp/big || stat -c %s /tmp/big"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert int(done.stdout) <= 1 << 20
@@ -189,7 +189,7 @@ def test_tmp_is_bounded(host: Host) -> None:
 def test_dies_with_its_parent(host: Host) -> None:
     """Killing the process that started a sandbox ends what runs in it: its hold on the pipe goes."""
     script = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(60)"
-    beat = [*argv(Profile("/tmp")), "bash", "-c", "echo alive; exec sleep 60"]
+    beat = [*argv(SandboxProfile("/tmp")), "bash", "-c", "echo alive; exec sleep 60"]
     with subprocess.Popen([sys.executable, "-c", script, *beat], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"alive\n"

@@ -9,7 +9,7 @@ import pytest
 from bot.core.errors import NoSandbox
 from bot.ports import Access
 from bot.workspace.local_repository import LocalRepository
-from bot.workspace.sandbox import PACKAGE, Mount, Profile, argv, environment, python
+from bot.workspace.sandbox import PACKAGE, Mount, SandboxProfile, argv, environment, python
 from bot.workspace.toolhost import SandboxedToolhost, program
 from bot.workspace.workspace import GitWorkspace
 from tests.workspace.ground import Repository
@@ -20,7 +20,7 @@ EACH = HELLO + "for line in sys.stdin:\n m = json.loads(line); n = m.get('id')\n
 
 async def fake(tmp_path: Path, script: str) -> SandboxedToolhost:
     """Start a program of the test's own in place of the toolhost."""
-    profile = Profile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
+    profile = SandboxProfile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
     return await SandboxedToolhost.start(
         [*argv(profile, init=False), python(), "-ISc", script], {"root": "/home/me"}, environment={}
     )
@@ -164,7 +164,7 @@ done 2> /dev/null; cat /proc/1/cmdline; echo mine"""
 @pytest.mark.parametrize("init", (False, True))
 async def test_forged_answer(init: bool, tmp_path: Path) -> None:
     """A command cannot answer in the toolhost's place; with a first process that holds the pipes it could."""
-    profile = Profile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
+    profile = SandboxProfile("/home/me", (Mount(str(tmp_path), "/home/me", writable=True),))
     command = [*argv(profile, init=init), *program(python(), PACKAGE)]
     limits = {"memory_mb": 512, "seconds": 20, "rg": "rg", "env": environment(profile)}
     host = await SandboxedToolhost.start(command, {"root": "/home/me", "writable": True, **limits}, environment={})

@@ -9,7 +9,7 @@ from bot.agent.limits import Limits, Resource
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_GITHUB, READING_WEB
 from bot.agent.tools.tool import Tool
-from bot.core.sandboxed_tools import Bounds
+from bot.core.sandboxed_tools import SandboxBounds
 from bot.core.transcript import Json
 
 
@@ -71,7 +71,7 @@ RESTRICTED: Final = replace(
     report_tokens=2_048,
     idle_seconds=30,
     tool_seconds=15,
-    bounds=Bounds(memory_mb=256, memory_share=0.3, tmp_mb=100, file_bytes=1 << 20),
+    bounds=SandboxBounds(memory_mb=256, memory_share=0.3, tmp_mb=100, file_bytes=1 << 20),
 )
 """Limits of sub-agents that only read, in a thread that somebody else wrote or may have changed."""
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput, relative
 from bot.core.names import CommitId
-from bot.core.review import Finding, Review, Severity
+from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.transcript import Json
 from bot.ports import ToolOutput
 
@@ -68,7 +68,7 @@ def submitted_review(history: Sequence[Json], folder: str, commit: CommitId) -> 
     if last is None:
         return None
     given = ReviewInput.model_validate(last["input"])
-    found = (Finding(relative(each.path, folder), each.line, each.severity, each.body) for each in given.findings)
+    found = (ReviewFinding(relative(each.path, folder), each.line, each.severity, each.body) for each in given.findings)
     return Review(given.summary, tuple(found), commit)
 
 

@@ -1,7 +1,8 @@
 """Texts reduced for the search for secrets, with a mapping back to the original positions.
 
-`Plain` removes what hides a text from a pattern: invisible code points, Markdown marks, tags, colors, escapes.
-`alphanumerics` keeps letters and digits only. `Plain.original` and `places_of` map a position back to the original.
+`FoldedText` removes what hides a text from a pattern: invisible code points, Markdown marks, tags, colors, escapes.
+`alphanumerics` keeps letters and digits only. `FoldedText.original` and `places_of` map a position back to the
+original.
 """
 
 import html
@@ -31,7 +32,7 @@ _BLOCK: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class FoldedText:
     """A text without what splits words. `starts` and `origins` map each piece to its original position.
 
     `ends` holds the end in the original of a piece that is one character but was written as several; 0 for others.
@@ -49,7 +50,7 @@ class Plain:
         return self.origins[first] + start - self.starts[first], until
 
 
-def plain(text: str) -> Plain | None:
+def plain(text: str) -> FoldedText | None:
     """Return the text without what splits words; None if there is nothing to remove."""
     made, starts, origins, ends, at, size = list[str](), [0], [0], [0], 0, 0
     for found in _SPLIT.finditer(text):
@@ -68,7 +69,7 @@ def plain(text: str) -> Plain | None:
     if not made:
         return None
     made.append(text[at:])
-    return Plain("".join(made), tuple(starts), tuple(origins), tuple(ends))
+    return FoldedText("".join(made), tuple(starts), tuple(origins), tuple(ends))
 
 
 def _decoded_character(found: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.core.secrets.folding import Plain, alphanumerics, lowercase_in_place, places_of, without_line_breaks
+from bot.core.secrets.folding import FoldedText, alphanumerics, lowercase_in_place, places_of, without_line_breaks
 
 SHORTEST: Final = 8
 """The shortest value to look for. Shorter values are words that would be found everywhere."""
@@ -106,7 +106,7 @@ class KnownSecrets:
     def __bool__(self) -> bool:
         return bool(self._long or self._short)
 
-    def spans(self, text: str, other: Plain | None) -> Iterator[Span]:
+    def spans(self, text: str, other: FoldedText | None) -> Iterator[Span]:
         """Yield the secrets in a text. `other` is its `plain` form. Spans may overlap."""
         lower = lowercase_in_place(text)
         yield from self._whole(lower)
@@ -128,7 +128,7 @@ class KnownSecrets:
                 at = lower.find(value, at + len(value))
 
 
-def _relaxed_spellings(index: _Index, lower: str, way: Plain | None) -> Iterator[Span]:
+def _relaxed_spellings(index: _Index, lower: str, way: FoldedText | None) -> Iterator[Span]:
     """Yield values found by their letters and digits alone."""
     found = list(index.pieces(alphanumerics(lower)))
     places = places_of(lower, [at for start, end, _ in found for at in (start, end - 1)])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from bot.core.secrets import kinds
-from bot.core.secrets.folding import Plain, plain
+from bot.core.secrets.folding import FoldedText, plain
 from bot.core.secrets.known import KnownSecrets, Span
 
 LEARNED: Final = 16
@@ -72,7 +72,7 @@ class Redactor:
         """Return the known secrets in a text, in order and without overlaps."""
         return _apart(self._known_spans(text, plain(text)))
 
-    def _known_spans(self, text: str, other: Plain | None) -> Iterator[Span]:
+    def _known_spans(self, text: str, other: FoldedText | None) -> Iterator[Span]:
         for indexed in (self._given, self._young, self._old):  # what `learn` moves meanwhile moves from left to right
             if known := indexed.secrets():
                 yield from known.spans(text, other)

@@ -23,7 +23,7 @@ from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
-from bot.service.installation_breaker import Attempt, InstallationBreakers
+from bot.service.installation_breaker import AdmittedLook, InstallationBreakers
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
 from bot.service.queue.watching import Watching
 from bot.service.worker import CLOSING_SECONDS, FIRST_WAIT, LONGEST_WAIT, PASSING
@@ -208,7 +208,7 @@ class JobWorker:
                 await self.jobs.defer_session(address)
         return {"stage": state.stage, "position": state.position}
 
-    def _begin_session(self, run: _Run, attempt: Attempt) -> bool:
+    def _begin_session(self, run: _Run, attempt: AdmittedLook) -> bool:
         """Return whether a look may run a session now: it then leaves its look slot."""
         attempt.record_answer()
         if not run.has_session and self._count_sessions() < self.sessions:

@@ -18,7 +18,7 @@ from bot.core.errors import Refused, Transient
 from bot.core.network import NetworkDecision, Page
 from bot.workspace.egress.page import readable
 from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
-from bot.workspace.egress.urls import Target, beyond, read
+from bot.workspace.egress.urls import WebTarget, beyond, read
 
 SECONDS: Final = 10.0
 LONGEST: Final = 5 << 20
@@ -70,7 +70,7 @@ class Fetcher:
         except (OSError, EOFError, h11.ProtocolError) as error:
             raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
 
-    async def _follow_redirects(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Page:
+    async def _follow_redirects(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> Page:
         """Request a page, and follow its redirects on the same host."""
         for _ in range(_HOPS + 1):
             answer = await self._request(target, listener)
@@ -83,7 +83,7 @@ class Fetcher:
             target = moved
         raise Refused("the page redirects too often", where=str(target), fix="use another page")
 
-    async def _request(self, target: Target, listener: Callable[[NetworkDecision], None]) -> Response:
+    async def _request(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> Response:
         """Request one page from one server, at the address that was checked, under the name that was asked for."""
         reader, writer = await self.route.reach(target.host, target.port, self.hosts, listener)
         try:
@@ -93,7 +93,7 @@ class Fetcher:
             writer.transport.abort()
 
 
-async def exchange(target: Target, streams: Streams, *, accept: str, longest: int) -> Response:
+async def exchange(target: WebTarget, streams: Streams, *, accept: str, longest: int) -> Response:
     """Send one request and read the answer, with at most `longest` bytes of its body."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
     port = "" if target.port == 443 else f":{target.port}"
@@ -132,7 +132,7 @@ async def _read_response(connection: h11.Connection, reader: asyncio.StreamReade
                 return Response(status, headers, bytes(body), cut=False)
 
 
-def _page(target: Target, answer: Response) -> Page:
+def _page(target: WebTarget, answer: Response) -> Page:
     """Convert an answer to text; raises Refused if it is not text."""
     if not 200 <= answer.status < 300:
         raise Refused(f"the server answered {answer.status}", where=str(target), fix="use another page")

@@ -19,7 +19,7 @@ import h11
 from bot.core.errors import Refused, Transient
 from bot.workspace.egress.fetch import REDIRECTS, Response, exchange
 from bot.workspace.egress.route import EgressRoute
-from bot.workspace.egress.urls import Target, beyond, read
+from bot.workspace.egress.urls import WebTarget, beyond, read
 
 LARGEST: Final = 3_750_000
 """Bytes of one picture: base64 makes them the 5 MB that the Messages API takes.
@@ -69,7 +69,7 @@ class PictureFetcher:
         except (OSError, EOFError, h11.ProtocolError) as error:
             raise Transient(f"the connection failed: {type(error).__name__}") from error
 
-    async def _follow_redirects(self, target: Target) -> bytes:
+    async def _follow_redirects(self, target: WebTarget) -> bytes:
         for _ in range(_HOPS + 1):
             answer = await self._request(target)
             location = answer.headers.get("location")
@@ -78,7 +78,7 @@ class PictureFetcher:
             target = self._admit(beyond(target, location))
         raise Refused("it redirects too often")
 
-    async def _request(self, target: Target) -> Response:
+    async def _request(self, target: WebTarget) -> Response:
         reader, writer = await self.route.reach(target.host, target.port, tuple(self.hosts), lambda _: None)
         try:
             await writer.start_tls(self.tls(), server_hostname=target.host)
@@ -86,7 +86,7 @@ class PictureFetcher:
         finally:
             writer.transport.abort()
 
-    def _admit(self, target: Target) -> Target:
+    def _admit(self, target: WebTarget) -> WebTarget:
         """Return an address that an attachment can have. Raises Refused for any other."""
         path = self.hosts.get(target.host)
         if path is None or not path.fullmatch(target.path):

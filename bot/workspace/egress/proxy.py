@@ -21,7 +21,7 @@ from bot.core.errors import PlangateError, Refused
 from bot.core.network import Network, NetworkDecision
 from bot.workspace.egress.client_hello import server_name
 from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
-from bot.workspace.egress.urls import Target, authority
+from bot.workspace.egress.urls import WebTarget, authority
 
 _PIECE: Final = 1 << 16
 _LONGEST_HEAD: Final = 8 << 10
@@ -119,7 +119,7 @@ class Proxy:
         finally:
             await _close_connection(outside[1])
 
-    async def _forward_greeting(self, inside: Streams, greeting: bytes, target: Target) -> bytes:
+    async def _forward_greeting(self, inside: Streams, greeting: bytes, target: WebTarget) -> bytes:
         """Return a TLS greeting that names the requested host; raises EOFError for any other."""
         try:
             async with asyncio.timeout(self._bounds.greeting_seconds):
@@ -148,7 +148,7 @@ class Proxy:
             writer.write_eof()
 
 
-async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> Target:
+async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> WebTarget:
     """Read one request and return the target of its CONNECT; raises Refused, EOFError or RemoteProtocolError."""
     while (event := connection.next_event()) is h11.NEED_DATA:
         if not (piece := await reader.read(_LONGEST_HEAD)):

@@ -25,7 +25,7 @@ _AUTHORITY: Final = re.compile(r"(?P<host>[a-z0-9.-]+):(?P<port>[1-9]\d{0,4})", 
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebTarget:
     """A parsed URL: where to connect, and what to request."""
 
     host: str
@@ -37,7 +37,7 @@ class Target:
         return f"https://{self.host}{port}{self.path}"
 
 
-def read(url: str) -> Target:
+def read(url: str) -> WebTarget:
     """Parse a URL; raises Refused if it is not canonical."""
     found = _URL.fullmatch(url) if len(url) <= LONGEST else None
     if found is None:
@@ -45,22 +45,22 @@ def read(url: str) -> Target:
     port = int(found["port"] or HTTPS)
     if not is_name(found["host"]) or port > 65535:
         raise _refusal(url)
-    return Target(found["host"], port, (found["path"] or "/") + (found["query"] or ""))
+    return WebTarget(found["host"], port, (found["path"] or "/") + (found["query"] or ""))
 
 
-def beyond(target: Target, location: str) -> Target:
+def beyond(target: WebTarget, location: str) -> WebTarget:
     """Return the target of a redirect, resolved against the page that sent it; raises Refused."""
     if not location.isascii() or not location.isprintable() or len(location) > LONGEST:
         raise _refusal(location)
     return read(urljoin(str(target), location))
 
 
-def authority(text: str) -> Target:
+def authority(text: str) -> WebTarget:
     """Parse the target of a CONNECT, ``host:port``; raises Refused."""
     found = _AUTHORITY.fullmatch(text)
     if found is None or not is_name(found["host"]) or int(found["port"]) > 65535:
         raise _refusal(text)
-    return Target(found["host"], int(found["port"]))
+    return WebTarget(found["host"], int(found["port"]))
 
 
 def _refusal(text: str) -> Refused:
