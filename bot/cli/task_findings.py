@@ -58,7 +58,9 @@ def recipe_in(folder: Path, name: str) -> str | None:
         return None
 
 
-def _check_task(task: MaintenanceTask, now: datetime, read_recipe: Callable[[str], str | None]) -> Iterator[CheckupResult]:
+def _check_task(
+    task: MaintenanceTask, now: datetime, read_recipe: Callable[[str], str | None]
+) -> Iterator[CheckupResult]:
     own = read_recipe(task.recipe) if task.recipe else None
     try:
         full = scheduled_task(task, {} if own is None or task.recipe is None else {task.recipe: own})

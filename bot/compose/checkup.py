@@ -58,7 +58,9 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checku
     """
     github = settings.github
     if github.app_id and not github.private_key:
-        return (CheckupResult("GitHub: an App without its key", "set PLANGATE_PRIVATE_KEY, or PLANGATE_PRIVATE_KEY_PATH"),)
+        return (
+            CheckupResult("GitHub: an App without its key", "set PLANGATE_PRIVATE_KEY, or PLANGATE_PRIVATE_KEY_PATH"),
+        )
     if not (github.as_app or github.token):
         return ()
     connections = Connections(settings, SystemClock())
@@ -141,7 +143,11 @@ def _check_scopes(scopes: frozenset[str] | None) -> list[CheckupResult]:
         return [CheckupResult(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
     missing = {scope: without for scope, without in USEFUL_SCOPES.items() if scope not in scopes}
     told = "; ".join(f"without the scope {scope} {without}" for scope, without in missing.items())
-    return [CheckupResult(f"GitHub: {told}", "add that scope to the token if you need this", optional=True)] if told else []
+    return (
+        [CheckupResult(f"GitHub: {told}", "add that scope to the token if you need this", optional=True)]
+        if told
+        else []
+    )
 
 
 async def _label(connections: Connections, *, fix: bool) -> list[CheckupResult]:

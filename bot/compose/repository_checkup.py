@@ -108,7 +108,9 @@ class RepositoryCheckup:
         if seen.archived:
             return CheckupResult(f"{what} is archived: nobody can write there", f"unarchive it: {self.web}/settings")
         if not seen.has_issues:
-            return CheckupResult(f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings")
+            return CheckupResult(
+                f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings"
+            )
         return CheckupResult(what)
 
     def _check_minutes(self, plan: str | None) -> list[CheckupResult]:
@@ -117,7 +119,9 @@ class RepositoryCheckup:
             return [CheckupResult("minutes: jobs cost nothing in a public repository")]
         if plan == "free":
             what = "minutes: 2,000 a month for all private repositories of the account, then every workflow stops"
-            return [CheckupResult(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)]
+            return [
+                CheckupResult(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)
+            ]
         return [
             CheckupResult(
                 "minutes: each job on a runner of GitHub's bills at least one (docs/api-cost.md tells how many start)"
@@ -165,7 +169,9 @@ class RepositoryCheckup:
             return [CheckupResult(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
         seen = CheckupResult(f"{name}: there, for some branches only")
         if found.waits:
-            seen = CheckupResult(f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}")
+            seen = CheckupResult(
+                f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}"
+            )
         elif not found.limited:
             cure = f"limit it to the default branch: {page}"
             seen = CheckupResult(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
@@ -306,4 +312,6 @@ async def _reader(connections: Connections, at: Address) -> GitHubClient:
 
 
 def _hidden(what: str, where: str) -> CheckupResult:
-    return CheckupResult(f"{what}: this token cannot see it", f"look there, or use a token that may: {where}", optional=True)
+    return CheckupResult(
+        f"{what}: this token cannot see it", f"look there, or use a token that may: {where}", optional=True
+    )

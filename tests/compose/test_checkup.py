@@ -24,7 +24,9 @@ def github(tmp_path: Path) -> Iterator[SimulatedGitHub]:
         yield simulated
 
 
-async def checked(github: SimulatedGitHub, hook: str = "h00k", *, fix: bool = False, **given: str) -> list[CheckupResult]:
+async def checked(
+    github: SimulatedGitHub, hook: str = "h00k", *, fix: bool = False, **given: str
+) -> list[CheckupResult]:
     """What is found with these credentials."""
     known = {name: Secret(text) for name, text in given.items() if name != "app_id"}
     reached = GitHubSettings(github.api_url, github.graphql_url, github.server_url, webhook_secret=Secret(hook))

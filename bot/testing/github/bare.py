@@ -33,7 +33,7 @@ CONFIGURATION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CommitSignature:
     """The author and committer of a commit, and the time."""
 
     name: str
@@ -137,7 +137,7 @@ class Bare:
         self.run("update-ref", ref, after, *([] if before is None else [before]))
 
     def commit(
-        self, parent: str | None, files: Mapping[str, str | bytes | None], *, message: str, by: Signature
+        self, parent: str | None, files: Mapping[str, str | bytes | None], *, message: str, by: CommitSignature
     ) -> str:
         """Commit changed files (None deletes) on top of a parent and return the commit id. No ref moves."""
         stream = [f"commit {_NOWHERE}\nmark :1\n{by.lines()}data {len(message.encode())}\n{message}\n".encode()]
@@ -147,13 +147,13 @@ class Bare:
         stream.append(f"\nget-mark :1\nreset {_NOWHERE}\nfrom {ABSENT}\n\n".encode())
         return self.run("fast-import", "--quiet", stdin=b"".join(stream)).decode().strip()
 
-    def commit_tree(self, tree: str, parents: list[str], *, message: str, by: Signature) -> str:
+    def commit_tree(self, tree: str, parents: list[str], *, message: str, by: CommitSignature) -> str:
         """Commit a tree and return the commit id."""
         flags = [part for parent in parents for part in ("-p", parent)]
         made = self.run("commit-tree", tree, *flags, stdin=message.encode(), environment=by.variables())
         return made.decode().strip()
 
-    def merge(self, base: str, head: str, *, message: str, by: Signature) -> str | None:
+    def merge(self, base: str, head: str, *, message: str, by: CommitSignature) -> str | None:
         """Create the merge commit of two commits and return its id, or None if they conflict."""
         try:
             tree = self.text("merge-tree", "--write-tree", base, head).splitlines()[0]

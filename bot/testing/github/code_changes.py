@@ -12,8 +12,18 @@ from typing import Literal
 
 from bot.testing.github.bare import ABSENT
 from bot.testing.github.conversation import Detail, open_issue, set_state, store, touch_thread
-from bot.testing.github.entities import CheckRun, Event, Issue, Pull, Push, Repository, Review, ReviewComment, Text
-from bot.testing.github.world import Actor, GitHubState, NotThereError, StateConflictError
+from bot.testing.github.entities import (
+    CheckRun,
+    EditableText,
+    Event,
+    Issue,
+    Pull,
+    Push,
+    Repository,
+    Review,
+    ReviewComment,
+)
+from bot.testing.github.world import ActingUser, GitHubState, NotThereError, StateConflictError
 
 CLOSING = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b", re.IGNORECASE)
 """https://docs.github.com/en/issues/tracking-your-work-with-issues/using-issues/linking-a-pull-request-to-an-issue"""
@@ -43,7 +53,7 @@ class NewPull:
 
 
 def push_files(
-    by: Actor,
+    by: ActingUser,
     repository: Repository,
     branch: str,
     *,
@@ -60,7 +70,7 @@ def push_files(
         return commit
 
 
-def notice_pushes(by: Actor, repository: Repository) -> list[Push]:
+def notice_pushes(by: ActingUser, repository: Repository) -> list[Push]:
     """Record the refs that moved since the last call, update pull requests, send webhooks, and return the moves."""
     with by.world.lock:
         before, after = by.world.seen_refs[repository.id], by.world.bare(repository).refs()
@@ -81,7 +91,7 @@ def notice_pushes(by: Actor, repository: Repository) -> list[Push]:
         return moved
 
 
-def open_pull(by: Actor, repository: Repository, new: NewPull) -> Issue:
+def open_pull(by: ActingUser, repository: Repository, new: NewPull) -> Issue:
     """Open a pull request. Raises StateConflictError if one is already open for the same branches."""
     with by.world.lock:
         source = new.source or repository
@@ -109,7 +119,7 @@ def pull_for(world: GitHubState, repository: Repository, branches: tuple[int, st
 
 
 def review(
-    by: Actor,
+    by: ActingUser,
     issue: Issue,
     *,
     verdict: Verdict = "COMMENTED",
@@ -121,7 +131,7 @@ def review(
         pull = pull_of(issue)
         home = by.world.repositories[issue.repository]
         made = Review(
-            by.world.next_id(), home.id, issue.number, Text(body), by.id, verdict, pull.head_sha, by.world.now()
+            by.world.next_id(), home.id, issue.number, EditableText(body), by.id, verdict, pull.head_sha, by.world.now()
         )
         by.world.reviews[made.id] = made
         issue = touch_thread(by.world, issue)
@@ -131,7 +141,7 @@ def review(
         return made
 
 
-def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int | None = None) -> ReviewComment:
+def add_line_comment(by: ActingUser, review: Review, note: LineNote, *, reply_to: int | None = None) -> ReviewComment:
     """Add a line comment to a review."""
     with by.world.lock:
         now = by.world.now()
@@ -142,7 +152,7 @@ def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int
             review=review.id,
             repository=home.id,
             number=issue.number,
-            text=Text(note.body),
+            text=EditableText(note.body),
             author=by.id,
             path=note.path,
             line=note.line,
@@ -157,12 +167,12 @@ def add_line_comment(by: Actor, review: Review, note: LineNote, *, reply_to: int
         return made
 
 
-def change_pull(by: Actor, issue: Issue, pull: Pull, action: str, *, push: Push | None = None) -> Issue:
+def change_pull(by: ActingUser, issue: Issue, pull: Pull, action: str, *, push: Push | None = None) -> Issue:
     """Replace the pull request part of a thread."""
     return store(by, replace(issue, pull=pull), action, detail=Detail(push=push))
 
 
-def merge(by: Actor, issue: Issue, message: str | None = None) -> str:
+def merge(by: ActingUser, issue: Issue, message: str | None = None) -> str:
     """Merge a pull request with a merge commit, close the issues that its body names, and return the commit."""
     with by.world.lock:
         pull, home = pull_of(issue), by.world.repositories[issue.repository]
@@ -185,7 +195,7 @@ def merge(by: Actor, issue: Issue, message: str | None = None) -> str:
         return commit
 
 
-def check(by: Actor, run: CheckRun) -> CheckRun:
+def check(by: ActingUser, run: CheckRun) -> CheckRun:
     """Store a new or changed check run and send the webhook."""
     with by.world.lock:
         action = "created" if run.id not in by.world.check_runs else "completed" if run.conclusion else "rerequested"
@@ -201,7 +211,7 @@ def pull_of(issue: Issue) -> Pull:
     return issue.pull
 
 
-def _follow(by: Actor, repository: Repository, push: Push) -> None:
+def _follow(by: ActingUser, repository: Repository, push: Push) -> None:
     for issue in list(by.world.issues.values()):
         pull = issue.pull
         if pull is None or issue.state == "closed":
@@ -235,7 +245,7 @@ def _publish_head(world: GitHubState, issue: Issue) -> None:
     world.bare(home).move(f"refs/pull/{issue.number}/head", pull.head_sha)
 
 
-def _close_named(by: Actor, repository: Repository, body: str) -> None:
+def _close_named(by: ActingUser, repository: Repository, body: str) -> None:
     for named in issues_named(by.world, repository.id, body):
         set_state(by, named, "closed")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from bot.testing.github.entities import Comment, Edit, Event, Issue, Pull, Push, Reaction, Repository, Text
-from bot.testing.github.world import Actor, GitHubState, StateConflictError
+from bot.testing.github.entities import Comment, Edit, EditableText, Event, Issue, Pull, Push, Reaction, Repository
+from bot.testing.github.world import ActingUser, GitHubState, StateConflictError
 
 BODY_LIMIT = 65_536
 """Maximum characters in a body; https://docs.github.com/en/rest/issues/comments (422 "Body is too long")."""
@@ -33,7 +33,7 @@ NOTHING_ELSE = Detail()
 
 
 def open_issue(
-    by: Actor,
+    by: ActingUser,
     repository: Repository,
     *,
     title: str,
@@ -44,13 +44,13 @@ def open_issue(
     with by.world.lock:
         number = 1 + max((n for home, n in by.world.issues if home == repository.id), default=0)
         now = by.world.now()
-        issue = Issue(by.world.next_id(), repository.id, number, title, Text(body), by.id, now, now, pull=pull)
+        issue = Issue(by.world.next_id(), repository.id, number, title, EditableText(body), by.id, now, now, pull=pull)
         by.world.issues[repository.id, number] = issue
         by.world.emit(Event("pull_request" if pull else "issues", "opened", by.id, repository, issue))
         return issue
 
 
-def edit_issue(by: Actor, issue: Issue, *, title: str | None = None, body: str | None = None) -> Issue:
+def edit_issue(by: ActingUser, issue: Issue, *, title: str | None = None, body: str | None = None) -> Issue:
     """Change the title or body. The edit history grows only if the body differs."""
     with by.world.lock:
         old = {"title": issue.title, "body": issue.text.body}
@@ -62,7 +62,7 @@ def edit_issue(by: Actor, issue: Issue, *, title: str | None = None, body: str |
         return store(by, replace(issue, title=new["title"], text=text), "edited", detail=Detail(changed=changed))
 
 
-def set_state(by: Actor, issue: Issue, state: Literal["open", "closed"], *, reason: str | None = None) -> Issue:
+def set_state(by: ActingUser, issue: Issue, state: Literal["open", "closed"], *, reason: str | None = None) -> Issue:
     """Close or reopen a thread.
 
     Raises StateConflictError when reopening a pull request that was merged or whose branch was deleted.
@@ -84,13 +84,13 @@ def set_state(by: Actor, issue: Issue, state: Literal["open", "closed"], *, reas
         return store(by, new, "closed" if closing else "reopened")
 
 
-def _can_be_opened(by: Actor, pull: Pull) -> bool:
+def _can_be_opened(by: ActingUser, pull: Pull) -> bool:
     source = by.world.repositories.get(pull.head_repository)
     there = source is not None and by.world.bare(source).resolve(f"refs/heads/{pull.head_ref}") is not None
     return there and pull.merged_at is None
 
 
-def set_locked(by: Actor, issue: Issue, *, locked: bool, reason: str | None = None) -> Issue:
+def set_locked(by: ActingUser, issue: Issue, *, locked: bool, reason: str | None = None) -> Issue:
     """Lock or unlock a conversation."""
     if issue.locked == locked:
         return issue
@@ -99,7 +99,7 @@ def set_locked(by: Actor, issue: Issue, *, locked: bool, reason: str | None = No
         return store(by, new, "locked" if locked else "unlocked")
 
 
-def set_labels(by: Actor, issue: Issue, names: tuple[str, ...]) -> Issue:
+def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
     """Replace the labels of a thread. Each added or removed label sends one event."""
     with by.world.lock:
         home = by.world.repositories[issue.repository]
@@ -112,7 +112,7 @@ def set_labels(by: Actor, issue: Issue, names: tuple[str, ...]) -> Issue:
         return issue
 
 
-def set_assignees(by: Actor, issue: Issue, users: tuple[int, ...]) -> Issue:
+def set_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue:
     """Replace the assignees of a thread. Each added or removed assignee sends one event."""
     with by.world.lock:
         for user in [each for each in issue.assignees if each not in users]:
@@ -125,18 +125,18 @@ def set_assignees(by: Actor, issue: Issue, users: tuple[int, ...]) -> Issue:
         return issue
 
 
-def comment(by: Actor, issue: Issue, body: str, *, app: int | None = None) -> Comment:
+def comment(by: ActingUser, issue: Issue, body: str, *, app: int | None = None) -> Comment:
     """Post a comment."""
     with by.world.lock:
         now = by.world.now()
-        made = Comment(by.world.next_id(), issue.repository, issue.number, Text(body), by.id, now, now, app)
+        made = Comment(by.world.next_id(), issue.repository, issue.number, EditableText(body), by.id, now, now, app)
         by.world.comments[made.id] = made
         touch_thread(by.world, issue)
         _tell_comment(by, made, "created")
         return made
 
 
-def edit_comment(by: Actor, old: Comment, body: str) -> Comment:
+def edit_comment(by: ActingUser, old: Comment, body: str) -> Comment:
     """Change a comment's body. Saving the same text again changes only `updated_at`."""
     with by.world.lock:
         text = with_edit(by, old.text, body, posted=(old.author, old.created_at))
@@ -147,7 +147,7 @@ def edit_comment(by: Actor, old: Comment, body: str) -> Comment:
         return new
 
 
-def delete_comment(by: Actor, old: Comment) -> None:
+def delete_comment(by: ActingUser, old: Comment) -> None:
     """Delete a comment and its reactions."""
     with by.world.lock:
         del by.world.comments[old.id]
@@ -173,7 +173,7 @@ def minimize(world: GitHubState, comment_id: int, reason: str | None) -> Comment
         return new
 
 
-def react(by: Actor, subject: str, content: str) -> tuple[Reaction, bool]:
+def react(by: ActingUser, subject: str, content: str) -> tuple[Reaction, bool]:
     """React to the subject with that node id; return the reaction and whether it is new. GitHub sends no webhook."""
     with by.world.lock:
         for old in by.world.reactions_to(subject):
@@ -192,7 +192,7 @@ def unreact(world: GitHubState, reaction: Reaction) -> None:
         world.touch()
 
 
-def with_edit(by: Actor, text: Text, body: str, *, posted: tuple[int, datetime]) -> Text:
+def with_edit(by: ActingUser, text: EditableText, body: str, *, posted: tuple[int, datetime]) -> EditableText:
     """Return the text with one more version.
 
     The first edit also records the original text, with the author and time in `posted`.
@@ -202,10 +202,10 @@ def with_edit(by: Actor, text: Text, body: str, *, posted: tuple[int, datetime])
         return text
     author, created = posted
     history = text.edits or (Edit(by.world.next_id(), author, created, text.body),)
-    return Text(body, (*history, Edit(by.world.next_id(), by.id, by.world.now(), body)))
+    return EditableText(body, (*history, Edit(by.world.next_id(), by.id, by.world.now(), body)))
 
 
-def store(by: Actor, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE) -> Issue:
+def store(by: ActingUser, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE) -> Issue:
     """Store the new value of a thread and send the webhook for the change."""
     with by.world.lock:
         issue = replace(issue, updated_at=by.world.now())
@@ -228,7 +228,7 @@ def store(by: Actor, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE
         return issue
 
 
-def _tell_comment(by: Actor, comment: Comment, action: str, changed: dict[str, str] | None = None) -> None:
+def _tell_comment(by: ActingUser, comment: Comment, action: str, changed: dict[str, str] | None = None) -> None:
     home = by.world.repositories[comment.repository]
     issue = by.world.issues[comment.repository, comment.number]
     by.world.emit(Event("issue_comment", action, by.id, home, issue, comment, changed=changed or {}))

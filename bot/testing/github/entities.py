@@ -133,7 +133,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class EditableText:
     """A body that people can edit. `edits` is empty until the first edit, and then starts with the posted text."""
 
     body: str
@@ -174,7 +174,7 @@ class Issue:
     repository: int
     number: int
     title: str
-    text: Text
+    text: EditableText
     author: int
     created_at: datetime
     updated_at: datetime
@@ -201,7 +201,7 @@ class Comment:
     id: int
     repository: int
     number: int
-    text: Text
+    text: EditableText
     author: int
     created_at: datetime
     updated_at: datetime
@@ -234,7 +234,7 @@ class Review:
     id: int
     repository: int
     number: int
-    text: Text
+    text: EditableText
     author: int
     state: Literal["APPROVED", "CHANGES_REQUESTED", "COMMENTED", "DISMISSED"]
     commit_id: str
@@ -254,7 +254,7 @@ class ReviewComment:
     review: int
     repository: int
     number: int
-    text: Text
+    text: EditableText
     author: int
     path: str
     line: int

@@ -19,7 +19,7 @@ from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Repository, Role, Token
 from bot.testing.github.rest.endpoint import ApiError, Caller, identify, visible, within
-from bot.testing.github.world import Actor, GitHubState, NotThereError
+from bot.testing.github.world import ActingUser, GitHubState, NotThereError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -121,7 +121,7 @@ def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
         body = gzip.decompress(body)
     answer = _git_response(_serve_git(bare, tail, "--stateless-rpc", environment, body=body), f"{tail}-result")
     if tail == "git-receive-pack" and caller.token is not None:
-        notice_pushes(Actor(world, caller.token.user, caller.token.app), repository)
+        notice_pushes(ActingUser(world, caller.token.user, caller.token.app), repository)
     return answer
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote, NewPull, Verdict
 from bot.testing.github.entities import REACTIONS, Comment, Issue, Reaction, Repository, Review, Role, User
-from bot.testing.github.world import Actor, NotThereError
+from bot.testing.github.world import ActingUser, NotThereError
 
 UNTICKED, TICKED = "- [ ] ", "- [x] "
 
@@ -22,7 +22,7 @@ class NotAllowedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Person(Actor):
+class Person(ActingUser):
     """One user of a world, with the actions that they can take."""
 
     @property

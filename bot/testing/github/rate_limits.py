@@ -20,7 +20,7 @@ USUAL = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RateBudget:
     """The budget of one credential for one resource in the current hour."""
 
     resource: Resource
@@ -45,7 +45,7 @@ class Budget:
 
 
 @dataclass(slots=True)
-class Limits:
+class RateLimits:
     """The rate limit counters. Tests may set `limits` by kind of credential, such as {"installation": 3}."""
 
     limits: dict[str, int] = field(default_factory=lambda: dict(LIMITS))
@@ -53,7 +53,7 @@ class Limits:
     """Maximum nodes of a GraphQL query before it exceeds GitHub's resource limit. None means no limit."""
     _counters: dict[tuple[str, Resource], tuple[datetime, int]] = field(default_factory=dict)
 
-    def spend(self, caller: Caller, resource: Resource, points: int, now: datetime) -> Budget:
+    def spend(self, caller: Caller, resource: Resource, points: int, now: datetime) -> RateBudget:
         """Count points against a credential and return the budget. `is_exceeded` checks whether it was overspent."""
         limit = self.limits.get(caller.kind, USUAL)
         start, used = self._counters.get((caller.name, resource), (now, 0))
@@ -61,9 +61,9 @@ class Limits:
             start, used = now, 0
         used += points
         self._counters[caller.name, resource] = (start, used)
-        return Budget(resource, limit, used, int((start + WINDOW).timestamp()))
+        return RateBudget(resource, limit, used, int((start + WINDOW).timestamp()))
 
 
-def is_exceeded(budget: Budget) -> bool:
+def is_exceeded(budget: RateBudget) -> bool:
     """Return whether more points were spent than the hour allows."""
     return budget.used > budget.limit

@@ -17,7 +17,7 @@ from bot.testing.github.faults import FaultInjector, Faults, Logged
 from bot.testing.github.git_http import git_routes
 from bot.testing.github.graphql.api import graphql_route
 from bot.testing.github.oauth import OAuth, oauth_routes
-from bot.testing.github.rate_limits import Limits
+from bot.testing.github.rate_limits import RateLimits
 from bot.testing.github.rest.application import routes
 from bot.testing.github.rest.endpoint import ApiError
 from bot.testing.github.rest.workflow_runs import log_routes
@@ -57,7 +57,7 @@ class SimulatedGitHub:
         self.world = GitHubState(folder, clock or TurnedClock())
         self.app: App = register_app(self.world, slug, owner="plangate-operator")
         self.faults = Faults(self.world)
-        self.limits = Limits()
+        self.limits = RateLimits()
         self.oauth = OAuth(self.world)
         self._record: list[Logged] = []
         self._errors: list[Exception] = []

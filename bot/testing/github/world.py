@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bot.testing.github.bare import Bare, Signature
+from bot.testing.github.bare import Bare, CommitSignature
 from bot.testing.github.entities import (
     App,
     CheckRun,
@@ -56,7 +56,7 @@ class NotThereError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
+class ActingUser:
     """The user who changes a world, optionally through an App."""
 
     world: GitHubState
@@ -174,10 +174,10 @@ class GitHubState:
         given = self.roles.get((repository.id, user), Role.NONE)
         return given if repository.private or given.covers(Role.READ) else Role.READ
 
-    def signature(self, user: int) -> Signature:
+    def signature(self, user: int) -> CommitSignature:
         """Return a user's commit signature with the current time."""
         who = self.users[user]
-        return Signature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
+        return CommitSignature(who.login, f"{who.id}+{who.login}@users.noreply.github.com", self.now())
 
     def remove_user(self, login: str) -> None:
         """Delete an account. Its contributions stay, but no longer have a user."""

@@ -38,7 +38,7 @@ class Totals:
 
 
 @dataclass(slots=True)
-class Service:
+class MessagesService:
     """The state of one simulated API. Only the server's thread uses it."""
 
     models: Mapping[str, Model]

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self, assert_never
 
 from bot.testing.host import host_application
-from bot.testing.model.messages_service import Service, Totals, parse_request
+from bot.testing.model.messages_service import MessagesService, Totals, parse_request
 from bot.testing.model.missing_features import unknown_part
 from bot.testing.model.model_answer import Admitted
 from bot.testing.model.models import MODELS, Model
@@ -52,7 +52,7 @@ class ScriptedModel:
         self.lacks = frozenset(lacks)
         self._policy, self._latency = policy, latency
         self.federation = Federation(clock)
-        self._service = Service(models, clock)
+        self._service = MessagesService(models, clock)
         self._requests: list[ModelRequest] = []
         self._refusals: list[ApiError] = []
         self._errors: list[BaseException] = []

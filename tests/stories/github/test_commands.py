@@ -9,7 +9,7 @@ from bot.core.gate import Stage
 from bot.core.reply_text import help_text, plan_mode_stays
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment, Issue
-from bot.testing.github.world import Actor
+from bot.testing.github.world import ActingUser
 from tests.stories.github.ground import FIX, HOME, WISH, Model, Story, long, soak
 
 WAITS: Final = Stage.AWAITING_APPROVAL
@@ -209,9 +209,9 @@ async def test_approver_who_may_not_ask(story: Story) -> None:
     assert "Approved by `rita`" in story.pulls()[0].text.body
 
 
-def robot(story: Story, login: str) -> tuple[Actor, Issue]:
+def robot(story: Story, login: str) -> tuple[ActingUser, Issue]:
     """Return another App's account, and an issue that it opened with a mention."""
-    other = Actor(story.world, story.world.add_user(login, "Bot").id)
+    other = ActingUser(story.world, story.world.add_user(login, "Bot").id)
     story.advance(1.1)
     home = story.world.repository(HOME)
     return other, conversation.open_issue(other, home, title="Update", body=f"@plangate {WISH}")

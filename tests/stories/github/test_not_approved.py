@@ -11,7 +11,7 @@ from bot.config.settings import Secret
 from bot.core.errors import Unreadable
 from bot.core.gate import Stage
 from bot.testing.github import conversation
-from bot.testing.github.world import Actor
+from bot.testing.github.world import ActingUser
 from tests.stories.github.ground import HOME, Story, at, long, settings
 
 Try = Callable[[Story], object]
@@ -30,19 +30,19 @@ def edited_and_back(story: Story) -> None:
 
 
 def by_the_bot(story: Story) -> None:
-    conversation.react(Actor(story.world, story.github.app.bot), story.plan.node_id, "+1")
+    conversation.react(ActingUser(story.world, story.github.app.bot), story.plan.node_id, "+1")
 
 
 def by_another_bot(story: Story) -> None:
     helper = story.world.add_user("helper[bot]", "Bot")
     story.world.set_role(HOME, "helper[bot]", "maintain")
-    conversation.react(Actor(story.world, helper.id), story.plan.node_id, "+1")
+    conversation.react(ActingUser(story.world, helper.id), story.plan.node_id, "+1")
 
 
 def command_of_a_bot(story: Story) -> None:
     helper = story.world.add_user("helper[bot]", "Bot")
     story.world.set_role(HOME, "helper[bot]", "maintain")
-    conversation.comment(Actor(story.world, helper.id), story.issue(), f"@plangate approve {story.digest}")
+    conversation.comment(ActingUser(story.world, helper.id), story.issue(), f"@plangate approve {story.digest}")
 
 
 def in_the_same_second(story: Story) -> None:

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from bot.testing.github import conversation
 from bot.testing.github.entities import Comment
 from bot.testing.github.page.page_routes import page_routes
-from bot.testing.github.world import Actor, GitHubState
+from bot.testing.github.world import ActingUser, GitHubState
 from bot.testing.host import host_application
 
 HOME = "acme/parcel"
@@ -67,7 +67,7 @@ class Site:
     base: str
     world: GitHubState
     plan_id: int
-    bot: Actor
+    bot: ActingUser
 
     def get(self, path: str, login: str = "ada", **headers: str) -> requests.Response:
         cookies = {"acting_as": login}
@@ -91,7 +91,7 @@ def running(folder: Path) -> Iterator[Site]:
     world.set_role(HOME, "ada", "maintain")
     world.set_role(HOME, "ben", "write")
     issue = ben.open_issue(HOME, "Orders of exactly 50 pay for `shipping`", "@plangate please fix it.")
-    bot = Actor(world, world.add_user("plangate[bot]", "Bot").id)
+    bot = ActingUser(world, world.add_user("plangate[bot]", "Bot").id)
     plan = conversation.comment(bot, issue, PLAN)
     ada.push(
         HOME, {"shipping.py": "free = total >= 50\n# <b>&amp;\n"}, branch="plangate/1-fix", message="Fix <i>it</i>\n"

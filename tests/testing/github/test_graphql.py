@@ -21,11 +21,11 @@ COMMENT = """query($ids: [ID!]!) { nodes(ids: $ids) { ... on IssueComment {
 def planned(ground: Ground) -> Comment:
     """Post a plan comment as the App."""
     from bot.testing.github import conversation
-    from bot.testing.github.world import Actor
+    from bot.testing.github.world import ActingUser
 
     world = ground.github.world
     issue = world.person("dave").open_issue(NAME, "Broken")
-    return conversation.comment(Actor(world, ground.github.app.bot), issue, "Plan\n- [ ] Approve this plan")
+    return conversation.comment(ActingUser(world, ground.github.app.bot), issue, "Plan\n- [ ] Approve this plan")
 
 
 def look(ground: Ground, comment: Comment) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.testing.model.messages_service import Service
+from bot.testing.model.messages_service import MessagesService
 from bot.testing.model.models import MODELS
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.wire import ApiError
@@ -51,7 +51,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def outcome(body: dict[str, Any]) -> Any:
-    return Service(MODELS, lambda: 0.0).admit(ModelRequest(b"", {}, body))
+    return MessagesService(MODELS, lambda: 0.0).admit(ModelRequest(b"", {}, body))
 
 
 def test_the_good_request_is_good() -> None:

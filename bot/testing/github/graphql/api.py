@@ -16,7 +16,7 @@ from bot.testing.github.graphql.cost import Cost, measure
 from bot.testing.github.graphql.mutations import mutations
 from bot.testing.github.graphql.nodes import Nodes
 from bot.testing.github.graphql.pages import Node
-from bot.testing.github.rate_limits import Budget, Limits, is_exceeded
+from bot.testing.github.rate_limits import RateBudget, RateLimits, is_exceeded
 from bot.testing.github.rest.endpoint import ApiError, identify
 from bot.testing.github.site import Json, Site
 from bot.testing.github.world import NotThereError
@@ -41,7 +41,7 @@ def schema() -> GraphQLSchema:
     return build_schema(SDL.read_text(encoding="utf-8"))
 
 
-def graphql_route(site: Site, limits: Limits) -> Route:
+def graphql_route(site: Site, limits: RateLimits) -> Route:
     """Return the route of the GraphQL API."""
     from starlette.concurrency import run_in_threadpool
     from starlette.routing import Route
@@ -60,7 +60,7 @@ class _Query:
     cost: Cost
 
 
-def _serve(site: Site, limits: Limits, request: Request, raw: bytes) -> Response:
+def _serve(site: Site, limits: RateLimits, request: Request, raw: bytes) -> Response:
     from starlette.responses import JSONResponse
 
     world = getattr(request.state, "world", None)
@@ -122,7 +122,7 @@ def _valid_document(text: str) -> DocumentNode:
     return document
 
 
-def _answer(nodes: Nodes, query: _Query, budget: Budget) -> Json:
+def _answer(nodes: Nodes, query: _Query, budget: RateBudget) -> Json:
     from graphql import OperationType, execute_sync
 
     writes = query.operation.operation is OperationType.MUTATION
@@ -139,7 +139,7 @@ def _answer(nodes: Nodes, query: _Query, budget: Budget) -> Json:
     return answer
 
 
-def _root(nodes: Nodes, cost: Cost, budget: Budget) -> dict[str, Any]:
+def _root(nodes: Nodes, cost: Cost, budget: RateBudget) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from bot.testing.github.site import stamp

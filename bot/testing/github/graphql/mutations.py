@@ -14,7 +14,7 @@ from bot.testing.github.entities import Comment, Repository, Role, from_node_id
 from bot.testing.github.graphql.nodes import CONTENTS, Nodes
 from bot.testing.github.graphql.pages import Node
 from bot.testing.github.rest.endpoint import ApiError, within
-from bot.testing.github.world import Actor
+from bot.testing.github.world import ActingUser
 
 THREADS = ("issues", "pull_requests")
 
@@ -40,11 +40,11 @@ def _minimize(nodes: Nodes, given: Node) -> Node:
     return {"minimizedComment": nodes.comment(conversation.minimize(nodes.world, comment.id, reason))}
 
 
-def _actor(nodes: Nodes) -> Actor:
+def _actor(nodes: Nodes) -> ActingUser:
     token = nodes.caller.token
     if token is None:
         raise ApiError(401, "This endpoint requires you to be authenticated.")
-    return Actor(nodes.world, token.user, token.app)
+    return ActingUser(nodes.world, token.user, token.app)
 
 
 def _allow(nodes: Nodes, home: Repository, permissions: tuple[str, ...], role: Role) -> None:

@@ -17,13 +17,13 @@ from bot.testing.github.diffs import hunk, is_outdated
 from bot.testing.github.entities import (
     Comment,
     Edit,
+    EditableText,
     Issue,
     Label,
     Reaction,
     Repository,
     Review,
     ReviewComment,
-    Text,
     from_node_id,
     node_id,
 )
@@ -207,7 +207,7 @@ class Nodes:
         headline = git_commit_json(self.site, home, sha)["message"].partition("\n")[0]
         return {"__typename": "Commit", "id": f"C_kw{home.id}_{sha}", "oid": sha, "messageHeadline": headline}
 
-    def _comment(self, of: Issue | Comment | Review | ReviewComment, text: Text) -> Node:
+    def _comment(self, of: Issue | Comment | Review | ReviewComment, text: EditableText) -> Node:
         made = of.submitted_at if isinstance(of, Review) else of.created_at
         return {
             "id": of.node_id,

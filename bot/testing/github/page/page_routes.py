@@ -46,7 +46,7 @@ STATUS: Final[Mapping[type[Exception], int]] = {NotAllowedError: 403, StateConfl
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Page:
     """A page to show."""
 
     title: str
@@ -56,23 +56,23 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """A request to a page: the parameters of its path, and the fields of its query or form."""
 
     parts: Mapping[str, Any]
     fields: Mapping[str, str]
 
 
-Answer = Shown | str
+Answer = Page | str
 """A page to show, or the address to redirect to."""
-Handler = Callable[[Visit, Asked], Answer]
+Handler = Callable[[Visit, PageRequest], Answer]
 
 
 def page_routes(world: GitHubState) -> list[Route]:
     """Return the routes of all pages. They match after git's routes, whose names end in .git."""
     from starlette.routing import Route
 
-    site = Site(world)
+    site = PageSite(world)
     home, thread = "/{owner}/{repo}", "/{owner}/{repo}/{kind}/{number:int}"
     get = {
         "/": _repositories,
@@ -96,7 +96,7 @@ def page_routes(world: GitHubState) -> list[Route]:
 
 
 @dataclass(slots=True)
-class Site:
+class PageSite:
     """The pages of one world. It connects HTTP to the handlers below."""
 
     world: GitHubState
@@ -115,7 +115,7 @@ class Site:
                 tag = f'"{self._run}-{self.world.version}-{visit.viewer.id}"'
                 if request.headers.get("if-none-match") == tag:
                     return Response(status_code=304, headers={**HEADERS, "ETag": tag})
-                answer = self._answer(handler, visit, Asked(request.path_params, dict(request.query_params)))
+                answer = self._answer(handler, visit, PageRequest(request.path_params, dict(request.query_params)))
             answer.headers["ETag"] = tag
             return answer
 
@@ -139,21 +139,21 @@ class Site:
         with self.world.lock:
             visit = self._visit(request)
             if len(body) > MAX_FORM or (from_here and not _from_here(request)):
-                return _page(visit, Shown("Not allowed", _message("This form was not sent by this page.")), 403)
+                return _page(visit, Page("Not allowed", _message("This form was not sent by this page.")), 403)
             fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-            asked = Asked(request.path_params, {**request.query_params, **fields})
+            asked = PageRequest(request.path_params, {**request.query_params, **fields})
             answer = self._answer(handler, visit, asked)
         if handler is _act_as:
             answer.set_cookie(COOKIE, fields.get("login", ""), httponly=True, samesite="strict")
         return answer
 
-    def _answer(self, handler: Handler, visit: Visit, asked: Asked) -> Response:
+    def _answer(self, handler: Handler, visit: Visit, asked: PageRequest) -> Response:
         try:
             answer = handler(visit, asked)
         except (NotAllowedError, StateConflictError, LookupError) as error:
             status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
             text = "Nothing is here, or not for you." if status == 404 else str(error)
-            return _page(visit, Shown({404: "Not found"}.get(status, "Not allowed"), _message(text)), status)
+            return _page(visit, Page({404: "Not found"}.get(status, "Not allowed"), _message(text)), status)
         return _page(visit, answer)
 
     def _visit(self, request: Request) -> Visit:
@@ -220,95 +220,95 @@ def _scene(visit: Visit) -> Scene:
     return visit
 
 
-def _issue(visit: Visit, asked: Asked) -> tuple[Scene, Issue]:
+def _issue(visit: Visit, asked: PageRequest) -> tuple[Scene, Issue]:
     scene = _scene(visit)
     if asked.parts["kind"] not in ("issues", "pull"):
         raise NotThereError("page")
     return scene, scene.world.issue(scene.repository, asked.parts["number"])
 
 
-def _repositories(visit: Visit, _: Asked) -> Answer:
+def _repositories(visit: Visit, _: PageRequest) -> Answer:
     readable = [each for each in visit.world.repositories.values() if _reads(visit.world, each, visit.viewer)]
     if len(readable) == 1:
         return f"/{readable[0].full_name}"
-    return Shown("Simulated GitHub", [element("h1", "Repositories"), repositories(visit.world, readable)])
+    return Page("Simulated GitHub", [element("h1", "Repositories"), repositories(visit.world, readable)])
 
 
 def _reads(world: GitHubState, repository: Repository, viewer: User) -> bool:
     return world.role(repository, viewer.id) is not Role.NONE
 
 
-def _threads(visit: Visit, asked: Asked) -> Answer:
+def _threads(visit: Visit, asked: PageRequest) -> Answer:
     scene = _scene(visit)
     last = visit.path.rpartition("/")[2]
     kind = last if last in KINDS else ""
     wanted = asked.fields.get("state", "open")
     shown = threads(scene, kind=kind, wanted=wanted if wanted in STATES else "open")
-    return Shown(f"Threads · {scene.repository.full_name}", shown)
+    return Page(f"Threads · {scene.repository.full_name}", shown)
 
 
-def _new_issue(visit: Visit, _: Asked) -> Answer:
+def _new_issue(visit: Visit, _: PageRequest) -> Answer:
     scene = _scene(visit)
-    return Shown(f"New issue · {scene.repository.full_name}", new_issue(scene))
+    return Page(f"New issue · {scene.repository.full_name}", new_issue(scene))
 
 
-def _thread(visit: Visit, asked: Asked) -> Answer:
+def _thread(visit: Visit, asked: PageRequest) -> Answer:
     scene, issue = _issue(visit, asked)
     pull = issue.pull
     if bool(pull) != (asked.parts["kind"] == "pull"):
         return address(scene.repository, issue)
     above = tabs(scene, issue, pull, here="") if pull else None
     below = standing(scene, issue, pull) if pull else None
-    return Shown(_title(scene, issue), [heading(scene, issue), above, conversation(scene, issue, below)])
+    return Page(_title(scene, issue), [heading(scene, issue), above, conversation(scene, issue, below)])
 
 
-def _tab(visit: Visit, asked: Asked) -> Answer:
+def _tab(visit: Visit, asked: PageRequest) -> Answer:
     scene, issue = _issue(visit, asked)
     pull, tab = issue.pull, asked.parts["tab"]
     show = {"commits": commit_list, "files": files}.get(tab)
     if pull is None or show is None:
         raise NotThereError("page")
     main = [heading(scene, issue), tabs(scene, issue, pull, here=tab), show(scene, pull)]
-    return Shown(f"{tab.capitalize()} · {_title(scene, issue)}", main)
+    return Page(f"{tab.capitalize()} · {_title(scene, issue)}", main)
 
 
 def _title(scene: Scene, issue: Issue) -> str:
     return f"{issue.title} · {'Pull request' if issue.pull else 'Issue'} #{issue.number} · {scene.repository.full_name}"
 
 
-def _new_app(visit: Visit, asked: Asked) -> Answer:
+def _new_app(visit: Visit, asked: PageRequest) -> Answer:
     fields = asked.fields
     main, leads_to = new_app(visit, asked.parts.get("org"), fields.get("manifest", ""), fields.get("state", ""))
-    return Shown("Create GitHub App", main, leads_to)
+    return Page("Create GitHub App", main, leads_to)
 
 
-def _make_app(visit: Visit, asked: Asked) -> Answer:
+def _make_app(visit: Visit, asked: PageRequest) -> Answer:
     return make_app(visit, asked.parts.get("org"), asked.fields)
 
 
-def _app(visit: Visit, asked: Asked) -> Answer:
-    return Shown(*app_page(visit, asked.parts["slug"]))
+def _app(visit: Visit, asked: PageRequest) -> Answer:
+    return Page(*app_page(visit, asked.parts["slug"]))
 
 
-def _installing(visit: Visit, asked: Asked) -> Answer:
-    return Shown("Install", installing(visit, asked.parts["slug"]))
+def _installing(visit: Visit, asked: PageRequest) -> Answer:
+    return Page("Install", installing(visit, asked.parts["slug"]))
 
 
-def _install(visit: Visit, asked: Asked) -> Answer:
+def _install(visit: Visit, asked: PageRequest) -> Answer:
     return install_app(visit, asked.parts["slug"], asked.fields)
 
 
-def _act_as(visit: Visit, asked: Asked) -> Answer:
+def _act_as(visit: Visit, asked: PageRequest) -> Answer:
     visit.world.user(asked.fields.get("login", ""))
     back = asked.fields.get("back", "/")
     return back if back.startswith("/") and back[1:2] not in ("/", "\\") else "/"
 
 
-def _open(visit: Visit, asked: Asked) -> Answer:
+def _open(visit: Visit, asked: PageRequest) -> Answer:
     return open_issue(_scene(visit), asked.fields)
 
 
-def _act(visit: Visit, asked: Asked) -> Answer:
+def _act(visit: Visit, asked: PageRequest) -> Answer:
     scene, issue = _issue(visit, asked)
     action = ACTIONS.get(asked.parts["verb"])
     if action is None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.testing.github.code_changes import CLOSING
-from bot.testing.github.entities import Comment, Issue, Review, ReviewComment, Role, Text
+from bot.testing.github.entities import Comment, EditableText, Issue, Review, ReviewComment, Role
 from bot.testing.github.page.frame import Scene, address, avatar, labels, moment, state
 from bot.testing.github.page.html import Child, Html, element
 from bot.testing.github.page.markdown import Boxes, render_markdown, shown_title
@@ -30,13 +30,13 @@ OFFERED: Final = ("+1", "-1", "confused", "rocket", "eyes")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ThreadMessage:
     """One message on a thread. `node` is empty if it takes no reactions."""
 
     anchor: str
     author: int
     at: datetime
-    text: Text
+    text: EditableText
     said: Child
     node: str = ""
     minimized: str | None = None
@@ -80,10 +80,10 @@ def heading(scene: Scene, issue: Issue) -> Html:
     return element("div", element("h1", shown_title(issue.title), " ", number), summary, id="heading", data_live=True)
 
 
-def entries(scene: Scene, issue: Issue) -> list[Entry]:
+def entries(scene: Scene, issue: Issue) -> list[ThreadMessage]:
     """Return all messages on a thread: its body first, then the others by time."""
     world = scene.world
-    first = Entry(f"issue-{issue.id}", issue.author, issue.created_at, issue.text, "opened this", issue.node_id)
+    first = ThreadMessage(f"issue-{issue.id}", issue.author, issue.created_at, issue.text, "opened this", issue.node_id)
     later = [
         *map(_of_comment, world.comments_of(issue)),
         *map(_of_review, world.reviews_of(issue)),
@@ -92,27 +92,27 @@ def entries(scene: Scene, issue: Issue) -> list[Entry]:
     return [first, *sorted(later, key=lambda entry: entry.at)]
 
 
-def _of_comment(comment: Comment) -> Entry:
+def _of_comment(comment: Comment) -> ThreadMessage:
     anchor = f"issuecomment-{comment.id}"
     at, folded = comment.created_at, comment.minimized
-    return Entry(anchor, comment.author, at, comment.text, "commented", comment.node_id, folded)
+    return ThreadMessage(anchor, comment.author, at, comment.text, "commented", comment.node_id, folded)
 
 
-def _of_review(review: Review) -> Entry:
+def _of_review(review: Review) -> ThreadMessage:
     said = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes"}.get(
         review.state, "reviewed"
     )
     anchor = f"pullrequestreview-{review.id}"
-    return Entry(anchor, review.author, review.submitted_at, review.text, said, review.node_id)
+    return ThreadMessage(anchor, review.author, review.submitted_at, review.text, said, review.node_id)
 
 
-def _of_review_comment(comment: ReviewComment) -> Entry:
+def _of_review_comment(comment: ReviewComment) -> ThreadMessage:
     said = ["commented on ", element("code", f"{comment.path}:{comment.line}")]
     anchor, folded = f"discussion_r{comment.id}", comment.minimized
-    return Entry(anchor, comment.author, comment.created_at, comment.text, said, minimized=folded)
+    return ThreadMessage(anchor, comment.author, comment.created_at, comment.text, said, minimized=folded)
 
 
-def _entry(scene: Scene, issue: Issue, entry: Entry) -> Html:
+def _entry(scene: Scene, issue: Issue, entry: ThreadMessage) -> Html:
     content: Child = [_header(scene, issue, entry), _body(scene, entry), _reactions(scene, issue, entry)]
     if entry.minimized:
         why = element("summary", f"{scene.login(entry.author)}'s comment was marked as {entry.minimized}. Show it.")
@@ -121,7 +121,7 @@ def _entry(scene: Scene, issue: Issue, entry: Entry) -> Html:
     return element("article", content, class_=f"comment{mine}", id=entry.anchor, data_live=True)
 
 
-def _header(scene: Scene, issue: Issue, entry: Entry) -> Html:
+def _header(scene: Scene, issue: Issue, entry: ThreadMessage) -> Html:
     login = scene.login(entry.author)
     at = element("a", moment(entry.at), href=f"#{entry.anchor}")
     edited = entry.text.last_edited_at
@@ -136,7 +136,7 @@ def _header(scene: Scene, issue: Issue, entry: Entry) -> Html:
     return element("header", shown, element("span", badges, class_="badges"))
 
 
-def _body(scene: Scene, entry: Entry) -> Child:
+def _body(scene: Scene, entry: ThreadMessage) -> Child:
     if not entry.text.body.strip():
         return element("div", "No description provided.", class_="body empty")
     tickable = entry.anchor.startswith("issue") and may_edit(scene, entry.author)
@@ -147,7 +147,7 @@ def _body(scene: Scene, entry: Entry) -> Child:
     return [body, _form(scene, "tick", _subject(entry), id=form, data_stay=True)]
 
 
-def _reactions(scene: Scene, issue: Issue, entry: Entry) -> Child:
+def _reactions(scene: Scene, issue: Issue, entry: ThreadMessage) -> Child:
     if not entry.node:
         return None
     given = scene.world.reactions_to(entry.node)
@@ -168,7 +168,7 @@ def _reactions(scene: Scene, issue: Issue, entry: Entry) -> Child:
     return _form(scene, "reactions", _subject(entry), shown, class_="reactions", data_stay=True)
 
 
-def _subject(entry: Entry) -> Html:
+def _subject(entry: ThreadMessage) -> Html:
     return element("input", type="hidden", name="subject", value=entry.anchor)
 
 

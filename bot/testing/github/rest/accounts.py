@@ -9,23 +9,23 @@ from typing import Any
 
 from bot.testing.github.credentials import LEVELS, installation_token, reaches
 from bot.testing.github.entities import Installation, Repository, Role, Token
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, installation_of, not_found, within
+from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, installation_of, not_found, within
 from bot.testing.github.site import Json, stamp_or_none
 
 
-def app(call: Call) -> RestAnswer:
+def app(call: ApiCall) -> RestAnswer:
     """Return the calling App."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
     return RestAnswer({**call.site.app(call.app), "installations_count": len(mine)})
 
 
-def installations(call: Call) -> RestAnswer:
+def installations(call: ApiCall) -> RestAnswer:
     """Return the calling App's installations."""
     mine = [each for each in call.world.installations.values() if each.app == call.app.id]
     return RestAnswer([call.site.installation(each) for each in mine])
 
 
-def repository_installation(call: Call) -> RestAnswer:
+def repository_installation(call: ApiCall) -> RestAnswer:
     """Return the calling App's installation that covers a repository."""
     repository = call.repository
     for each in call.world.installations.values():
@@ -34,7 +34,7 @@ def repository_installation(call: Call) -> RestAnswer:
     raise not_found()
 
 
-def create_token(call: Call) -> RestAnswer:
+def create_token(call: ApiCall) -> RestAnswer:
     """Create a token for an installation, optionally limited to some repositories and permissions.
 
     https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
@@ -61,7 +61,7 @@ def create_token(call: Call) -> RestAnswer:
     return RestAnswer(body, 201)
 
 
-def revoke_token(call: Call) -> RestAnswer:
+def revoke_token(call: ApiCall) -> RestAnswer:
     """Revoke the calling installation token."""
     token = call.caller.token
     if token is None or token.kind != "installation":
@@ -71,7 +71,7 @@ def revoke_token(call: Call) -> RestAnswer:
     return RestAnswer(status=204)
 
 
-def installation_repositories(call: Call) -> RestAnswer:
+def installation_repositories(call: ApiCall) -> RestAnswer:
     """Return the repositories that the calling installation token covers."""
     token = call.caller.token
     if token is None or token.permissions is None:
@@ -80,7 +80,7 @@ def installation_repositories(call: Call) -> RestAnswer:
     return RestAnswer([call.site.repository(each) for each in found], wrapped="repositories")
 
 
-def own_installations(call: Call) -> RestAnswer:
+def own_installations(call: ApiCall) -> RestAnswer:
     """Return the installations of the token's App that reach a repository in which its person has a role.
 
     https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
@@ -90,7 +90,7 @@ def own_installations(call: Call) -> RestAnswer:
     return RestAnswer([call.site.installation(each) for each in mine], wrapped="installations")
 
 
-def own_repositories_in(call: Call) -> RestAnswer:
+def own_repositories_in(call: ApiCall) -> RestAnswer:
     """Return the repositories of an installation in which the token's person has a role, a public one's reader aside.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-user-access-token
@@ -104,14 +104,14 @@ def own_repositories_in(call: Call) -> RestAnswer:
     return RestAnswer(rows, wrapped="repositories")
 
 
-def _user_token(call: Call) -> Token:
+def _user_token(call: ApiCall) -> Token:
     token = call.caller.token
     if token is None or token.kind != "oauth":
         raise ApiError(403, "You must authenticate with an access token authorized to a GitHub App")
     return token
 
 
-def _own_in(call: Call, found: Installation) -> list[Repository]:
+def _own_in(call: ApiCall, found: Installation) -> list[Repository]:
     user, world = call.actor.id, call.world
     if found.suspended:
         return []
@@ -119,7 +119,7 @@ def _own_in(call: Call, found: Installation) -> list[Repository]:
     return [each for each in every if each.owner == user or world.roles.get((each.id, user), Role.NONE) != Role.NONE]
 
 
-def me(call: Call) -> RestAnswer:
+def me(call: ApiCall) -> RestAnswer:
     """Return the calling token's user."""
     user = call.site.whole_user(call.actor.id)
     zero = dict.fromkeys(
@@ -132,7 +132,7 @@ def me(call: Call) -> RestAnswer:
     )
 
 
-def organization(call: Call) -> RestAnswer:
+def organization(call: ApiCall) -> RestAnswer:
     """Return an organization. Its plan is shown to its administrators.
 
     https://docs.github.com/en/rest/orgs/orgs#get-an-organization
@@ -160,12 +160,12 @@ def organization(call: Call) -> RestAnswer:
     )
 
 
-def user_by_login(call: Call) -> RestAnswer:
+def user_by_login(call: ApiCall) -> RestAnswer:
     """Return a user by login."""
     return RestAnswer(call.site.whole_user(call.world.user(call.path["username"]).id))
 
 
-def team_membership(call: Call) -> RestAnswer:
+def team_membership(call: ApiCall) -> RestAnswer:
     """Return the team membership of a user, or 404 if the user is not a member."""
     organization, user = call.world.user(call.path["org"]), call.world.user(call.path["username"])
     if user.id not in call.world.teams.get((organization.id, call.path["team_slug"]), frozenset()):
@@ -174,13 +174,13 @@ def team_membership(call: Call) -> RestAnswer:
     return RestAnswer({"state": "active", "role": "member", "url": url})
 
 
-def _plan(call: Call, account: int, *, extra: str) -> Json:
+def _plan(call: ApiCall, account: int, *, extra: str) -> Json:
     """Return the plan of an account, if one is set."""
     name = call.world.plans.get(account)
     return {"plan": {"name": name, "space": 976562499, "private_repos": 9999, extra: 0}} if name else {}
 
 
-def _requested_permissions(call: Call, reachable: list[Repository]) -> list[Repository] | None:
+def _requested_permissions(call: ApiCall, reachable: list[Repository]) -> list[Repository] | None:
     ids: Any = call.body.get("repository_ids")
     names: Any = call.body.get("repositories")
     if ids is None and names is None:

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from bot.testing.github.entities import Role
 from bot.testing.github.repository_settings import EnvironmentSettings, RepositorySettings, RulesetSettings
-from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, stamp
 
 HOME = "/repos/{owner}/{repo}"
 
 
-def actions_permissions(call: Call) -> RestAnswer:
+def actions_permissions(call: ApiCall) -> RestAnswer:
     """Return which actions may run."""
     found = _settings(call)
     body: Json = {"enabled": found.actions}
@@ -29,13 +29,13 @@ def actions_permissions(call: Call) -> RestAnswer:
     return RestAnswer(body)
 
 
-def workflow_permissions(call: Call) -> RestAnswer:
+def workflow_permissions(call: ApiCall) -> RestAnswer:
     """Return what a job's token may do unless its workflow says otherwise, and whether it may create pull requests."""
     allowed = _settings(call).actions_open_pulls
     return RestAnswer({"default_workflow_permissions": "read", "can_approve_pull_request_reviews": allowed})
 
 
-def environment(call: Call) -> RestAnswer:
+def environment(call: ApiCall) -> RestAnswer:
     """Return an environment."""
     name, found = _environment(call)
     url, made = f"{call.site.api(call.repository)}/environments/{name}", stamp(call.repository.created_at)
@@ -60,27 +60,27 @@ def environment(call: Call) -> RestAnswer:
     )
 
 
-def environment_secrets(call: Call) -> RestAnswer:
+def environment_secrets(call: ApiCall) -> RestAnswer:
     """Return the names of an environment's secrets."""
     return _secrets(call, _environment(call)[1].secrets)
 
 
-def repository_secrets(call: Call) -> RestAnswer:
+def repository_secrets(call: ApiCall) -> RestAnswer:
     """Return the names of a repository's secrets."""
     return _secrets(call, _settings(call).secrets)
 
 
-def organization_secrets(call: Call) -> RestAnswer:
+def organization_secrets(call: ApiCall) -> RestAnswer:
     """Return the names of the organization's secrets that the repository may read."""
     return _secrets(call, _settings(call).shared_secrets)
 
 
-def rulesets(call: Call) -> RestAnswer:
+def rulesets(call: ApiCall) -> RestAnswer:
     """Return all rulesets, whatever their enforcement."""
     return RestAnswer([_ruleset(call, number, each) for number, each in _rulesets_by_number(call)])
 
 
-def create_ruleset(call: Call) -> RestAnswer:
+def create_ruleset(call: ApiCall) -> RestAnswer:
     """Create a ruleset. Of its conditions only `~ALL` and prefixes that end with `*` are known."""
     ref_name = dict(call.body.get("conditions", {})).get("ref_name", {"include": ["~ALL"]})
     (include,) = ref_name["include"]
@@ -92,7 +92,7 @@ def create_ruleset(call: Call) -> RestAnswer:
     return RestAnswer(_ruleset(call, len(_settings(call).rulesets), made), 201)
 
 
-def delete_ruleset(call: Call) -> RestAnswer:
+def delete_ruleset(call: ApiCall) -> RestAnswer:
     """Delete a ruleset."""
     numbers = dict(_rulesets_by_number(call))
     if int(call.path["ruleset_id"]) not in numbers:
@@ -102,7 +102,7 @@ def delete_ruleset(call: Call) -> RestAnswer:
     return RestAnswer(status=204)
 
 
-def put_environment(call: Call) -> RestAnswer:
+def put_environment(call: ApiCall) -> RestAnswer:
     """Create an environment, unless it is there."""
     known = _settings(call).environments
     made = known.get(call.path["name"], EnvironmentSettings())
@@ -110,20 +110,20 @@ def put_environment(call: Call) -> RestAnswer:
     return environment(call)
 
 
-def delete_environment(call: Call) -> RestAnswer:
+def delete_environment(call: ApiCall) -> RestAnswer:
     """Delete an environment with its secrets."""
     name, _ = _environment(call)
     _set_environments(call, {known: each for known, each in _settings(call).environments.items() if known != name})
     return RestAnswer(status=204)
 
 
-def public_key(call: Call) -> RestAnswer:
+def public_key(call: ApiCall) -> RestAnswer:
     """Return the key that secrets of an environment are sealed with. Nobody can open them here."""
     _environment(call)
     return RestAnswer({"key_id": "1", "key": base64.b64encode(bytes(range(32))).decode()})
 
 
-def put_secret(call: Call) -> RestAnswer:
+def put_secret(call: ApiCall) -> RestAnswer:
     """Store a secret of an environment. Only its name is kept."""
     name, found = _environment(call)
     base64.b64decode(call.text("encrypted_value"), validate=True)
@@ -132,7 +132,7 @@ def put_secret(call: Call) -> RestAnswer:
     return RestAnswer({}, 201) if call.path["secret"] not in found.secrets else RestAnswer(status=204)
 
 
-def branch_rules(call: Call) -> RestAnswer:
+def branch_rules(call: ApiCall) -> RestAnswer:
     """Return the rules that apply to a branch, whether or not it exists.
 
     https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
@@ -150,11 +150,11 @@ def branch_rules(call: Call) -> RestAnswer:
     return RestAnswer(found)
 
 
-def _settings(call: Call) -> RepositorySettings:
+def _settings(call: ApiCall) -> RepositorySettings:
     return call.world.settings_of(call.repository)
 
 
-def _environment(call: Call) -> tuple[str, EnvironmentSettings]:
+def _environment(call: ApiCall) -> tuple[str, EnvironmentSettings]:
     name = call.path["name"]
     found = _settings(call).environments.get(name)
     if found is None:
@@ -162,20 +162,20 @@ def _environment(call: Call) -> tuple[str, EnvironmentSettings]:
     return name, found
 
 
-def _set_environments(call: Call, every: Mapping[str, EnvironmentSettings]) -> None:
+def _set_environments(call: ApiCall, every: Mapping[str, EnvironmentSettings]) -> None:
     call.world.set_settings(call.repository.full_name, environments=every)
 
 
-def _secrets(call: Call, names: Iterable[str]) -> RestAnswer:
+def _secrets(call: ApiCall, names: Iterable[str]) -> RestAnswer:
     made = stamp(call.repository.created_at)
     return RestAnswer([{"name": name, "created_at": made, "updated_at": made} for name in names], wrapped="secrets")
 
 
-def _rulesets_by_number(call: Call) -> list[tuple[int, RulesetSettings]]:
+def _rulesets_by_number(call: ApiCall) -> list[tuple[int, RulesetSettings]]:
     return list(enumerate(_settings(call).rulesets, start=1))
 
 
-def _ruleset(call: Call, number: int, each: RulesetSettings) -> Json:
+def _ruleset(call: ApiCall, number: int, each: RulesetSettings) -> Json:
     home = call.repository
     links = {
         "self": {"href": f"{call.site.api(home)}/rulesets/{number}"},

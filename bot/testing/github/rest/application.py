@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from bot.testing.github.rate_limits import Limits
+from bot.testing.github.rate_limits import RateLimits
 from bot.testing.github.rendered import with_html
 from bot.testing.github.rest import (
     accounts,
@@ -30,8 +30,8 @@ from bot.testing.github.rest import (
 from bot.testing.github.rest.endpoint import (
     LARGEST_PAGE,
     PAGE,
+    ApiCall,
     ApiError,
-    Call,
     Caller,
     Endpoint,
     RestAnswer,
@@ -75,7 +75,7 @@ def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     )
 
 
-def routes(site: Site, webhooks: Webhooks, limits: Limits) -> list[Route]:
+def routes(site: Site, webhooks: Webhooks, limits: RateLimits) -> list[Route]:
     """Return the routes of the REST API."""
     from starlette.routing import Route
 
@@ -85,7 +85,7 @@ def routes(site: Site, webhooks: Webhooks, limits: Limits) -> list[Route]:
     return [Route(path, _endpoint(site, methods, limits), methods=list(methods)) for path, methods in by_path.items()]
 
 
-def _endpoint(site: Site, rows: Mapping[str, Endpoint], limits: Limits) -> Any:
+def _endpoint(site: Site, rows: Mapping[str, Endpoint], limits: RateLimits) -> Any:
     from starlette.concurrency import run_in_threadpool
 
     async def serve(request: Request) -> Response:
@@ -96,7 +96,7 @@ def _endpoint(site: Site, rows: Mapping[str, Endpoint], limits: Limits) -> Any:
     return serve
 
 
-def _serve(site: Site, row: Endpoint, limits: Limits, asked: tuple[Request, bytes]) -> Response:
+def _serve(site: Site, row: Endpoint, limits: RateLimits, asked: tuple[Request, bytes]) -> Response:
     request, raw = asked
     world = getattr(request.state, "world", None)
     site = site if world is None else replace(site, world=world)
@@ -105,7 +105,7 @@ def _serve(site: Site, row: Endpoint, limits: Limits, asked: tuple[Request, byte
         try:
             caller = identify(site.world, request.headers.get("authorization", ""))
             request.state.logged.credential = caller.kind
-            call = Call(
+            call = ApiCall(
                 site, caller, request.path_params, dict(request.query_params), dict(request.headers), _body(raw)
             )
             answer = _paginate(request, _run(call, row, limits))
@@ -118,7 +118,7 @@ def _serve(site: Site, row: Endpoint, limits: Limits, asked: tuple[Request, byte
         return _response(answer, headers)
 
 
-def _run(call: Call, row: Endpoint, limits: Limits) -> RestAnswer:
+def _run(call: ApiCall, row: Endpoint, limits: RateLimits) -> RestAnswer:
     budget = limits.spend(call.caller, "core", 0, call.world.now())
     if budget.remaining == 0 and row.path != "/rate_limit":
         raise ApiError(403, "API rate limit exceeded for installation.")
@@ -182,7 +182,9 @@ def _url(request: Request, **page: int | str) -> str:
     return str(request.url.replace(query=query))
 
 
-def _headers(request: Request, answer: RestAnswer, caller: Caller, *, now: datetime, limits: Limits) -> dict[str, str]:
+def _headers(
+    request: Request, answer: RestAnswer, caller: Caller, *, now: datetime, limits: RateLimits
+) -> dict[str, str]:
     etag = f'W/"{hashlib.sha256(_data(answer)).hexdigest()}"'
     cached = answer.status == 200 and request.method == "GET" and request.headers.get("if-none-match") == etag
     # A 304 does not count; https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
@@ -214,8 +216,8 @@ def _data(answer: RestAnswer) -> bytes:
     return answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
 
 
-def _rate_limit(limits: Limits) -> Any:
-    def run(call: Call) -> RestAnswer:
+def _rate_limit(limits: RateLimits) -> Any:
+    def run(call: ApiCall) -> RestAnswer:
         now = call.world.now()
         core = limits.spend(call.caller, "core", 0, now).json()
         resources = {"core": core, "search": core, "graphql": limits.spend(call.caller, "graphql", 0, now).json()}

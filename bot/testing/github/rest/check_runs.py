@@ -12,7 +12,7 @@ from typing import Any
 from bot.testing.github import code_changes
 from bot.testing.github.entities import CheckRun
 from bot.testing.github.rest.code import commit_of
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer
+from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer
 from bot.testing.github.site import Json, Site, stamp, stamp_or_none
 
 RUNS = "/repos/{owner}/{repo}/check-runs"
@@ -20,7 +20,7 @@ READ, WRITE = ("checks:read",), ("checks:write",)
 TEXT_LIMIT = 65_535
 
 
-def runs_of_commit(call: Call) -> RestAnswer:
+def runs_of_commit(call: ApiCall) -> RestAnswer:
     """Return the check runs of a commit; only the newest of each name unless the query asks for all."""
     sha = commit_of(call, call.path["ref"])
     found = [
@@ -33,7 +33,7 @@ def runs_of_commit(call: Call) -> RestAnswer:
     return RestAnswer([check_run_json(call.site, run) for run in found], wrapped="check_runs")
 
 
-def create_run(call: Call) -> RestAnswer:
+def create_run(call: ApiCall) -> RestAnswer:
     """Create a check run. Only Apps may do this."""
     app = call.actor.app
     if app is None:
@@ -100,7 +100,7 @@ def pull_requests_of(site: Site, run: CheckRun) -> list[Json]:
     ]
 
 
-def _update_check(call: Call, run: CheckRun) -> CheckRun:
+def _update_check(call: ApiCall, run: CheckRun) -> CheckRun:
     output: dict[str, Any] = call.body.get("output") or {}
     if any(len(output.get(name) or "") > TEXT_LIMIT for name in ("summary", "text")):
         raise ApiError(422, "Invalid request.\n\nOnly 65535 characters are allowed; more were supplied.")

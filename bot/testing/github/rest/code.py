@@ -12,7 +12,7 @@ from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.code_changes import push_files
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
 from bot.testing.github.entities import Repository, Role
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site
 
 REPOSITORY = "/repos/{owner}/{repo}"
@@ -23,7 +23,7 @@ LARGEST_INLINE = 1_000_000
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-def contents(call: Call) -> RestAnswer:
+def contents(call: ApiCall) -> RestAnswer:
     """Return a file (as JSON, or as raw bytes if requested) or a folder at a ref."""
     home, path = call.repository, call.path.get("path", "").strip("/")
     bare, commit = call.world.bare(home), commit_of(call, call.query.get("ref") or home.default_branch)
@@ -41,7 +41,7 @@ def contents(call: Call) -> RestAnswer:
     return RestAnswer({**entry, "content": content, "encoding": "base64" if inline else "none"})
 
 
-def put_contents(call: Call) -> RestAnswer:
+def put_contents(call: ApiCall) -> RestAnswer:
     """Create or change a file with a commit on a branch."""
     home, path = call.repository, call.path["path"]
     branch = call.text("branch", home.default_branch)
@@ -56,7 +56,7 @@ def put_contents(call: Call) -> RestAnswer:
     return RestAnswer({"content": made, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
 
 
-def branch(call: Call) -> RestAnswer:
+def branch(call: ApiCall) -> RestAnswer:
     """Return a branch."""
     name, home = call.path["branch"], call.repository
     sha = call.world.bare(home).resolve(f"refs/heads/{name}")
@@ -82,7 +82,7 @@ def branch(call: Call) -> RestAnswer:
     })  # fmt: skip
 
 
-def commits(call: Call) -> RestAnswer:
+def commits(call: ApiCall) -> RestAnswer:
     """Return the commits reachable from a ref, newest first."""
     home = call.repository
     start = commit_of(call, call.query.get("sha") or home.default_branch)
@@ -91,7 +91,7 @@ def commits(call: Call) -> RestAnswer:
     return RestAnswer([commit_json(call.site, home, sha) for sha in found])
 
 
-def commit(call: Call) -> RestAnswer:
+def commit(call: ApiCall) -> RestAnswer:
     """Return a commit with its files."""
     home = call.repository
     sha = commit_of(call, call.path["ref"])
@@ -105,7 +105,7 @@ def commit(call: Call) -> RestAnswer:
     return RestAnswer({**commit_json(call.site, home, sha), "stats": stats, "files": listed})
 
 
-def compare(call: Call) -> RestAnswer:
+def compare(call: ApiCall) -> RestAnswer:
     """Compare two commits: how far ahead and behind, and the files changed since their merge base."""
     home = call.repository
     base_name, dots, head_name = call.path["basehead"].partition("...")
@@ -136,7 +136,7 @@ def compare(call: Call) -> RestAnswer:
     })  # fmt: skip
 
 
-def commit_of(call: Call, name: str) -> str:
+def commit_of(call: ApiCall, name: str) -> str:
     """Return the commit that a branch, tag, full ref, or id names. Raises ApiError (404; 422 for a full id)."""
     bare = call.world.bare(call.repository)
     name = name.removeprefix(f"{call.repository.owner_login}:")
@@ -221,14 +221,14 @@ def _list(bare: Bare, commit_id: str, path: str) -> list[str]:
     return [line for line in listing.decode(errors="replace").split("\0") if line]
 
 
-def _entry(call: Call, line: str) -> Json:
+def _entry(call: ApiCall, line: str) -> Json:
     facts, _, path = line.partition("\t")
     mode, kind, sha, size = facts.split()
     names = {"tree": "dir", "commit": "submodule", "blob": "symlink" if mode == "120000" else "file"}
     return _place(call, path, sha, kind=names[kind], size=0 if size == "-" else int(size))
 
 
-def _place(call: Call, path: str, sha: str, *, kind: str, size: int) -> Json:
+def _place(call: ApiCall, path: str, sha: str, *, kind: str, size: int) -> Json:
     home, ref = call.repository, call.query.get("ref") or call.repository.default_branch
     url = f"{call.site.api(home)}/contents/{quote(path)}?ref={ref}"
     git = f"{call.site.api(home)}/git/{'trees' if kind == 'dir' else 'blobs'}/{sha}"

@@ -14,7 +14,7 @@ from typing import Any
 from bot.testing.github.credentials import app_of_jwt, grants, reaches, token_named
 from bot.testing.github.entities import App, Comment, Installation, Issue, Repository, Role, Token
 from bot.testing.github.site import Json, Site
-from bot.testing.github.world import Actor, GitHubState, NotThereError
+from bot.testing.github.world import ActingUser, GitHubState, NotThereError
 
 DOCUMENTATION = "https://docs.github.com/rest"
 PAGE, LARGEST_PAGE = 30, 100
@@ -77,7 +77,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One parsed request."""
 
     site: Site
@@ -93,12 +93,12 @@ class Call:
         return self.site.world
 
     @property
-    def actor(self) -> Actor:
+    def actor(self) -> ActingUser:
         """The acting user. Raises ApiError (401) if the caller has no token."""
         token = self.caller.token
         if token is None:
             raise ApiError(401, "Requires authentication")
-        return Actor(self.world, token.user, token.app)
+        return ActingUser(self.world, token.user, token.app)
 
     @property
     def app(self) -> App:
@@ -154,7 +154,7 @@ class Endpoint:
 
     method: str
     path: str
-    run: Callable[[Call], RestAnswer]
+    run: Callable[[ApiCall], RestAnswer]
     needs: tuple[str, ...] = ()
     """Permissions such as "issues:write". Any one of them is sufficient."""
     role: Role = Role.READ
@@ -197,7 +197,7 @@ def secret_of(header: str) -> str:
     return password if password not in {"", "x-oauth-basic"} else user
 
 
-def admit(call: Call, endpoint: Endpoint) -> None:
+def admit(call: ApiCall, endpoint: Endpoint) -> None:
     """Raise ApiError if the caller may not make this call."""
     caller = call.caller
     if endpoint.by == "app" and caller.app is None:
@@ -245,7 +245,7 @@ def within(world: GitHubState, token: Token, repository: Repository) -> bool:
     return token.repositories is None or repository.id in token.repositories
 
 
-def _admit_to_repository(call: Call, endpoint: Endpoint) -> None:
+def _admit_to_repository(call: ApiCall, endpoint: Endpoint) -> None:
     try:
         repository = call.repository
     except NotThereError:
@@ -266,7 +266,7 @@ def _admit_to_repository(call: Call, endpoint: Endpoint) -> None:
         raise ApiError(403, "Resource not accessible by integration")
 
 
-def _admit_person(call: Call, endpoint: Endpoint, *, writes: bool) -> None:
+def _admit_person(call: ApiCall, endpoint: Endpoint, *, writes: bool) -> None:
     token = call.caller.token
     scopes = token.scopes if token else ()
     if token is not None and token.kind == "oauth":
@@ -277,7 +277,7 @@ def _admit_person(call: Call, endpoint: Endpoint, *, writes: bool) -> None:
         raise ApiError(403, "Must have push access to repository" if writes else "Resource not accessible")
 
 
-def _admit_app_of_person(call: Call, endpoint: Endpoint, token: Token, *, writes: bool) -> None:
+def _admit_app_of_person(call: ApiCall, endpoint: Endpoint, token: Token, *, writes: bool) -> None:
     """Raise ApiError unless the App, too, may do what its person wants to do."""
     through = installations_for(call.world, token, call.repository)
     lent = [replace(token, permissions=each.permissions) for each in through]
@@ -285,7 +285,7 @@ def _admit_app_of_person(call: Call, endpoint: Endpoint, token: Token, *, writes
         raise ApiError(403, "Resource not accessible by integration")
 
 
-def _is_granted(call: Call, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
+def _is_granted(call: ApiCall, endpoint: Endpoint, token: Token, repository: Repository) -> bool:
     if not within(call.world, token, repository):
         return endpoint.method == "GET"
     return _has_permission(endpoint, token)
@@ -296,7 +296,7 @@ def _has_permission(endpoint: Endpoint, token: Token) -> bool:
     return any(grants(token, *need.split(":")) for need in endpoint.needs or ("metadata:read",))
 
 
-def installation_of(call: Call) -> Installation:
+def installation_of(call: ApiCall) -> Installation:
     """Return the installation in the path, which must belong to the calling App."""
     found = call.world.installations.get(int(call.path["installation_id"]))
     if found is None or call.caller.app is None or found.app != call.caller.app.id:

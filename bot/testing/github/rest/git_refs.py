@@ -8,20 +8,20 @@ from __future__ import annotations
 from bot.testing.github.bare import ABSENT, Bare, GitRefusedError
 from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.entities import Role
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer
+from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer
 from bot.testing.github.site import Json
 
 GIT = "/repos/{owner}/{repo}/git"
 READ, WRITE = ("contents:read",), ("contents:write",)
 
 
-def matching_refs(call: Call) -> RestAnswer:
+def matching_refs(call: ApiCall) -> RestAnswer:
     """Return the refs that start with a name."""
     start = f"refs/{call.path['ref']}"
     return RestAnswer([_ref(call, ref, sha) for ref, sha in _bare(call).refs().items() if ref.startswith(start)])
 
 
-def create_ref(call: Call) -> RestAnswer:
+def create_ref(call: ApiCall) -> RestAnswer:
     """Create a ref. An existing ref is a 422."""
     ref, sha = call.text("ref"), _commit(call, call.text("sha"))
     if not ref.startswith("refs/") or ref.count("/") < 2:
@@ -32,7 +32,7 @@ def create_ref(call: Call) -> RestAnswer:
     return RestAnswer(_ref(call, ref, sha), 201)
 
 
-def update_ref(call: Call) -> RestAnswer:
+def update_ref(call: ApiCall) -> RestAnswer:
     """Move a ref. Only a forced update may drop commits."""
     ref, sha = f"refs/{call.path['ref']}", _commit(call, call.text("sha"))
     before = _bare(call).refs().get(ref)
@@ -44,7 +44,7 @@ def update_ref(call: Call) -> RestAnswer:
     return RestAnswer(_ref(call, ref, sha))
 
 
-def delete_ref(call: Call) -> RestAnswer:
+def delete_ref(call: ApiCall) -> RestAnswer:
     """Delete a ref."""
     ref = f"refs/{call.path['ref']}"
     before = _bare(call).refs().get(ref)
@@ -54,11 +54,11 @@ def delete_ref(call: Call) -> RestAnswer:
     return RestAnswer(status=204)
 
 
-def _bare(call: Call) -> Bare:
+def _bare(call: ApiCall) -> Bare:
     return call.world.bare(call.repository)
 
 
-def _move(call: Call, ref: str, after: str, before: str) -> None:
+def _move(call: ApiCall, ref: str, after: str, before: str) -> None:
     try:
         _bare(call).move(ref, after, before)
     except GitRefusedError:
@@ -66,14 +66,14 @@ def _move(call: Call, ref: str, after: str, before: str) -> None:
     notice_pushes(call.actor, call.repository)
 
 
-def _commit(call: Call, sha: str) -> str:
+def _commit(call: ApiCall, sha: str) -> str:
     found = _bare(call).resolve(sha) if len(sha) == 40 else None
     if found is None:
         raise ApiError(422, "Object does not exist")
     return found
 
 
-def _ref(call: Call, ref: str, sha: str) -> Json:
+def _ref(call: ApiCall, ref: str, sha: str) -> Json:
     home = call.site.api(call.repository)
     kind = _bare(call).kind(sha)
     target = {"sha": sha, "type": kind, "url": f"{home}/git/{kind}s/{sha}"}

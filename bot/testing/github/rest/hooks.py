@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, stamp
-from bot.testing.github.webhooks import Delivery, Webhooks
+from bot.testing.github.webhooks import SentDelivery, Webhooks
 
 KEPT = timedelta(days=3)
 """https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks"""
@@ -19,15 +19,15 @@ KEPT = timedelta(days=3)
 def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Return the endpoints for the deliveries of these webhooks."""
 
-    def list_deliveries(call: Call) -> RestAnswer:
+    def list_deliveries(call: ApiCall) -> RestAnswer:
         wanted = call.query.get("status")
         found = [each for each in reversed(_mine(call, webhooks)) if wanted in {None, _outcome(each)}]
         return RestAnswer([_item(each) for each in found], by_cursor=True)
 
-    def one(call: Call) -> RestAnswer:
+    def one(call: ApiCall) -> RestAnswer:
         return RestAnswer(_whole(_find(call, webhooks)))
 
-    def redeliver(call: Call) -> RestAnswer:
+    def redeliver(call: ApiCall) -> RestAnswer:
         webhooks.redeliver(_find(call, webhooks).id)
         return RestAnswer({}, 202)
 
@@ -38,24 +38,24 @@ def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     )
 
 
-def _mine(call: Call, webhooks: Webhooks) -> list[Delivery]:
+def _mine(call: ApiCall, webhooks: Webhooks) -> list[SentDelivery]:
     app, since = call.app.id, call.world.now() - KEPT
     return [each for each in webhooks.deliveries if each.hook.app == app and each.delivered_at >= since]
 
 
-def _outcome(delivery: Delivery) -> str:
+def _outcome(delivery: SentDelivery) -> str:
     """Return the outcome by status code alone, as the filter does. An unanswered attempt has no outcome."""
     return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
 
 
-def _find(call: Call, webhooks: Webhooks) -> Delivery:
+def _find(call: ApiCall, webhooks: Webhooks) -> SentDelivery:
     for each in _mine(call, webhooks):
         if each.id == int(call.path["delivery_id"]):
             return each
     raise not_found()
 
 
-def _item(delivery: Delivery) -> Json:
+def _item(delivery: SentDelivery) -> Json:
     return {
         "id": delivery.id,
         "guid": delivery.guid,
@@ -72,7 +72,7 @@ def _item(delivery: Delivery) -> Json:
     }
 
 
-def _whole(delivery: Delivery) -> Json:
+def _whole(delivery: SentDelivery) -> Json:
     request = {"headers": delivery.headers(), "payload": json.loads(delivery.body)}
     response = {"headers": {}, "payload": delivery.answer}
     return {**_item(delivery), "url": delivery.hook.url, "request": request, "response": response}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from bot.testing.github.entities import Event, node_id
-from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer
+from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer
 from bot.testing.github.site import Json, stamp
 
 LISTED = frozenset({"labeled", "unlabeled", "assigned", "unassigned", "closed", "reopened", "locked", "unlocked"})
 """https://docs.github.com/en/rest/using-the-rest-api/issue-event-types"""
 
 
-def list_events(call: Call) -> RestAnswer:
+def list_events(call: ApiCall) -> RestAnswer:
     """Return the events of a thread, oldest first."""
     place = (call.issue.repository, call.issue.number)
     return RestAnswer(
@@ -30,7 +30,7 @@ def list_events(call: Call) -> RestAnswer:
     )
 
 
-def event_json(call: Call, ident: int, at: datetime, event: Event) -> Json:
+def event_json(call: ApiCall, ident: int, at: datetime, event: Event) -> Json:
     """Return an event as JSON (schema issue-event-for-issue)."""
     site, actor = call.site, call.site.user(event.sender)
     made: Json = {

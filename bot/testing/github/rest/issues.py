@@ -12,7 +12,7 @@ from typing import Any, Literal
 from bot.testing.github import conversation
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.entities import REACTIONS, Comment, Issue, ReviewComment, Role
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, invalid, not_found
+from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, invalid, not_found
 from bot.testing.github.shapes import comment_json, issue_json, reaction_json
 from bot.testing.github.world import NotThereError, StateConflictError
 
@@ -24,7 +24,7 @@ COMMENT = f"{ISSUES}/comments/{{comment_id:int}}"
 LINE_COMMENT = "/repos/{owner}/{repo}/pulls/comments/{comment_id:int}"
 
 
-def list_issues(call: Call) -> RestAnswer:
+def list_issues(call: ApiCall) -> RestAnswer:
     """Return the threads, newest first. Pull requests count as issues here."""
     state, labels = call.query.get("state", "open"), set(filter(None, call.query.get("labels", "").split(",")))
     since = call.query.get("since")
@@ -41,12 +41,12 @@ def list_issues(call: Call) -> RestAnswer:
     return RestAnswer([issue_json(call.site, issue) for issue in found])
 
 
-def get_issue(call: Call) -> RestAnswer:
+def get_issue(call: ApiCall) -> RestAnswer:
     """Return a thread."""
     return RestAnswer(issue_json(call.site, call.issue))
 
 
-def create_issue(call: Call) -> RestAnswer:
+def create_issue(call: ApiCall) -> RestAnswer:
     """Open an issue. Labels and assignees require triage."""
     title, body = call.text("title"), _body(call, default="")
     if not title.strip():
@@ -58,7 +58,7 @@ def create_issue(call: Call) -> RestAnswer:
     return RestAnswer(issue_json(call.site, issue), 201)
 
 
-def change_issue(call: Call) -> RestAnswer:
+def change_issue(call: ApiCall) -> RestAnswer:
     """Change the title, body, state, labels, or assignees."""
     issue = call.issue
     if issue.author != call.actor.id and not _may_triage(call):
@@ -75,12 +75,12 @@ def change_issue(call: Call) -> RestAnswer:
     return RestAnswer(issue_json(call.site, issue))
 
 
-def list_comments(call: Call) -> RestAnswer:
+def list_comments(call: ApiCall) -> RestAnswer:
     """Return the comments on a thread, oldest first."""
     return RestAnswer([comment_json(call.site, each) for each in _since(call, call.world.comments_of(call.issue))])
 
 
-def create_comment(call: Call) -> RestAnswer:
+def create_comment(call: ApiCall) -> RestAnswer:
     """Comment on a thread. A locked thread requires write."""
     issue, body = call.issue, _body(call)
     if not body.strip():
@@ -92,24 +92,24 @@ def create_comment(call: Call) -> RestAnswer:
     return RestAnswer(comment_json(call.site, conversation.comment(call.actor, issue, body)), 201)
 
 
-def get_comment(call: Call) -> RestAnswer:
+def get_comment(call: ApiCall) -> RestAnswer:
     """Return a comment."""
     return RestAnswer(comment_json(call.site, call.comment))
 
 
-def change_comment(call: Call) -> RestAnswer:
+def change_comment(call: ApiCall) -> RestAnswer:
     """Edit a comment. Other people's comments require write."""
     _may_change(call, call.comment)
     return RestAnswer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
 
 
-def add_labels(call: Call) -> RestAnswer:
+def add_labels(call: ApiCall) -> RestAnswer:
     """Add labels to a thread, and create those that do not exist."""
     names = tuple(dict.fromkeys([*call.issue.labels, *call.texts("labels")]))
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, names)))
 
 
-def remove_label(call: Call) -> RestAnswer:
+def remove_label(call: ApiCall) -> RestAnswer:
     """Remove one label."""
     name = call.path["name"]
     if name not in call.issue.labels:
@@ -118,7 +118,7 @@ def remove_label(call: Call) -> RestAnswer:
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, left)))
 
 
-def get_label(call: Call) -> RestAnswer:
+def get_label(call: ApiCall) -> RestAnswer:
     """Return a label of a repository by its name."""
     found = call.world.labels[call.repository.id].get(call.path["name"])
     if found is None:
@@ -126,7 +126,7 @@ def get_label(call: Call) -> RestAnswer:
     return RestAnswer(call.site.label(call.repository, found))
 
 
-def create_label(call: Call) -> RestAnswer:
+def create_label(call: ApiCall) -> RestAnswer:
     """Create a label."""
     home, name = call.repository, call.text("name")
     if name in call.world.labels[home.id]:
@@ -134,10 +134,10 @@ def create_label(call: Call) -> RestAnswer:
     return RestAnswer(call.site.label(home, call.world.add_label(home, name)), 201)
 
 
-def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
+def reactions(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Callable[[ApiCall], RestAnswer]:
     """Return the endpoint that lists the reactions to a subject."""
 
-    def run(call: Call) -> RestAnswer:
+    def run(call: ApiCall) -> RestAnswer:
         content = call.query.get("content")
         found = call.world.reactions_to(subject(call).node_id)
         return RestAnswer([reaction_json(call.site, each) for each in found if content in {None, each.content}])
@@ -145,10 +145,10 @@ def reactions(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Cal
     return run
 
 
-def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callable[[Call], RestAnswer]:
+def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Callable[[ApiCall], RestAnswer]:
     """Return the endpoint that adds a reaction: 201, or 200 if it already existed."""
 
-    def run(call: Call) -> RestAnswer:
+    def run(call: ApiCall) -> RestAnswer:
         about, content = subject(call), call.text("content")
         if content not in REACTIONS:
             raise ApiError(422, "Validation Failed", [{"resource": "Reaction", "code": "invalid", "field": "content"}])
@@ -159,7 +159,7 @@ def react(subject: Callable[[Call], Issue | Comment | ReviewComment]) -> Callabl
     return run
 
 
-def line_comment(call: Call) -> ReviewComment:
+def line_comment(call: ApiCall) -> ReviewComment:
     """Return the line comment in the path."""
     found = call.world.review_comments.get(int(call.path["comment_id"]))
     if found is None or found.repository != call.repository.id:
@@ -167,34 +167,34 @@ def line_comment(call: Call) -> ReviewComment:
     return found
 
 
-def _body(call: Call, default: str | None = None) -> str:
+def _body(call: ApiCall, default: str | None = None) -> str:
     body = call.text("body", default)
     if len(body) > BODY_LIMIT:
         raise invalid("IssueComment", "body", f"body is too long (maximum is {BODY_LIMIT} characters)")
     return body
 
 
-def _writes(call: Call) -> bool:
+def _writes(call: ApiCall) -> bool:
     token = call.caller.token
     return token is not None and (token.permissions is not None or call.role.covers(Role.WRITE))
 
 
-def _may_triage(call: Call) -> bool:
+def _may_triage(call: ApiCall) -> bool:
     return _writes(call) or call.role.covers(Role.TRIAGE)
 
 
-def _may_change(call: Call, comment: Comment) -> None:
+def _may_change(call: ApiCall, comment: Comment) -> None:
     if comment.author != call.actor.id and not _writes(call):
         raise ApiError(403, "Must have admin rights to Repository.")
 
 
-def _may_react(call: Call, subject: Issue | Comment | ReviewComment) -> None:
+def _may_react(call: ApiCall, subject: Issue | Comment | ReviewComment) -> None:
     # https://docs.github.com/en/communities/moderating-comments-and-conversations/locking-conversations
     if call.world.issue(call.repository, subject.number).locked:
         raise ApiError(403, "Unable to create reaction because issue is locked.")
 
 
-def _users(call: Call, name: str) -> tuple[int, ...]:
+def _users(call: ApiCall, name: str) -> tuple[int, ...]:
     found = []
     for login in call.texts(name):
         try:
@@ -210,14 +210,14 @@ def _users(call: Call, name: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _state(call: Call, issue: Issue) -> Issue:
+def _state(call: ApiCall, issue: Issue) -> Issue:
     state: Any = call.body["state"]
     if state not in {"open", "closed"}:
         raise invalid("Issue", "state", "state is not included in the list", "invalid")
     return changed_state(call, issue, state)
 
 
-def changed_state(call: Call, issue: Issue, state: Literal["open", "closed"]) -> Issue:
+def changed_state(call: ApiCall, issue: Issue, state: Literal["open", "closed"]) -> Issue:
     """Close or reopen a thread. A pull request that cannot be reopened is a 422."""
     try:
         return conversation.set_state(call.actor, issue, state, reason=call.body.get("state_reason"))
@@ -225,25 +225,25 @@ def changed_state(call: Call, issue: Issue, state: Literal["open", "closed"]) ->
         raise invalid("PullRequest", "state", f"state cannot be changed. {conflict}", "invalid") from None
 
 
-def _labels(call: Call, issue: Issue) -> list[Any]:
+def _labels(call: ApiCall, issue: Issue) -> list[Any]:
     home = call.repository
     return [call.site.label(home, call.world.labels[home.id][name]) for name in issue.labels]
 
 
-def _since(call: Call, comments: list[Comment]) -> list[Comment]:
+def _since(call: ApiCall, comments: list[Comment]) -> list[Comment]:
     since = call.query.get("since")
     return [each for each in comments if since is None or each.updated_at >= datetime.fromisoformat(since)]
 
 
-def _thread(call: Call) -> Issue:
+def _thread(call: ApiCall) -> Issue:
     return call.issue
 
 
-def _comment(call: Call) -> Comment:
+def _comment(call: ApiCall) -> Comment:
     return call.comment
 
 
-def _reaction_rows(path: str, subject: Callable[[Call], Issue | Comment | ReviewComment]) -> tuple[Endpoint, ...]:
+def _reaction_rows(path: str, subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> tuple[Endpoint, ...]:
     return (
         Endpoint("GET", f"{path}/reactions", reactions(subject), READ),
         Endpoint("POST", f"{path}/reactions", react(subject), WRITE),

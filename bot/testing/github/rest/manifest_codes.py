@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bot.testing.github.app_manifests import take_app
-from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer, not_found
 
 if TYPE_CHECKING:
     from bot.testing.github.webhooks import Webhooks
@@ -20,7 +20,7 @@ def manifest_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     return (Endpoint("POST", "/app-manifests/{code}/conversions", partial(convert, webhooks)),)
 
 
-def convert(webhooks: Webhooks, call: Call) -> RestAnswer:
+def convert(webhooks: Webhooks, call: ApiCall) -> RestAnswer:
     """Return the App and its secrets, once for each code."""
     found = take_app(call.world, call.path["code"])
     if found is None:

@@ -15,7 +15,7 @@ from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.diffs import changed_files
 from bot.testing.github.entities import Issue, Repository, Role
 from bot.testing.github.rest.code import file_json
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, invalid, not_found
+from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, invalid, not_found
 from bot.testing.github.rest.issues import changed_state, line_comment
 from bot.testing.github.shapes import pull_json, review_comment_json, review_json
 from bot.testing.github.world import NotThereError, StateConflictError
@@ -30,7 +30,7 @@ VERDICTS: dict[str, code_changes.Verdict] = {
 }
 
 
-def list_pulls(call: Call) -> RestAnswer:
+def list_pulls(call: ApiCall) -> RestAnswer:
     """Return pull requests, filtered by state, head ("owner:branch"), and base."""
     state, head, base = call.query.get("state", "open"), call.query.get("head"), call.query.get("base")
     found = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
@@ -43,7 +43,7 @@ def list_pulls(call: Call) -> RestAnswer:
     return RestAnswer([pull_json(call.site, issue, whole=False) for issue in found])
 
 
-def create_pull(call: Call) -> RestAnswer:
+def create_pull(call: ApiCall) -> RestAnswer:
     """Open a pull request."""
     title, base, body = call.text("title"), call.text("base"), call.body.get("body") or ""
     if len(body) > BODY_LIMIT:
@@ -62,7 +62,7 @@ def create_pull(call: Call) -> RestAnswer:
         raise ApiError(422, "Validation Failed", [detail]) from None
 
 
-def get_pull(call: Call) -> RestAnswer:
+def get_pull(call: ApiCall) -> RestAnswer:
     """Return a pull request, or its diff if requested."""
     issue, home = _pull(call), call.repository
     accept = call.headers.get("accept", "")
@@ -73,7 +73,7 @@ def get_pull(call: Call) -> RestAnswer:
     return RestAnswer(pull_json(call.site, issue))
 
 
-def change_pull(call: Call) -> RestAnswer:
+def change_pull(call: ApiCall) -> RestAnswer:
     """Change the title, body, state, or base."""
     issue = _pull(call)
     if issue.author != call.actor.id and not _writes(call):
@@ -91,19 +91,19 @@ def change_pull(call: Call) -> RestAnswer:
     return RestAnswer(pull_json(call.site, issue))
 
 
-def files(call: Call) -> RestAnswer:
+def files(call: ApiCall) -> RestAnswer:
     """Return the changed files."""
     pull, home = pull_of(_pull(call)), call.repository
     found = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
     return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in found])
 
 
-def reviews(call: Call) -> RestAnswer:
+def reviews(call: ApiCall) -> RestAnswer:
     """Return the reviews."""
     return RestAnswer([review_json(call.site, each) for each in call.world.reviews_of(_pull(call))])
 
 
-def get_review(call: Call) -> RestAnswer:
+def get_review(call: ApiCall) -> RestAnswer:
     """Return a review."""
     found = call.world.reviews.get(int(call.path["review_id"]))
     if found is None or (found.repository, found.number) != (call.repository.id, _pull(call).number):
@@ -111,7 +111,7 @@ def get_review(call: Call) -> RestAnswer:
     return RestAnswer(review_json(call.site, found))
 
 
-def create_review(call: Call) -> RestAnswer:
+def create_review(call: ApiCall) -> RestAnswer:
     """Submit a review."""
     event = call.text("event", "COMMENT")
     if event not in VERDICTS:
@@ -131,24 +131,24 @@ def create_review(call: Call) -> RestAnswer:
     return RestAnswer(review_json(call.site, made))
 
 
-def review_comments(call: Call) -> RestAnswer:
+def review_comments(call: ApiCall) -> RestAnswer:
     """Return the comments of one review."""
     ident = int(call.path["review_id"])
     found = [each for each in call.world.review_comments_of(_pull(call)) if each.review == ident]
     return RestAnswer([review_comment_json(call.site, each) for each in found])
 
 
-def line_comments(call: Call) -> RestAnswer:
+def line_comments(call: ApiCall) -> RestAnswer:
     """Return the line comments."""
     return RestAnswer([review_comment_json(call.site, each) for each in call.world.review_comments_of(_pull(call))])
 
 
-def get_line_comment(call: Call) -> RestAnswer:
+def get_line_comment(call: ApiCall) -> RestAnswer:
     """Return a line comment."""
     return RestAnswer(review_comment_json(call.site, line_comment(call)))
 
 
-def reply(call: Call) -> RestAnswer:
+def reply(call: ApiCall) -> RestAnswer:
     """Reply to a line comment."""
     above = line_comment(call)
     note = LineNote(above.path, above.line, call.text("body"))
@@ -157,7 +157,7 @@ def reply(call: Call) -> RestAnswer:
     return RestAnswer(review_comment_json(call.site, made), 201)
 
 
-def request_reviewers(call: Call) -> RestAnswer:
+def request_reviewers(call: ApiCall) -> RestAnswer:
     """Request reviews from collaborators. The author cannot be asked."""
     issue = _pull(call)
     wanted = [call.world.user(login).id for login in call.texts("reviewers")]
@@ -173,19 +173,19 @@ def request_reviewers(call: Call) -> RestAnswer:
     return RestAnswer(pull_json(call.site, issue, whole=False), 201)
 
 
-def _pull(call: Call) -> Issue:
+def _pull(call: ApiCall) -> Issue:
     issue = call.issue
     if issue.pull is None:
         raise not_found()
     return issue
 
 
-def _label(call: Call, issue: Issue) -> str:
+def _label(call: ApiCall, issue: Issue) -> str:
     pull = pull_of(issue)
     return f"{call.world.repositories[pull.head_repository].owner_login}:{pull.head_ref}"
 
 
-def _fork(call: Call, owner: str) -> Repository:
+def _fork(call: ApiCall, owner: str) -> Repository:
     try:
         return call.world.repository(f"{owner}/{call.repository.name}")
     except NotThereError:
@@ -193,7 +193,7 @@ def _fork(call: Call, owner: str) -> Repository:
         raise ApiError(422, "Validation Failed", [detail]) from None
 
 
-def _writes(call: Call) -> bool:
+def _writes(call: ApiCall) -> bool:
     token = call.caller.token
     return token is not None and (token.permissions is not None or call.role.covers(Role.WRITE))
 

@@ -6,7 +6,7 @@ https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collab
 from __future__ import annotations
 
 from bot.testing.github.entities import Role
-from bot.testing.github.rest.endpoint import Call, Endpoint, RestAnswer
+from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer
 from bot.testing.github.site import Json, rights_of
 
 REPOSITORY = "/repos/{owner}/{repo}"
@@ -21,12 +21,12 @@ LEGACY = {
 """The value of the `permission` field for each role; https://docs.github.com/en/rest/collaborators/collaborators"""
 
 
-def get_repository(call: Call) -> RestAnswer:
+def get_repository(call: ApiCall) -> RestAnswer:
     """Return a repository."""
     return RestAnswer(call.site.whole_repository(call.repository, call.role))
 
 
-def own_repositories(call: Call) -> RestAnswer:
+def own_repositories(call: ApiCall) -> RestAnswer:
     """Return the repositories that the caller owns or has a role in."""
     user, world = call.actor.id, call.world
     roles = {
@@ -37,7 +37,7 @@ def own_repositories(call: Call) -> RestAnswer:
     return RestAnswer([call.site.repository(home, roles[home.id]) for home in mine])
 
 
-def collaborators(call: Call) -> RestAnswer:
+def collaborators(call: ApiCall) -> RestAnswer:
     """Return the users who have a role."""
     home = call.repository
     given = {user: role for (place, user), role in call.world.roles.items() if place == home.id and role != Role.NONE}
@@ -47,14 +47,14 @@ def collaborators(call: Call) -> RestAnswer:
     return RestAnswer([_collaborator(call, user, role) for user, role in people.items()])
 
 
-def permission(call: Call) -> RestAnswer:
+def permission(call: ApiCall) -> RestAnswer:
     """Return a user's role. An unknown login is a 404."""
     user = call.world.user(call.path["username"])
     role = call.world.role(call.repository, user.id)
     return RestAnswer({"permission": LEGACY[role], "role_name": role.value, "user": _collaborator(call, user.id, role)})
 
 
-def _collaborator(call: Call, user: int, role: Role) -> Json:
+def _collaborator(call: ApiCall, user: int, role: Role) -> Json:
     return {**call.site.user(user), "permissions": rights_of(role), "role_name": role.value}
 
 

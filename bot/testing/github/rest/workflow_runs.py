@@ -11,7 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from bot.testing.github.entities import Role, WorkflowRun
-from bot.testing.github.rest.endpoint import ApiError, Call, Endpoint, RestAnswer, not_found
+from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site, stamp
 from bot.testing.github.world import GitHubState
 
@@ -27,7 +27,7 @@ LIFE = 60
 """Seconds that a signed address of a log works, for anybody and without another credential."""
 
 
-def get_run(call: Call) -> RestAnswer:
+def get_run(call: ApiCall) -> RestAnswer:
     """Return a workflow run."""
     run = call.world.workflow_runs.get(int(call.path["run_id"]))
     if run is None or run.repository != call.repository.id:
@@ -35,7 +35,7 @@ def get_run(call: Call) -> RestAnswer:
     return RestAnswer(workflow_run_json(call.site, run))
 
 
-def job_log(call: Call) -> RestAnswer:
+def job_log(call: ApiCall) -> RestAnswer:
     """Redirect to a job's log, at a signed address on another host."""
     job = int(call.path["job_id"])
     run = call.world.check_runs.get(job)
@@ -80,24 +80,24 @@ def workflow_run_json(site: Site, run: WorkflowRun) -> Json:
     }
 
 
-def get_workflow(call: Call) -> RestAnswer:
+def get_workflow(call: ApiCall) -> RestAnswer:
     """Return a workflow, named by its file."""
     return RestAnswer(workflow_json(call.site, *_workflow(call)))
 
 
-def enable_workflow(call: Call) -> RestAnswer:
+def enable_workflow(call: ApiCall) -> RestAnswer:
     """Let the workflow's events start runs."""
     call.world.workflows[_workflow(call)] = "active"
     return RestAnswer(status=204)
 
 
-def disable_workflow(call: Call) -> RestAnswer:
+def disable_workflow(call: ApiCall) -> RestAnswer:
     """Keep the workflow's events from starting runs."""
     call.world.workflows[_workflow(call)] = "disabled_manually"
     return RestAnswer(status=204)
 
 
-def dispatch_workflow(call: Call) -> RestAnswer:
+def dispatch_workflow(call: ApiCall) -> RestAnswer:
     """Start a run by hand, or by a job. It is recorded, and nothing is executed."""
     home, file = _workflow(call)
     if call.world.workflows[home, file] != "active":
@@ -106,7 +106,7 @@ def dispatch_workflow(call: Call) -> RestAnswer:
     return RestAnswer(status=204)
 
 
-def list_runs(call: Call) -> RestAnswer:
+def list_runs(call: ApiCall) -> RestAnswer:
     """Return the runs of a repository, optionally those of one event."""
     runs = [run for run in call.world.workflow_runs.values() if run.repository == call.repository.id]
     event = call.query.get("event")
@@ -114,7 +114,7 @@ def list_runs(call: Call) -> RestAnswer:
     return RestAnswer(found, wrapped="workflow_runs")
 
 
-def deployments(_: Call) -> RestAnswer:
+def deployments(_: ApiCall) -> RestAnswer:
     """Return the deployments: there are none, because no job runs."""
     return RestAnswer([])
 
@@ -137,7 +137,7 @@ def workflow_json(site: Site, repository: int, file: str) -> Json:
     }
 
 
-def _workflow(call: Call) -> tuple[int, str]:
+def _workflow(call: ApiCall) -> tuple[int, str]:
     """Return the workflow in the path: one that was added, or a file on the default branch."""
     home = call.repository
     key = home.id, call.path["file"]
