@@ -215,7 +215,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/cli/sign.py",
         "bot/cli/verify.py",
         "webhooks/setup/set_up_visitor.py",
-        "bot/cli/threads.py",
+        "bot/cli/thread_output.py",
         "bot/terminal.py",
     }  # behind the outlet of bot/cli/main.py
     named = {str(path.relative_to(ROOT)) for path in printing}

@@ -13,8 +13,8 @@ from bot.service.turn_ledger import TurnLedger
 from webhooks.access import OperatorOnly
 from webhooks.api import ApiParts, add_api
 from webhooks.event_stream import Streams
-from webhooks.events import add_events
-from webhooks.turns import TurnPoster, add_turns
+from webhooks.stream_route import add_events
+from webhooks.turn_route import TurnPoster, add_turns
 
 
 def api_routes(overview: Overview, turns: TurnPoster, api_token: Secret, streams: Streams) -> Callable[[FastAPI], None]:

@@ -35,7 +35,7 @@ def run_threads(arguments: argparse.Namespace) -> int:
     """Print the threads, and return the exit code."""
     from urllib.parse import urlencode
 
-    from bot.cli.threads import print_threads
+    from bot.cli.thread_output import print_threads
 
     filters = [("repository", arguments.repo), *(("stage", each) for each in arguments.stage), ("limit", "100")]
     path = f"/api/threads?{urlencode([(name, value) for name, value in filters if value])}"
@@ -44,14 +44,14 @@ def run_threads(arguments: argparse.Namespace) -> int:
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print one thread, and return the exit code."""
-    from bot.cli.threads import print_thread
+    from bot.cli.thread_output import print_thread
 
     return print_thread(_client(arguments), _thread(arguments), sys.stdout, as_json=arguments.json)
 
 
 def run_watch(arguments: argparse.Namespace) -> int:
     """Print the entries of a thread as they come, and return the exit code of its round."""
-    from bot.cli.threads import watch_thread
+    from bot.cli.thread_output import watch_thread
 
     return watch_thread(_client(arguments), _thread(arguments), sys.stdout)
 

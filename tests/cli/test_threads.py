@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 
 from bot.cli.main import main
 from bot.cli.service_client import ServiceClient
-from bot.cli.threads import print_thread, print_threads, watch_thread
+from bot.cli.thread_output import print_thread, print_threads, watch_thread
 from bot.config.environment import service_access
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Refused

@@ -28,8 +28,8 @@ from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
 from bot.ports import Clock
 from bot.testing.github import credentials
+from bot.testing.github.administrator_settings import RulesetSettings
 from bot.testing.github.faults import Fault
-from bot.testing.github.repository_settings import RulesetSettings
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.github.world import ACTIONS_BOT

@@ -15,7 +15,7 @@ from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import App
 from bot.testing.github.faults import FaultInjector, Faults, Logged
 from bot.testing.github.git_http import git_routes
-from bot.testing.github.graphql.api import graphql_route
+from bot.testing.github.graphql.graphql_api import graphql_route
 from bot.testing.github.oauth import OAuth, oauth_routes
 from bot.testing.github.rate_limits import RateLimits
 from bot.testing.github.rest.application import routes

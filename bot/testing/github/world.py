@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from bot.testing.github.administrator_settings import RepositorySettings
 from bot.testing.github.bare import Bare, CommitSignature
 from bot.testing.github.entities import (
     App,
@@ -33,7 +34,6 @@ from bot.testing.github.entities import (
     User,
     WorkflowRun,
 )
-from bot.testing.github.repository_settings import RepositorySettings
 from bot.testing.github.turned_clock import TurnedClock
 
 if TYPE_CHECKING:

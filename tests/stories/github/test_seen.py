@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.service_client import ServiceClient
-from bot.cli.threads import watch_thread
+from bot.cli.thread_output import watch_thread
 from bot.compose.github import GitHubHost
 from bot.compose.overview import recorder_of, reindex
 from bot.config.settings import Secret

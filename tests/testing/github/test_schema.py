@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bot.testing.github.graphql.api import schema
+from bot.testing.github.graphql.graphql_api import schema
 from tests.testing.github.oracles import SCHEMA, needs_oracles
 
 

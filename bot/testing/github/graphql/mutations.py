@@ -12,7 +12,7 @@ from bot.testing.github import conversation
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Comment, Repository, Role, from_node_id
 from bot.testing.github.graphql.nodes import CONTENTS, Nodes
-from bot.testing.github.graphql.pages import Node
+from bot.testing.github.graphql.paging import Node
 from bot.testing.github.rest.endpoint import ApiError, within
 from bot.testing.github.world import ActingUser
 

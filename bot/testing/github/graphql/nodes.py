@@ -27,7 +27,7 @@ from bot.testing.github.entities import (
     from_node_id,
     node_id,
 )
-from bot.testing.github.graphql.pages import Node, connection, threads
+from bot.testing.github.graphql.paging import Node, connection, threads
 from bot.testing.github.graphql.pull_nodes import pull_changes
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.rest.endpoint import ApiError, Caller, visible, within

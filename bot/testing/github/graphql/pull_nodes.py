@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between
 from bot.testing.github.entities import CheckRun, Issue, Pull, Repository
-from bot.testing.github.graphql.pages import Node, connection
+from bot.testing.github.graphql.paging import Node, connection
 
 if TYPE_CHECKING:
     from bot.testing.github.graphql.nodes import Nodes

@@ -12,8 +12,8 @@ import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from bot.testing.github.administrator_settings import EnvironmentSettings, RepositorySettings, RulesetSettings
 from bot.testing.github.entities import Role
-from bot.testing.github.repository_settings import EnvironmentSettings, RepositorySettings, RulesetSettings
 from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, stamp
 

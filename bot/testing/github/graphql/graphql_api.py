@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bot.testing.github.graphql.cost import Cost, measure
 from bot.testing.github.graphql.mutations import mutations
 from bot.testing.github.graphql.nodes import Nodes
-from bot.testing.github.graphql.pages import Node
+from bot.testing.github.graphql.paging import Node
 from bot.testing.github.rate_limits import RateBudget, RateLimits, is_exceeded
 from bot.testing.github.rest.endpoint import ApiError, identify
 from bot.testing.github.site import Json, Site
