@@ -1,4 +1,4 @@
-"""One job: serve an ASGI application on a free port of 127.0.0.1 in a thread of its own.
+"""Serves an ASGI application on a free port of 127.0.0.1 in a thread of its own.
 
 The server starts within milliseconds and stops at once, even with open connections. It does not change the process's
 logging, because the demo runs it next to the real service.

@@ -1,4 +1,4 @@
-"""One job: what the administrators of a simulated repository have set: Actions, environments, secrets, rules.
+"""What the administrators of a simulated repository have set: Actions, environments, secrets, rules.
 
 https://docs.github.com/en/rest/actions/permissions and https://docs.github.com/en/rest/repos/rules
 """

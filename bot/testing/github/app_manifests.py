@@ -1,4 +1,4 @@
-"""One job: Apps that are made from a manifest: which manifests GitHub accepts, and the code of each new App.
+"""Apps that are made from a manifest: which manifests GitHub accepts, and the code of each new App.
 
 https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
 """

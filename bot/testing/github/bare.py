@@ -1,4 +1,4 @@
-"""One job: a bare git repository on disk, driven by git commands in separate processes.
+"""A bare git repository on disk, driven by git commands in separate processes.
 
 Git reads no configuration of the machine or the user.
 """

@@ -1,4 +1,4 @@
-"""One job: changes to code: pushes, pull requests, reviews, merges, and check runs.
+"""Changes to code: pushes, pull requests, reviews, merges, and check runs.
 
 The rules of conversation.py apply here as well.
 """

@@ -1,4 +1,4 @@
-"""One job: Apps, installations, and tokens of the simulated GitHub, and the account behind each credential."""
+"""Apps, installations, and tokens of the simulated GitHub, and the account behind each credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: the differences between two commits of a bare repository, as git reports them."""
+"""The differences between two commits of a bare repository, as git reports them."""
 
 from __future__ import annotations
 

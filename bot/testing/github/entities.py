@@ -1,4 +1,4 @@
-"""One job: the entities of the simulated GitHub as frozen values; a change replaces a value in its table (world.py).
+"""The entities of the simulated GitHub as frozen values; a change replaces a value in its table (world.py).
 
 Ids are numeric and never reused. A user or repository is referred to by id, a thread by repository and number.
 """

@@ -1,4 +1,4 @@
-"""One job: planned faults between a client and GitHub, and the record of every request.
+"""Planned faults between a client and GitHub, and the record of every request.
 
 A plan selects requests by "METHOD /path" (shell-style wildcards) and optionally by text in their body, and sets how
 often the fault occurs. https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api

@@ -1,4 +1,4 @@
-"""One job: git's smart HTTP protocol at `<server>/<owner>/<repo>.git`.
+"""Git's smart HTTP protocol at `<server>/<owner>/<repo>.git`.
 
 The password of Basic authentication is a token. A push that changes workflow files requires a token that may do so; a
 push to a protected branch requires an admin. Git's own upload-pack and receive-pack answer, without git-http-backend

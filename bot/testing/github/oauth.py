@@ -1,4 +1,4 @@
-"""One job: the web application flow in which a person authorizes an App, and the tokens that come of it.
+"""The web application flow in which a person authorizes an App, and the tokens that come of it.
 
 https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-user-access-token-for-a-github-app
 https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/refreshing-user-access-tokens

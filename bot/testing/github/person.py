@@ -1,4 +1,4 @@
-"""One job: the actions of a person on the simulated GitHub, within their role. Tests and the page use it.
+"""The actions of a person on the simulated GitHub, within their role. Tests and the page use it.
 
 A thread is a repository's "owner/name" and a number. A forbidden action raises NotAllowedError and changes nothing,
 because the web interface would not offer it.

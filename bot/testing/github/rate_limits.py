@@ -1,4 +1,4 @@
-"""One job: count the requests of each credential, as GitHub's primary rate limits do.
+"""Counts the requests of each credential, as GitHub's primary rate limits do.
 
 https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api and
 https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api

@@ -1,4 +1,4 @@
-"""One job: texts as HTML in REST answers (`body_html`), with the addresses of pictures as GitHub renders them.
+"""Texts as HTML in REST answers (`body_html`), with the addresses of pictures as GitHub renders them.
 
 An attachment gets a signed address that works for some minutes, and a picture elsewhere goes through GitHub's proxy.
 https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#media-types

@@ -1,4 +1,4 @@
-"""One job: the REST and webhook JSON of threads: issues, comments, reactions, reviews, and pull requests."""
+"""The REST and webhook JSON of threads: issues, comments, reactions, reviews, and pull requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: the simulated GitHub as a context manager: two addresses on 127.0.0.1 and everything behind them.
+"""The simulated GitHub as a context manager: two addresses on 127.0.0.1 and everything behind them.
 
 `api_url` serves REST, and GraphQL at /graphql; `server_url` serves git smart HTTP and the pages for people.
 """

@@ -1,4 +1,4 @@
-"""One job: the addresses of the simulated GitHub, and the REST JSON of users, repositories, and Apps.
+"""The addresses of the simulated GitHub, and the REST JSON of users, repositories, and Apps.
 
 Schemas are those of GitHub's OpenAPI (https://github.com/github/rest-api-description). A required field that this world
 does not model holds the value of a new, empty repository.

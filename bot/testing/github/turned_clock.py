@@ -1,4 +1,4 @@
-"""One job: the time of the simulated world, which changes only when a test advances it."""
+"""The time of the simulated world, which changes only when a test advances it."""
 
 from __future__ import annotations
 

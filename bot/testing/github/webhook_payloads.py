@@ -1,4 +1,4 @@
-"""One job: the webhook payload of an event, in GitHub's format.
+"""The webhook payload of an event, in GitHub's format.
 
 https://docs.github.com/en/webhooks/webhook-events-and-payloads
 """

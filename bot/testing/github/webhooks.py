@@ -1,4 +1,4 @@
-"""One job: deliver events to webhooks: signed, over HTTP, once, in the background. Results are kept.
+"""Delivers events to webhooks: signed, over HTTP, once, in the background. Results are kept.
 
 GitHub does not retry deliveries on its own and guarantees no order. Tests cause further failures with `next`. A
 redelivery keeps the guid. https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries

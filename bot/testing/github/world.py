@@ -1,4 +1,4 @@
-"""One job: the state of one simulated GitHub: its tables, lookups, and change listeners.
+"""The state of one simulated GitHub: its tables, lookups, and change listeners.
 
 Rules: values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds
 `lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment.

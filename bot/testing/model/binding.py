@@ -1,4 +1,4 @@
-"""One job: preserved thinking: sign each thinking block, and check the blocks that come back.
+"""Preserved thinking: sign each thinking block, and check the blocks that come back.
 
 A block is bound to the system prompt, the tools, and all earlier messages (without cache markers), and to the thinking
 block before it. A request may omit thinking from the start, from the end, or entirely, but never from the middle. The

@@ -1,4 +1,4 @@
-"""One job: the prompt cache: what a request reads and writes, and the resulting usage.
+"""The prompt cache: what a request reads and writes, and the resulting usage.
 
 Prefixes of tools, system, and messages are hashed block by block. Entries are written only at markers. Each marker
 looks back over at most 20 positions for an entry of an earlier request; a run of calls or of results is one position.

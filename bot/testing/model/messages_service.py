@@ -1,4 +1,4 @@
-"""One job: what the API does with one request, apart from HTTP: admit or refuse it, answer it, and total the usage."""
+"""What the API does with one request, apart from HTTP: admit or refuse it, answer it, and total the usage."""
 
 from __future__ import annotations
 

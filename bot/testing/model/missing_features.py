@@ -1,4 +1,4 @@
-"""One job: a Messages API server with fewer features than Anthropic's, like compatible servers and proxies.
+"""A Messages API server with fewer features than Anthropic's, like compatible servers and proxies.
 
 `lacks` names the missing features as requests do: a beta, a field (`output_config`, `output_config.effort`,
 `tools.strict`), or `bearer` for a server that requires the key in the header x-api-key.

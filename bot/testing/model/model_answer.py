@@ -1,4 +1,4 @@
-"""One job: turn a policy's reply into the message that the API returns.
+"""Turns a policy's reply into the message that the API returns.
 
 It assigns ids, signs thinking and omits it if the request asks for that, cuts what exceeds max_tokens or the window,
 and adds the usage.

@@ -1,4 +1,4 @@
-"""One job: the response of GET /v1/models: the models and their capabilities.
+"""The response of GET /v1/models: the models and their capabilities.
 
 https://platform.claude.com/docs/en/api/models-list
 """

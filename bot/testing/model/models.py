@@ -1,4 +1,4 @@
-"""One job: the table of models that the simulated API serves: limits, prices, and accepted parameters.
+"""The table of models that the simulated API serves: limits, prices, and accepted parameters.
 
 This is the vendor's side of the table, kept separate from the bot's own so that tests can compare the two. Sources:
 https://platform.claude.com/docs/en/about-claude/models/overview and .../pricing.

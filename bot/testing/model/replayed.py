@@ -1,4 +1,4 @@
-"""One job: make a policy from stored transcripts, so that recorded sessions can be replayed.
+"""Makes a policy from stored transcripts, so that recorded sessions can be replayed.
 
 A session is identified by the text of its first message. Its answers come in their original order. Ids and signatures
 are created anew, because they are bound to the request they answer.

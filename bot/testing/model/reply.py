@@ -1,4 +1,4 @@
-"""One job: the answers of a policy: a reply of the model, or a fault of the service.
+"""The answers of a policy: a reply of the model, or a fault of the service.
 
 A policy is a plain function from a request to one of the two. It runs on its own thread and may block. Constructors
 return whole replies; `several` joins them into one.

@@ -1,4 +1,4 @@
-"""One job: the view of a request that policies use to decide the model's next reply."""
+"""The view of a request that policies use to decide the model's next reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: send answers over HTTP, complete or with the requested fault."""
+"""Sends answers over HTTP, complete or with the requested fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: the paths of the simulated API, as a Starlette application."""
+"""The paths of the simulated API, as a Starlette application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: find what the API would refuse in a request, with the API's own wording and place.
+"""Finds what the API would refuse in a request, with the API's own wording and place.
 
 A rule is a generator of findings over a Subject. The first finding of the first rule that has one is the answer. The
 order matters: each rule may rely on what earlier rules have checked.

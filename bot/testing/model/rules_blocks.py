@@ -1,4 +1,4 @@
-"""One job: the rules for single messages and blocks: known roles, types, and fields, and no empty text.
+"""The rules for single messages and blocks: known roles, types, and fields, and no empty text.
 
 https://platform.claude.com/docs/en/api/messages
 """

@@ -1,4 +1,4 @@
-"""One job: the rules for cache markers: their number, places, and order of lifetimes.
+"""The rules for cache markers: their number, places, and order of lifetimes.
 
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """

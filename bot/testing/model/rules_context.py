@@ -1,4 +1,4 @@
-"""One job: the rules for context management: known edits, their order, and their format.
+"""The rules for context management: known edits, their order, and their format.
 
 https://platform.claude.com/docs/en/build-with-claude/context-editing
 """

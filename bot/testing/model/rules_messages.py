@@ -1,4 +1,4 @@
-"""One job: the rules for the order of messages: the first, the last, and the places of system messages.
+"""The rules for the order of messages: the first, the last, and the places of system messages.
 
 https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
 """

@@ -1,4 +1,4 @@
-"""One job: the rules for tool_use and tool_result: each call has one result, directly after it and before any text.
+"""The rules for tool_use and tool_result: each call has one result, directly after it and before any text.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
 """

@@ -1,4 +1,4 @@
-"""One job: the rules for top-level parameters: known fields, limits, thinking, effort, formats, and pre-warming.
+"""The rules for top-level parameters: known fields, limits, thinking, effort, formats, and pre-warming.
 
 https://platform.claude.com/docs/en/api/messages and the pages of each feature, named next to its rule.
 """

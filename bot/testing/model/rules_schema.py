@@ -1,4 +1,4 @@
-"""One job: the subset of JSON Schema that strict tools and structured outputs are compiled from, and its limits.
+"""The subset of JSON Schema that strict tools and structured outputs are compiled from, and its limits.
 
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; the client library's
 `transform_schema` keeps the same subset.

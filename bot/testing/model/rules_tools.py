@@ -1,4 +1,4 @@
-"""One job: the rules for tool definitions and tool_choice.
+"""The rules for tool definitions and tool_choice.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
 """

@@ -1,4 +1,4 @@
-"""One job: the simulated Messages API as a context manager. It calls the policy and records the requests.
+"""The simulated Messages API as a context manager. It calls the policy and records the requests.
 
 A policy decides what the model says; everything else (validation, thinking signatures, prompt cache, usage, the stream
 of events) works as in the real service. A policy that raises is a broken script: the client gets a 500, and the context

@@ -1,4 +1,4 @@
-"""One job: the server-sent events of one answer, in the order and pieces that the API sends.
+"""The server-sent events of one answer, in the order and pieces that the API sends.
 
 https://platform.claude.com/docs/en/build-with-claude/streaming
 """

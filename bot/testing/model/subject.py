@@ -1,4 +1,4 @@
-"""One job: the subject of a rule: a parsed request with its model and the betas it opted into."""
+"""The subject of a rule: a parsed request with its model and the betas it opted into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: the token endpoint of workload identity. It exchanges an identity token, and records each exchange.
+"""The token endpoint of workload identity. It exchanges an identity token, and records each exchange.
 
 An issued token opens the API until it expires, and only for requests that name the beta of such tokens.
 """

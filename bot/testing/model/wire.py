@@ -1,4 +1,4 @@
-"""One job: read the JSON of requests as the API renders it, and write its errors.
+"""Reads the JSON of requests as the API renders it, and writes its errors.
 
 A plain string stands for one text block. Cache markers are not part of what the model sees.
 """

@@ -1,4 +1,4 @@
-"""One job: the cost of a GraphQL query, and whether GitHub accepts it.
+"""The cost of a GraphQL query, and whether GitHub accepts it.
 
 https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 """

@@ -1,4 +1,4 @@
-"""One job: the GraphQL API. It parses a query, counts its cost, and answers 200 with data, errors, or both.
+"""The GraphQL API. It parses a query, counts its cost, and answers 200 with data, errors, or both.
 
 https://docs.github.com/en/graphql/guides/forming-calls-with-graphql
 """

@@ -1,4 +1,4 @@
-"""One job: the mutations of the simulated GraphQL API.
+"""The mutations of the simulated GraphQL API.
 
 https://docs.github.com/en/graphql/reference/mutations
 """

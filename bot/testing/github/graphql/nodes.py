@@ -1,4 +1,4 @@
-"""One job: the world's values as GraphQL nodes: dictionaries in which callables resolve fields on demand.
+"""The world's values as GraphQL nodes: dictionaries in which callables resolve fields on demand.
 
 https://docs.github.com/en/graphql/reference/objects
 """

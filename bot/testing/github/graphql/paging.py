@@ -1,4 +1,4 @@
-"""One job: lists as GraphQL connections, paged by cursors; threads can also be ordered by their last update.
+"""Lists as GraphQL connections, paged by cursors; threads can also be ordered by their last update.
 
 https://docs.github.com/en/graphql/guides/using-pagination-in-the-graphql-api
 """

@@ -1,4 +1,4 @@
-"""One job: what a pull request changes, and the checks of its head, as GraphQL fields.
+"""What a pull request changes, and the checks of its head, as GraphQL fields.
 
 https://docs.github.com/en/graphql/reference/objects#pullrequest
 """

@@ -1,4 +1,4 @@
-"""One job: the pages on which people create an App from a manifest, and install it on repositories.
+"""The pages on which people create an App from a manifest, and install it on repositories.
 
 https://docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
 """

@@ -1,4 +1,4 @@
-"""One job: the actions behind the page's forms. Each calls person.py, which checks the acting person's role.
+"""The actions behind the page's forms. Each calls person.py, which checks the acting person's role.
 
 A function takes the visit, the thread, and the form's fields, and returns the address to go to next.
 """

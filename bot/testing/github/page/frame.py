@@ -1,4 +1,4 @@
-"""One job: what every page shares: the visit, the top bar with the person switcher, and small elements."""
+"""What every page shares: the visit, the top bar with the person switcher, and small elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: build HTML safely. Everything that is not already HTML is escaped."""
+"""Builds HTML safely. Everything that is not already HTML is escaped."""
 
 from __future__ import annotations
 

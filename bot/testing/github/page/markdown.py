@@ -1,4 +1,4 @@
-"""One job: render Markdown as GitHub does: tables, task lists, line breaks, mentions, and collapsible sections.
+"""Renders Markdown as GitHub does: tables, task lists, line breaks, mentions, and collapsible sections.
 
 Rules: the only HTML that passes is `<details>`, `<summary>`, and `<br>` without attributes, and only where it cannot
 close the surrounding elements. Comments are hidden. All other HTML is shown as text. No image is fetched.

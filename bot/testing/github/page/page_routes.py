@@ -1,4 +1,4 @@
-"""One job: the routes of the simulated GitHub's pages: visibility, forms, and security headers.
+"""The routes of the simulated GitHub's pages: visibility, forms, and security headers.
 
 Rules: only a POST from the page itself changes anything; every page works without scripts; pages run no script except
 /static/page.js and fetch nothing from other hosts.

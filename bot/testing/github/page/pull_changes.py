@@ -1,4 +1,4 @@
-"""One job: show the changes of a pull request (commits, checks, and diff), read from the bare repository."""
+"""Shows the changes of a pull request (commits, checks, and diff), read from the bare repository."""
 
 from __future__ import annotations
 

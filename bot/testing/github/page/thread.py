@@ -1,4 +1,4 @@
-"""One job: show a thread as GitHub does: comments, edits, minimized comments, reactions, checkboxes, and forms.
+"""Shows a thread as GitHub does: comments, edits, minimized comments, reactions, checkboxes, and forms.
 
 Rules: all text written by people or programs is untrusted and reaches the page only through html or markdown. Controls
 that the viewer may not use are hidden, and the routes check permissions again.

@@ -1,4 +1,4 @@
-"""One job: show the threads of a repository, the list of repositories, and the form for a new issue."""
+"""Shows the threads of a repository, the list of repositories, and the form for a new issue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of Apps, tokens, users, teams, and the API itself.
+"""REST endpoints of Apps, tokens, users, teams, and the API itself.
 
 https://docs.github.com/en/rest/apps and https://docs.github.com/en/rest/users
 """

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of a repository's settings: Actions, environments, names of secrets, and rules.
+"""REST endpoints of a repository's settings: Actions, environments, names of secrets, and rules.
 
 https://docs.github.com/en/rest/actions/permissions
 https://docs.github.com/en/rest/deployments/environments

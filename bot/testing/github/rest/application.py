@@ -1,4 +1,4 @@
-"""One job: the REST API as an ASGI application: its routes, and the behavior that all endpoints share.
+"""The REST API as an ASGI application: its routes, and the behavior that all endpoints share.
 
 Shared behavior: conditional requests (ETag, 304), pages with Link headers, rate limit headers, and errors as JSON.
 """

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of check runs.
+"""REST endpoints of check runs.
 
 https://docs.github.com/en/rest/checks/runs
 """

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of a repository's code: contents, branches, commits, and comparisons.
+"""REST endpoints of a repository's code: contents, branches, commits, and comparisons.
 
 https://docs.github.com/en/rest/repos/contents, /branches and /commits
 """

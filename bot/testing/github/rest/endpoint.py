@@ -1,4 +1,4 @@
-"""One job: what every REST endpoint shares: the caller, visibility, errors, pages, and the table row.
+"""What every REST endpoint shares: the caller, visibility, errors, pages, and the table row.
 
 An endpoint is a function from Call to RestAnswer and a row in its module's ENDPOINTS. Before it runs, `identify` and
 `admit` check that the credential is valid, that the repository in the path is visible to it (else 404), and that the

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of git's refs.
+"""REST endpoints of git's refs.
 
 https://docs.github.com/en/rest/git/refs
 """

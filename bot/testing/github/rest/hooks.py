@@ -1,4 +1,4 @@
-"""One job: REST endpoints of an App's webhook deliveries.
+"""REST endpoints of an App's webhook deliveries.
 
 https://docs.github.com/en/rest/apps/webhooks
 """

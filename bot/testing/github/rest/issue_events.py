@@ -1,4 +1,4 @@
-"""One job: the REST endpoint of a thread's events: labels, assignments, locks, states, and titles.
+"""The REST endpoint of a thread's events: labels, assignments, locks, states, and titles.
 
 https://docs.github.com/en/rest/issues/events
 """

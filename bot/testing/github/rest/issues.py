@@ -1,4 +1,4 @@
-"""One job: REST endpoints of issues, comments, labels, and reactions.
+"""REST endpoints of issues, comments, labels, and reactions.
 
 https://docs.github.com/en/rest/issues and https://docs.github.com/en/rest/reactions
 """

@@ -1,4 +1,4 @@
-"""One job: the REST endpoint that exchanges the code of a new App for its secrets, and then sends it events.
+"""The REST endpoint that exchanges the code of a new App for its secrets, and then sends it events.
 
 https://docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest
 """

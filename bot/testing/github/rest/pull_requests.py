@@ -1,4 +1,4 @@
-"""One job: REST endpoints of pull requests, reviews, and line comments.
+"""REST endpoints of pull requests, reviews, and line comments.
 
 https://docs.github.com/en/rest/pulls
 """

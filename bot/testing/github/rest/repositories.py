@@ -1,4 +1,4 @@
-"""One job: REST endpoints of repositories and the people in them.
+"""REST endpoints of repositories and the people in them.
 
 https://docs.github.com/en/rest/repos and https://docs.github.com/en/rest/collaborators/collaborators
 """

@@ -1,4 +1,4 @@
-"""One job: REST endpoints of workflows, of their runs, and of jobs' logs.
+"""REST endpoints of workflows, of their runs, and of jobs' logs.
 
 https://docs.github.com/en/rest/actions/workflows
 https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
