@@ -12,8 +12,7 @@ from typing import Any
 from bot.toolhost.background import bash_output, kill_shell, start_shell
 from bot.toolhost.edits import edit, multi_edit, write
 from bot.toolhost.files import changed_files, read
-from bot.toolhost.kernel import harden
-from bot.toolhost.landlock import confine
+from bot.toolhost.hardening import confine, harden
 from bot.toolhost.listing import glob, ls
 from bot.toolhost.merge import merge
 from bot.toolhost.notebook_tools import edit_notebook, read_notebook

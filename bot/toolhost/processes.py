@@ -1,7 +1,7 @@
 """The processes that tools start, and everything that those start in turn.
 
 Rules: whatever a command leaves behind is found and ended, whatever session or parent it has. Orphans are re-parented
-to this process, which is the subreaper of all of them (kernel.py). An orphan belongs to the command whose mark is in
+to this process, which is the subreaper of all of them (hardening.py). An orphan belongs to the command whose mark is in
 its environment. An orphan that hides its mark belongs to the next command that ends while no other runs.
 """
 
