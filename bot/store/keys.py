@@ -24,6 +24,7 @@ SHORTEST = 16
 
 _HEX = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
 _OPEN_TO_OTHERS = 0o077
+_PEM = "-----BEGIN "
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,13 @@ class StateKey:
 
     @classmethod
     def of(cls, text: str) -> "StateKey":
-        """Return a configured key. Raises Misconfigured if it is too short to be a secret."""
+        """Return a configured key. Raises Misconfigured if it is too short to be a secret.
+
+        A private key in PEM is taken exactly as PLANGATE_PRIVATE_KEY is, with ``\\n`` for the end of a line. So the key
+        that came from an App's private key can be kept when that one is replaced.
+        """
+        if text.startswith(_PEM):
+            return cls(text.replace("\\n", "\n").encode())
         text = text.strip()
         if len(text) < SHORTEST:
             raise Misconfigured(

@@ -50,6 +50,13 @@ def test_white_space_around() -> None:
     assert StateKey.of(" 0123456789abcdef\n") == StateKey.of("0123456789abcdef")
 
 
+@pytest.mark.parametrize("end", ("\n", "\\n", ""))
+def test_the_text_of_a_private_key(end: str) -> None:
+    """It makes the key that was derived from that private key, to the last newline."""
+    pem = f"-----BEGIN RSA PRIVATE KEY-----{end}MIIEpAIBAAKCAQEA{end}-----END RSA PRIVATE KEY-----{end}"
+    assert StateKey.of(pem) == StateKey(pem.replace("\\n", "\n").encode())
+
+
 @pytest.mark.parametrize("text", ("", " " * 20, "short", "0123456789abcde"))
 def test_too_short(text: str) -> None:
     """A key that can be guessed is refused with the cure, and without the key."""

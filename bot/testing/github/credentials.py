@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
 from bot.testing.github.entities import App, Event, Installation, Repository, Token
 from bot.testing.github.world import ACTIONS_BOT, GitHubState
@@ -42,7 +43,7 @@ def register_app(
             owner=world.add_user(owner).id,
             bot=world.add_user(f"{slug}[bot]", "Bot").id,
             pem=private,
-            public_key=public,
+            public_keys=(public,),
             webhook_secret=secret or secrets.token_hex(20),
             created_at=world.now(),
             permissions={"metadata": "read", **permissions},
@@ -150,10 +151,8 @@ def app_of_jwt(world: GitHubState, value: str) -> App | str:
     app = next((each for each in world.apps.values() if issuer in {str(each.id), each.client_id}), None)
     if app is None:
         return "Integration not found"
-    try:
-        options = {"verify_exp": False, "verify_iat": False, "verify_nbf": False, "require": ["iat", "exp"]}
-        claims = jwt.decode(value, app.public_key, algorithms=["RS256"], options=options)  # type: ignore[arg-type]
-    except jwt.PyJWTError:
+    claims = next((found for key in app.public_keys if (found := _claims(value, key))), None)
+    if claims is None:
         return "A JSON web token could not be decoded"
     now = world.now().timestamp()
     if claims["exp"] <= now:
@@ -163,6 +162,17 @@ def app_of_jwt(world: GitHubState, value: str) -> App | str:
     if claims["iat"] > now + CLOCK_DRIFT:
         return "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
     return app
+
+
+def _claims(value: str, public_key: str) -> dict[str, Any] | None:
+    """Return the claims of a JWT, or None if another key signed it."""
+    import jwt
+
+    try:
+        options = {"verify_exp": False, "verify_iat": False, "verify_nbf": False, "require": ["iat", "exp"]}
+        return jwt.decode(value, public_key, algorithms=["RS256"], options=options)  # type: ignore[arg-type]
+    except jwt.PyJWTError:
+        return None
 
 
 def grants(token: Token, permission: str, level: str) -> bool:
@@ -178,8 +188,8 @@ def _keep(world: GitHubState, token: Token) -> Token:
         return token
 
 
-@cache
-def _key_pair() -> tuple[str, str]:
+def new_key_pair() -> tuple[str, str]:
+    """Return a new private key in PEM, and its public key."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -189,3 +199,6 @@ def _key_pair() -> tuple[str, str]:
     )
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return private.decode(), public.decode()
+
+
+_key_pair = cache(new_key_pair)

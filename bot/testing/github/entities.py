@@ -325,12 +325,13 @@ class App:
     bot: int
     """The id of the App's bot user, `<slug>[bot]`."""
     pem: str = field(repr=False)
-    public_key: str = field(repr=False)
+    public_keys: tuple[str, ...] = field(repr=False)
     webhook_secret: str = field(repr=False)
     created_at: datetime
     permissions: Mapping[str, str]
     events: tuple[str, ...]
     client_secret: str = field(default="", repr=False)
+    older_client_secrets: tuple[str, ...] = field(default=(), repr=False)
     callback_urls: tuple[str, ...] = ()
     """Where people may be sent after they authorized the App."""
     homepage: str = "https://example.com"

@@ -86,7 +86,7 @@ class OAuth:
         """Exchange a code or a refresh token for new tokens. Raises OAuthError."""
         with self.world.lock:
             app = app_of_client(self.world, form.get("client_id", ""))
-            if app is None or not secrets.compare_digest(form.get("client_secret", ""), app.client_secret):
+            if app is None or form.get("client_secret", "") not in {app.client_secret, *app.older_client_secrets}:
                 raise OAuthError("incorrect_client_credentials", "The client_id and/or client_secret are incorrect.")
             if form.get("grant_type") == "refresh_token":
                 return self._renew(app, form.get("refresh_token", ""))

@@ -18,8 +18,6 @@ class Cluster(Served):
     server: Server = field(kw_only=True)
     database_url: str = field(kw_only=True)
     workers: dict[int, forks.Fork] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
-    """Further variables of every process."""
 
     def start(self) -> None:
         """Migrate the database, and start all processes."""
@@ -67,7 +65,7 @@ class Cluster(Served):
 
     def environment(self) -> dict[str, str]:
         """Return the variables that an operator sets, the same everywhere."""
-        return Served.environment(self) | {"PLANGATE_DATABASE_URL": self.database_url} | self.variables
+        return Served.environment(self) | {"PLANGATE_DATABASE_URL": self.database_url}
 
     def _read(self, name: str) -> str:
         file: Path = self.home / name

@@ -22,6 +22,8 @@ class Served(Hub):
     home: Path
     port: int = field(init=False)
     process: forks.Fork | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    """Further variables of every process."""
 
     def __post_init__(self) -> None:
         with socket.socket() as probe:
@@ -107,6 +109,7 @@ class Served(Hub):
             "GITHUB_API_URL": github.api_url,
             "GITHUB_GRAPHQL_URL": github.graphql_url,
             "GITHUB_SERVER_URL": github.server_url,
+            **self.variables,
         }
 
     def _end(self, number: int) -> None:
