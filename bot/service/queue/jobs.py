@@ -30,6 +30,8 @@ KEPT_DAYS: Final = 4
 """Days for which the guid of a delivery is known. GitHub redelivers what is at most 3 days old.
 https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
 """
+UNKNOWN_SECONDS: Final = 5.0
+"""Seconds for which a job that this release does not know is left to newer workers."""
 EVERY: Final = "every"
 _WAKE: Final = "SELECT plangate_wake_v1(%(about)s, %(args)s)"
 _STORE: Final = "SELECT plangate_store_v1(%(guid)s, %(event)s, %(about)s, %(args)s) AS outcome"
@@ -115,7 +117,7 @@ class Jobs:
 
     async def fetch(self, queues: Sequence[str], worker: int) -> Job | None:
         """Begin the next job of these queues, or return None. A waiting job of a thread with one under way is passed
-        over."""
+        over, and one that only a newer release knows is left to its workers."""
         from procrastinate.exceptions import UniqueViolation
 
         with _transient():
@@ -126,8 +128,12 @@ class Jobs:
         if found is None or found.id is None:
             return None
         about = found.task_kwargs
-        address = ThreadAddress(**about) if about else None  # type: ignore[arg-type]  # as `_values` wrote it
-        return Job(found.id, found.attempts, Task(found.task_name), address)
+        try:
+            address = ThreadAddress(**about) if about else None  # type: ignore[arg-type]  # as `_values` wrote it
+            return Job(found.id, found.attempts, Task(found.task_name), address)
+        except (TypeError, ValueError):  # a worker of the next release, which runs beside this one, deferred it
+            await self.give_back(Job(found.id, found.attempts, Task.LOOK, None), UNKNOWN_SECONDS)
+            return None
 
     async def finish(self, job: Job) -> bool:
         """Remove a job. Return False if it was taken over by another worker."""

@@ -3,6 +3,7 @@
 Rules
 - `plangate migrate` runs before the new release starts. Every file must work with the workers of the release before,
   so that old and new ones run side by side: add tables, columns with defaults, and functions with a new name.
+  tests/store/test_migration_rules.py refuses statements that take something away.
 - What only the new release allows (dropping, renaming) has ``_post_`` in its file's name, and is applied by
   `plangate migrate --finish` once the last old worker has ended. procrastinate names its files in the same way.
 - Each file is applied once, in a transaction of its own; one process migrates at a time.
@@ -71,8 +72,8 @@ async def require_current(database: Database) -> None:
     async with database.connection() as connection:
         has_table = await run(connection, "SELECT to_regclass('plangate_migrations') IS NOT NULL AS yes")
         missing = await _missing(connection) if has_table[0]["yes"] else list(_ours())
-    if any(not each.waits for each in missing):
-        raise Misconfigured("the database lacks a migration", where=VARIABLE, fix="run plangate migrate")
+    if lacking := [each.name for each in missing if not each.waits]:
+        raise Misconfigured(f"the database lacks {', '.join(lacking)}", where=VARIABLE, fix="run plangate migrate")
 
 
 async def _install_procrastinate(connection: "AsyncConnection[dict[str, Any]]") -> list[str]:
