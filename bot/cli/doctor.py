@@ -15,6 +15,7 @@ from bot.cli.init import creates_check_runs, findings_of_project, is_outdated, l
 from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import CheckupResult, check_github
+from bot.compose.database_checkup import check_database
 from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.compose.receipts import receipt_key
 from bot.compose.repository_checkup import FILES, WorkflowNeeds, open_checkup
@@ -62,7 +63,7 @@ def _report(out: TextIO, findings: Iterable[Finding]) -> int:
 
 
 def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
-    """Yield the findings on programs, sandbox, data directory, model, GitHub, and the project in the current folder."""
+    """Yield the findings on programs, sandbox, data directory, model, database, GitHub, and the project around."""
     for program, package in _PACKAGES.items():
         found = shutil.which(program)
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
@@ -72,6 +73,7 @@ def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
     yield _model(given)
     yield from _signing(given)
     yield from _receipts(given)
+    yield from _database(given)
     yield from _github(given, fix=fix)
     yield from _project(Path())
     yield from map(_finding, check_tasks_in(Path()))
@@ -132,6 +134,15 @@ def _receipts(given: Settings) -> Iterator[Finding]:
     if shutil.which("ssh-keygen") is None:
         what = "ssh-keygen: not found, so approvers cannot sign receipts here, and their signatures cannot be checked"
         yield Finding(False, what, "install the package openssh-client", optional=True)
+
+
+def _database(given: Settings) -> tuple[Finding, ...]:
+    """Check the database of several workers. Returns nothing if none is set."""
+    try:
+        return tuple(map(_finding, asyncio.run(check_database(given))))
+    except PlangateError as error:
+        cure = error.fix or "see whether it runs, and check host, account, password, and name in PLANGATE_DATABASE_URL"
+        return (Finding(False, f"database: {error.what}", cure, error.exit_code),)
 
 
 def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:

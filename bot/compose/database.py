@@ -3,7 +3,7 @@
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.store.postgres.database import VARIABLE, Database
-from bot.store.postgres.migrations import migrate
+from bot.store.postgres.migrations import migrate, require_current
 
 
 def database_of(settings: Settings) -> Database:
@@ -17,3 +17,10 @@ async def migrate_database(settings: Settings, *, finish: bool = False) -> tuple
     """Apply the migrations that the database lacks, and return their names."""
     async with database_of(settings).open() as database:
         return await migrate(database, finish=finish)
+
+
+async def require_database(settings: Settings) -> None:
+    """Raise Misconfigured or Transient if the database of the settings cannot be used. Without one, do nothing."""
+    if settings.database:
+        async with database_of(settings).open() as database:
+            await require_current(database)

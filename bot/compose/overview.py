@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing
 
+from bot.compose.database import require_database
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.config.settings import Settings
@@ -47,6 +48,7 @@ def overview_of(
 
 async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
     """Make the thread index again from the journals. Return how many threads each repository has, by ``owner/name``."""
+    await require_database(settings)
     recorder = recorder_of(settings, redactor)
     with closing(recorder.index):
         recorder.index.clear()

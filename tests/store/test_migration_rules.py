@@ -29,7 +29,7 @@ def takings(sql: str) -> list[str]:
 
 @pytest.mark.req("D2")
 def test_no_migration_takes_anything_away() -> None:
-    """Files with `_post_` in their names may: `plangate migrate --finish` applies them when the old workers have ended."""
+    """Files with `_post_` in their names may: `plangate migrate --finish` applies them after the old workers."""
     assert sorted(SQL)
     found = {name: takings(sql) for name, sql in SQL.items() if "_post_" not in name}
     assert {name: each for name, each in found.items() if each} == {}

@@ -79,21 +79,30 @@ def as_transient() -> Iterator[None]:
         ) from error
 
 
-def _pool(url: str, wait_seconds: float) -> "AsyncConnectionPool[AsyncConnection[dict[str, Any]]]":
+def check_url(url: str) -> None:
+    """Raise Misconfigured if the extra with the driver is not installed, or if the URL cannot be read."""
     try:
-        from psycopg import AsyncConnection, ProgrammingError
+        import procrastinate  # noqa: F401 - without it the queue could not begin
+        import psycopg_pool  # noqa: F401
+        from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
-        from psycopg.rows import dict_row
-        from psycopg_pool import AsyncConnectionPool
     except ImportError as error:
         raise Misconfigured(
-            f"{error.name} is not installed", where=VARIABLE, fix="pip install 'plangate[cluster]'"
+            f"{error.name or 'libpq'} is not installed", where=VARIABLE, fix="pip install 'plangate[cluster]'"
         ) from None
     try:
         conninfo_to_dict(url)
     except ProgrammingError:
         fix = "write postgresql://user:password@host/database"
         raise Misconfigured("not the URL of a PostgreSQL database", where=VARIABLE, fix=fix) from None
+
+
+def _pool(url: str, wait_seconds: float) -> "AsyncConnectionPool[AsyncConnection[dict[str, Any]]]":
+    check_url(url)
+    from psycopg import AsyncConnection
+    from psycopg.rows import dict_row
+    from psycopg_pool import AsyncConnectionPool
+
     return AsyncConnectionPool(
         url,
         connection_class=AsyncConnection[dict[str, Any]],

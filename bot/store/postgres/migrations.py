@@ -70,10 +70,15 @@ async def _alone(connection: "AsyncConnection[dict[str, Any]]") -> AsyncIterator
 async def require_current(database: Database) -> None:
     """Raise Misconfigured if a migration is missing that this release needs. Newer ones do no harm."""
     async with database.connection() as connection:
-        has_table = await run(connection, "SELECT to_regclass('plangate_migrations') IS NOT NULL AS yes")
-        missing = await _missing(connection) if has_table[0]["yes"] else list(_ours())
+        missing = await missing_migrations(connection)
     if lacking := [each.name for each in missing if not each.waits]:
         raise Misconfigured(f"the database lacks {', '.join(lacking)}", where=VARIABLE, fix="run plangate migrate")
+
+
+async def missing_migrations(connection: "AsyncConnection[dict[str, Any]]") -> list[Migration]:
+    """Return the migrations that were not applied, in order."""
+    has_table = await run(connection, "SELECT to_regclass('plangate_migrations') IS NOT NULL AS yes")
+    return await _missing(connection) if has_table[0]["yes"] else list(_ours())
 
 
 async def _install_procrastinate(connection: "AsyncConnection[dict[str, Any]]") -> list[str]:
