@@ -17,6 +17,7 @@ from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert_markdown
 from bot.core.plan import PlanDocument, disarm_text
 from bot.core.pull import PullRequest
 from bot.core.receipt_format import receipt_ref
+from bot.core.scope_table import scope_table
 
 WAITS_FOR_APPROVAL: Final = (
     "> GitHub starts no workflows on this pull request until somebody with write access presses **Approve workflows to "
@@ -98,12 +99,14 @@ class Origin:
     """The tokens of prompts and of answers; zeros if the journal does not have them."""
     ways: Sequence[str] = ()
     """How the approvers approved (bot.core.approval.Way); none if the journal does not have it."""
+    paths: Sequence[str] = ()
+    """The changed files."""
 
 
 def pull_body(
     plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Check], no_baseline: str = ""
 ) -> str:
-    """Render a pull request's body: failing checks first, the summary, evidence, agents, origin, and the plan.
+    """Render a pull request's body: failing checks first, summary, evidence, files, agents, origin, and plan.
 
     `no_baseline` says why a check did not run before the work. The body always fits (X2): every part has a limit, and
     the plan gets the remaining room.
@@ -116,6 +119,8 @@ def pull_body(
     if checks:
         parts.append(_checks_table(checks, no_baseline))
     parts += [_output(check) for check in failing[:_OUTPUTS_SHOWN]]
+    if origin.paths:
+        parts.append(scope_table(plan, origin.paths))
     if origin.commands:
         parts.append(_ran(origin.commands))
     if origin.agents:

@@ -231,6 +231,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         context.settings.workflows_wait,
         state.tokens,
         [each.way for each in evidence.opinions] if evidence else (),
+        made.paths,
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)

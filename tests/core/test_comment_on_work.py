@@ -153,10 +153,16 @@ LONG: Final[dict[str, dict[str, Any]]] = {
     "one line": {"plan": replace(PLAN, markdown="@octocat " * 4_400)},
     "sub-agents": {"agents": [AgentRow("t" * 99, "@a " * 300, "failed: " + "closes #1 " * 99, 1, 2, 3, None)] * 40},
     "agents' commands": {"commands": [{"agent": "main", "command": "@a #1 | " * 99, "exit_code": 1}] * 50},
+    "files": {"files": [f"`@a | closes #{n}\n<!--" * 20 for n in range(400)]},
     "astral": {"plan": replace(PLAN, markdown="🚀" * 39_000), "summary": "🚀" * 50_000},
 }
 LONG["all"] = (
-    LONG["summary in a fence"] | LONG["outputs"] | LONG["plan"] | LONG["sub-agents"] | LONG["agents' commands"]
+    LONG["summary in a fence"]
+    | LONG["outputs"]
+    | LONG["plan"]
+    | LONG["sub-agents"]
+    | LONG["agents' commands"]
+    | LONG["files"]
 )
 
 
@@ -167,7 +173,7 @@ def test_long_pull_request(case: str) -> None:
     given: dict[str, Any] = {"summary": "Done.", "checks": [GOOD], "plan": PLAN, **LONG[case]}
     plan = replace(given["plan"], markdown=inert_markdown(given["plan"].markdown))
     origin = Origin(("w" * 39,) * 99, ALONE, APPROVED_AT, "m" * 999, 1.0, given.get("agents", ()))
-    origin = replace(origin, commands=given.get("commands", ()))
+    origin = replace(origin, commands=given.get("commands", ()), paths=given.get("files", ()))
     text = pull_body(plan, origin, summary=inert_markdown(given["summary"]), checks=given["checks"])
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
     assert text.endswith("</details>\n\nCloses #8\n")

@@ -102,10 +102,12 @@ def pull_request() -> str:
         tokens=(12_345, 2_345),
         receipt=receipt,
         ways=("reaction",),
+        paths=("src/login.py", "tests/pages/test_login.py", "tests/test_forms.py"),
     )
     summary = "An empty password is rejected now.\n\nThe docs did not change."
+    plan = replace(PLAN, contract=replace(CONTRACT, scope=(*CONTRACT.scope, "docs/login.md")))
     return pull_text.pull_body(
-        PLAN, origin, summary=summary, checks=(PASSED, FAILED), no_baseline="the work had begun before"
+        plan, origin, summary=summary, checks=(PASSED, FAILED), no_baseline="the work had begun before"
     )
 
 

@@ -226,6 +226,7 @@ async def test_a_second_request_adds_to_the_open_pull_request() -> None:
     await ground.published()
     await ground.published()
     assert (len(ground.pulls.orders), len(ground.workspace.pushed)) == (1, 2)
+    assert "Planned and changed files" in ground.pulls.orders[0].body
     assert ground.workspace.pushed[1].expected is not None
     ground.pulls.closed.add(101)
     state = await ground.published()
