@@ -1,14 +1,19 @@
 """The doctor looks at everything that is needed, and names the cure of what is missing."""
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor import _signing, findings
+from bot.cli.doctor import _receipts, _signing, findings
+from bot.compose.receipts import published_keys
 from bot.config.environment import settings
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
@@ -47,6 +52,7 @@ def test_without_a_sandbox_it_says_so_with_exit_code_6(tmp_path: Path, base_url:
     done = doctor(tmp_path, PATH=str(tmp_path), ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
     assert done.returncode == 6
     assert "✗ bwrap: not found\n  → install the package bubblewrap" in done.stdout
+    assert "ssh-keygen: not found, so approvers cannot sign receipts here" in done.stdout
 
 
 def test_a_missing_key_is_a_finding(tmp_path: Path) -> None:
@@ -82,6 +88,24 @@ def test_a_signing_key_that_cannot_sign_is_a_finding(tmp_path: Path) -> None:
     (bad,) = _signing(settings({**data, "PLANGATE_SIGNING_KEY_PATH": f"{key}.gone"}))
     assert (bad.good, "ssh-keygen -t ed25519" in bad.cure) == (False, True)
     assert list(_signing(settings(data))) == []
+
+
+@pytest.mark.req("RC4")
+def test_the_key_that_signs_receipts_is_named(tmp_path: Path) -> None:
+    """The same id as in the list of trusted keys: of the state key's own, and of an Ed25519 file in its place. An id
+    never changes between versions. Without a key nothing is said, since that key is a finding of its own."""
+    data = {"PLANGATE_DATA_DIR": str(tmp_path / "data")}
+    derived = settings({**data, "PLANGATE_STATE_KEY": "correct-horse-battery-staple-0123456789"})
+    (named,) = _receipts(derived)
+    assert (named.good, named.what) == (True, "receipts: signed with the key 23e2c7a2a65737b2")
+    assert json.loads(published_keys(derived))["keys"][0]["id"] in named.what
+    key = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    given = replace(derived, signing_key=key)
+    (named,) = _receipts(given)
+    raw = b64decode(Path(f"{key}.pub").read_text().split()[1])[-32:]
+    assert named.what == f"receipts: signed with the key {hashlib.sha256(raw).hexdigest()[:16]}"
+    assert list(_receipts(settings(data))) == []
 
 
 @pytest.mark.long
