@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
@@ -65,7 +65,8 @@ def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
     signers = AllowedSigners.read(options.signers, options.revoked) if options.signers else None
     now = datetime.now(UTC)
-    verified = [_Verified(each, _approver(clone, each, signers)) for each in _check(clone, options, now)]
+    checked = ((each, _approver(clone, each, signers)) for each in _check(clone, options, now))
+    verified = [_Verified(replace(each, receipt=b""), approver) for each, approver in checked]
     print(json.dumps(_to_json(verified), indent=2) if options.as_json else "\n".join(_lines(verified)), file=out)
     return min((each.code for each in verified if each.code and _counts(each.commit, options)), default=0)
 
@@ -84,6 +85,9 @@ def _check(clone: ReceiptRepository, options: VerifyOptions, now: datetime) -> I
         return clone.check_range(options.revisions, now)
     path = Path(options.subject)
     if path.is_file():
+        if clone.find_commit(options.subject):
+            fix = f"write ./{options.subject} for the file, {options.subject}~0 for the commit"
+            raise Misconfigured("a file and a commit have this name", where=options.subject, fix=fix)
         with path.open("rb") as file:
             content = file.read(SIZE_LIMIT + 1)
         return [clone.check_commit(options.commit or "HEAD", content, now)]
@@ -108,7 +112,9 @@ def _lines(verified: Sequence[_Verified]) -> Iterable[str]:
             yield _line(verdict.check, "; ".join(verdict.objections) or "ok")
         if one.approver:
             yield _line("approver", _approver_text(one.approver))
-    if len(verified) != 1:
+    if not verified:
+        yield "the range has no commits, so nothing was checked"
+    elif len(verified) > 1:
         yield f"{len(verified)} checked"
 
 

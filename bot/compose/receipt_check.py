@@ -6,7 +6,7 @@ The clone may be somebody else's work. Git reads objects in it, and does nothing
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.errors import Misconfigured, Transient, Unreadable
-from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE
+from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import SIZE_LIMIT
 from bot.receipts.signing_keys import PublicKey, decode_keys
 from bot.receipts.verdicts import CommitFacts, ReceiptVerdict, Trust, verify_receipt
@@ -25,8 +25,23 @@ _SHA1_DIGITS: Final = 40
 _TRAILER: Final = "Plangate-Plan: "
 # https://git-scm.com/docs/git-fetch#_git_urls; the user and the port are no part of a repository's name
 _URL: Final = re.compile(r"(?:[a-z+]+://)?(?:[^@/]+@)?([^:/]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
+_SHORT_ID: Final = re.compile(r"[0-9a-fA-F]{7,64}")
+_RANGE: Final = re.compile(r"(?P<start>.*?)(?P<dots>\.{2,3})(?P<end>.*)")
+_EVERY_PATH: Final = ("-r", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
+_AT_ONCE: Final = 100
+"""Commits and receipts that are in memory at once. Whoever can push can make each of them large."""
 _UNSHALLOW: Final = "fetch them: git fetch --unshallow; in a job, set fetch-depth: 0 in the step that checks out"
 _FETCH: Final = f"git fetch origin '{_RECEIPTS}*:{_RECEIPTS}*' {KEYS_REF}:{KEYS_REF}"
+_CONFIGURATION: Final = MappingProxyType(
+    {
+        # A cache of parents that nothing compares with the commits.
+        "core.commitGraph": "false",
+        # A program that git starts whenever it reads the index, as diff-tree does.
+        "core.fsmonitor": "false",
+        # `find_commit` reads these warnings.
+        "core.warnAmbiguousRefs": "true",
+    }
+)
 # The clone's configuration may name programs that fetch what is missing, and its refs what git shows in place of a
 # commit. Git before 2.45 does not know GIT_NO_LAZY_FETCH, so no protocol is allowed either.
 # https://git-scm.com/docs/git#_environment_variables
@@ -36,10 +51,9 @@ OFFLINE: Final = MappingProxyType(
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_GRAFT_FILE": os.devnull,
-        # A commit-graph is a cache of parents that nothing compares with the commits.
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "core.commitGraph",
-        "GIT_CONFIG_VALUE_0": "false",
+        "GIT_CONFIG_COUNT": str(len(_CONFIGURATION)),
+        **{f"GIT_CONFIG_KEY_{n}": key for n, key in enumerate(_CONFIGURATION)},
+        **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(_CONFIGURATION.values())},
     }
 )
 
@@ -89,12 +103,27 @@ class ReceiptRepository:
 
         Raises Misconfigured if the clone has no such commit.
         """
-        found = self.git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        if found.code:
+        commit = self.find_commit(revision)
+        if commit is None:
             raise Misconfigured("the clone has no such commit", where=revision, fix="fetch it, or name another")
-        commit = found.out.decode().strip()
         given = {} if content is None else {commit: content}
         return next(self._check([commit], given, now))
+
+    def find_commit(self, revision: str) -> str | None:
+        """Return the id of the commit that a revision names; None if there is none.
+
+        Raises Misconfigured for a name that two things have, such as a branch and a tag, or a branch and a commit whose
+        id begins so: whoever can push a tag could have another commit checked. All digits of a commit always name it.
+        """
+        ran = self.git.run("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        commit = ran.out.decode().strip()
+        if not commit or commit == revision.lower():
+            return commit or None
+        is_other = bool(_SHORT_ID.fullmatch(revision)) and not commit.startswith(revision.lower())
+        if is_other or b" is ambiguous" in ran.err:
+            fix = "give all digits of the commit, or a name such as refs/heads/main or refs/remotes/origin/main"
+            raise Misconfigured("more than one branch, tag, or commit has this name", where=revision, fix=fix)
+        return commit
 
     def require_history(self) -> None:
         """Raise Misconfigured in a shallow clone, where commits of a range would be left out."""
@@ -107,15 +136,23 @@ class ReceiptRepository:
         Raises Misconfigured for what is not a range, and in a shallow clone.
         """
         self.require_history()
-        ran = self.git.run("rev-list", "--end-of-options", revisions)
-        if ran.code or ".." not in revisions:
+        parts = _RANGE.fullmatch(revisions)
+        ends = [self.find_commit(parts[side] or "HEAD") for side in ("start", "end")] if parts else [None]
+        if parts is None or None in ends:
             raise Misconfigured("this is not a range of commits", where=revisions, fix="give two, such as main..topic")
-        return self._check(ran.out.decode().split(), {}, now)
+        commits = self.git.ask("rev-list", f"{ends[0]}{parts['dots']}{ends[1]}").decode().split()
+        return self._check(commits, {}, now)
 
     def _check(self, commits: Sequence[str], given: Mapping[str, bytes], now: datetime) -> Iterator[CheckedCommit]:
-        receipts = {**self._receipts(commits), **given}
         trust = Trust(self.pinned, self._found_keys())
-        for facts in self._facts(commits):
+        for start in range(0, len(commits), _AT_ONCE):
+            yield from self._check_some(commits[start : start + _AT_ONCE], given, trust, now)
+
+    def _check_some(
+        self, commits: Sequence[str], given: Mapping[str, bytes], trust: Trust, now: datetime
+    ) -> Iterator[CheckedCommit]:
+        receipts = {**self._receipts(commits), **given}
+        for facts in self._facts(commits, receipts.keys()):
             by_agent = any(line.startswith(_TRAILER) for line in facts.message.split("\n"))
             if facts.commit in receipts:
                 receipt = receipts[facts.commit]
@@ -125,11 +162,8 @@ class ReceiptRepository:
                 yield CheckedCommit(facts.commit, by_agent, note=_why_none(facts) if by_agent else "")
 
     def _receipts(self, commits: Sequence[str]) -> dict[str, bytes]:
-        listed = self.git.ask("for-each-ref", "--format=%(refname)", _RECEIPTS).decode("utf-8", "replace").split()
-        wanted = set(commits)
-        kept = [each.removeprefix(_RECEIPTS) for each in listed if each.removeprefix(_RECEIPTS) in wanted]
-        files = self.read_files([f"{_RECEIPTS}{commit}:{RECEIPT_FILE}" for commit in kept])
-        return {commit: content for commit, content in zip(kept, files, strict=True) if content is not None}
+        files = self.read_files([f"{receipt_ref(commit)}:{RECEIPT_FILE}" for commit in commits])
+        return {commit: content for commit, content in zip(commits, files, strict=True) if content is not None}
 
     def _found_keys(self) -> tuple[PublicKey, ...]:
         """Return the keys in the repository; none if they cannot be read, since whoever can push can write them."""
@@ -139,20 +173,23 @@ class ReceiptRepository:
         except Unreadable:
             return ()
 
-    def _facts(self, commits: Sequence[str]) -> Iterator[CommitFacts]:
-        objects = self._blobs(list(commits))
+    def _facts(self, commits: Sequence[str], compared: Collection[str]) -> Iterator[CommitFacts]:
+        """Yield what git says about commits. Only those to compare with a receipt have their changed paths."""
+        objects = self.read_files(commits)
         if not all(map(_is_named, commits, objects)):
-            fix = "clone it from the server: git takes what lies in this one for something else than it is"
+            fix = "clone it from the server: this one has another object in a commit's place, or one that is too large"
             raise Misconfigured("the clone is damaged", where=str(self.git.directory), fix=fix)
         parsed = [parse_commit(each or b"") for each in objects]
-        paths = self._changed_paths({each: parents for each, (_, parents, _) in zip(commits, parsed, strict=True)})
+        parents_of = {each: parents for each, (_, parents, _) in zip(commits, parsed, strict=True) if each in compared}
+        paths = self._changed_paths(parents_of)
         for commit, (tree, parents, message) in zip(commits, parsed, strict=True):
             yield CommitFacts(commit, tree, parents, paths.get(commit, ()), message, self.expected)
 
     def _changed_paths(self, parents: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Return the paths in which each commit differs from its first parent."""
         pairs = "".join(f"{commit} {of[0]}\n" for commit, of in parents.items() if of)
-        ran = self.git.run("diff-tree", "--stdin", "-r", "-z", "--name-status", "--no-renames", stdin=pairs.encode())
+        # .gitmodules can have git leave out submodules that changed.
+        ran = self.git.run("diff-tree", *_EVERY_PATH, "--stdin", stdin=pairs.encode())
         if ran.code:
             what = f"the clone lacks files of a commit or of its parent: git said {ran.reason}"
             raise Misconfigured(what, where=str(self.git.directory), fix=_UNSHALLOW)

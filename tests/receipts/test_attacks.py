@@ -226,16 +226,16 @@ def test_a_merge_in_a_range(clone: Clone) -> None:
 
 @pytest.mark.req("RC3")
 def test_clones_that_leave_commits_out(clone: Clone, tmp_path: Path) -> None:
-    """A shallow clone is refused for a range; so is a single commit whose parent is not there."""
+    """A shallow clone is refused for a range; so is a receipt of a commit whose parent is not there."""
     clone.issue(*clone.work())
     clone.commit("three\n", "By hand")
     shallow = tmp_path / "shallow"
-    refs = "refs/plangate/*:refs/plangate/*"
-    clone.git("clone", "-q", "--depth", "2", f"file://{clone.path}", str(shallow), "-c", f"remote.origin.fetch={refs}")
+    clone.git("clone", "-q", "--depth", "2", f"file://{clone.path}", str(shallow))
     opened = replace(clone, path=shallow).opened(repository="acme/site")
     with pytest.raises(Misconfigured, match="--unshallow"):
         opened.check_range("HEAD~1..HEAD", NOW)
-    assert opened.check_commit("HEAD", None, NOW).verdicts == ()
+    assert [opened.check_commit(each, None, NOW).verdicts for each in ("HEAD", "HEAD~1")] == [(), ()]
+    clone.git("-C", str(shallow), "fetch", "-q", "--depth", "2", "origin", "refs/plangate/*:refs/plangate/*")
     with pytest.raises(Misconfigured, match="--unshallow"):
         opened.check_commit("HEAD~1", None, NOW)
 

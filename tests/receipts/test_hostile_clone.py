@@ -2,6 +2,8 @@
 
 import io
 import json
+import shutil
+import subprocess
 from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,12 +11,22 @@ from pathlib import Path
 import pytest
 
 from bot.cli.verify import VerifyOptions, print_verdicts
+from bot.compose.approver_signatures import sign_receipt, signable_receipt
+from bot.core.errors import Misconfigured
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
 from bot.receipts.envelope import PAYLOAD_TYPE, SIZE_LIMIT, sign_statement
 from bot.receipts.verdicts import EXIT_CODES, ReceiptCheck, Trust, exit_code, verify_receipt
 from tests.receipts.conftest import KEY, Clone
+from tests.receipts.ssh_people import make_person
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+PROGRAMS = (
+    "core.fsmonitor core.pager core.editor core.askPass core.sshCommand core.gitProxy core.alternateRefsCommand "
+    "credential.helper diff.external diff.evil.command diff.evil.textconv filter.evil.clean filter.evil.smudge "
+    "filter.evil.process gpg.program gpg.ssh.program gpg.x509.program pager.rev-list pager.diff-tree pager.cat-file "
+    "uploadpack.packObjectsHook receive.procReceiveRefs"
+).split()
+"""Where git's configuration names programs: https://git-scm.com/docs/git-config"""
 
 
 def is_valid(clone: Clone, commit: str) -> bool:
@@ -42,6 +54,52 @@ def test_a_missing_object_starts_no_program(clone: Clone, tmp_path: Path) -> Non
     with pytest.raises(Exception, match="git"):
         is_valid(clone, commit)
     assert not ran.exists()
+
+
+@pytest.mark.req("RC2", "RC3")
+def test_no_program_of_the_configuration_is_started(clone: Clone, tmp_path: Path) -> None:
+    """Neither `verify` nor `sign` starts a hook, a monitor, a filter, a pager, or a program for diffs or signatures."""
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    base = clone.git("rev-parse", "HEAD")
+    (clone.path / ".git/info/attributes").write_text("* diff=evil filter=evil\n")
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for hook in ("reference-transaction", "post-index-change", "post-commit", "pre-commit"):
+        (hooks / hook).symlink_to(program)
+    values = dict.fromkeys(PROGRAMS, str(program)) | {"core.hooksPath": str(hooks), "log.showSignature": "true"}
+    for name, value in values.items():
+        subprocess.run(["git", "-C", str(clone.path), "config", name, value], check=True)
+    subprocess.run(["git", "-C", str(clone.path), "update-ref", "refs/x", commit], check=False, capture_output=True)
+    assert ran.exists(), "the trap works"
+    ran.unlink()
+    assert is_valid(clone, commit)
+    assert [exit_code(each.verdicts) for each in clone.opened().check_range(f"{base}..HEAD", NOW)] == [0]
+    opened = clone.opened()
+    sign_receipt(opened, signable_receipt(opened, commit, login="", now=NOW), make_person(tmp_path, "maya").key)
+    assert not ran.exists()
+
+
+@pytest.mark.req("RC3")
+def test_objects_in_another_place(clone: Clone, tmp_path: Path) -> None:
+    """Objects may lie in an alternate. What lies there under another one's name is not believed."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    other = clone.commit("evil\n", "Other")
+    objects, elsewhere = clone.path / ".git/objects", tmp_path / "elsewhere"
+    shutil.copytree(objects, elsewhere)
+    name = Path(commit[:2]) / commit[2:]
+    (objects / name).unlink()
+    (objects / "info/alternates").write_text(f"{elsewhere}\n")
+    assert is_valid(clone, commit)
+    (elsewhere / name).unlink()
+    shutil.copy(elsewhere / other[:2] / other[2:], elsewhere / name)
+    with pytest.raises(Misconfigured):
+        is_valid(clone, commit)
 
 
 @pytest.mark.req("RC3")

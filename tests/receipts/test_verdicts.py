@@ -42,7 +42,7 @@ def failing(verdicts: tuple[ReceiptVerdict, ...]) -> list[str]:
 
 def facts_of(clone: Clone, commit: str) -> CommitFacts:
     """Return what git says about a commit."""
-    (facts,) = clone.opened()._facts([commit])
+    (facts,) = clone.opened()._facts([commit], [commit])
     return facts
 
 
