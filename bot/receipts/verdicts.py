@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from bot.core.actor import Role
 from bot.core.errors import Unreadable
@@ -141,10 +141,8 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
         yield "there is no commit to compare it with: run it in a clone that has the commit"
         return
     predicate = statement["predicate"]
-    digests: dict[str, Any] = {}
-    for subject in statement["subject"]:
-        digests |= subject.get("digest", {})
-    if digests != {"gitCommit": facts.commit, "gitTree": facts.tree}:
+    named = predicate["repository"]
+    if statement["subject"] != _subjects(f"https://{named['host']}/{named['name']}", facts):
         yield f"its subject is not commit {facts.commit} with tree {facts.tree}"
     if predicate["plan"]["base"] not in facts.parents:
         yield f"the commit's parent is not the plan's base {predicate['plan']['base']}"
@@ -152,11 +150,18 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
         yield "the commit does not change the files that the receipt lists"
     if f"Plangate-Plan: {predicate['plan']['digest']}" not in facts.message.split("\n"):
         yield "the commit's message does not name the plan"
-    named = predicate["repository"]
     if not facts.repository:
         yield f"it was made for {named['host']}/{named['name']}; is this that repository? Name yours (--repo)"
     elif facts.repository.lower() != f"{named['host']}/{named['name']}".lower():
         yield f"it was made for {named['host']}/{named['name']}, not for {facts.repository}"
+
+
+def _subjects(repository: str, facts: CommitFacts) -> list[Json]:
+    """Return the only subjects of a receipt: another one beside them could name another commit."""
+    return [
+        {"name": f"{repository}/commit/{facts.commit}", "digest": {"gitCommit": facts.commit}},
+        {"name": f"{repository}/tree/{facts.commit}", "digest": {"gitTree": facts.tree}},
+    ]
 
 
 def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:

@@ -68,12 +68,39 @@ def cases(clone: Clone) -> Iterator[Json]:
         "base64 without padding": {"payload": spoiled["payload"].rstrip("=") + "x"},
     }.items():
         yield case(name, ["syntax"], json.dumps(spoiled | change))
+    yield from _envelope_cases(case, statement)
     yield case("no JSON", ["syntax"], "receipt")
     yield case("a key twice", ["syntax"], good.replace('{"payload"', '{"payload":"","payload"', 1))
     yield case("a repository that nobody names", ["binding"], repository="")
     yield from _approver_cases(case, statement)
     other = clone.commit("three\n", "Something else")
     yield case("another commit", ["binding"], of=other)
+
+
+def _envelope_cases(case: Callable[..., Json], statement: Json) -> Iterator[Json]:
+    """Yield receipts with several signatures, and with other subjects than the two that a receipt has."""
+    whole, other = (json.loads(sign_statement(statement, key)) for key in (KEY, OTHER_KEY))
+    (good,), (strange,) = whole["signatures"], other["signatures"]
+    for name, fails, signatures in (
+        ("a signature of an unknown key beside a good one", [], [strange, good]),
+        ("a signature under another key's name beside a good one", [], [strange | {"keyid": good["keyid"]}, good]),
+        ("a signature under another key's name", ["signature", "trust"], [strange | {"keyid": good["keyid"]}]),
+    ):
+        yield case(name, fails, json.dumps(whole | {"signatures": signatures}))
+    commit, tree = statement["subject"]
+    for name, subjects in {
+        "subjects in another order": [tree, commit],
+        "a subject of another name": [commit | {"name": tree["name"]}, tree],
+        "another commit beside this one": [
+            commit | {"digest": {"gitCommit": "e" * 40}},
+            {**tree, "digest": _both(tree, commit)},
+        ],
+    }.items():
+        yield case(name, ["binding"], sign_statement(statement | {"subject": subjects}, KEY).decode())
+
+
+def _both(*subjects: Json) -> Json:
+    return {name: value for each in subjects for name, value in each["digest"].items()}
 
 
 def _approver_cases(case: Callable[..., Json], statement: Json) -> Iterator[Json]:

@@ -38,6 +38,9 @@ def random_receipt(seed: int) -> RandomReceipt:
     chance = random.Random(seed)
     base, tree = (CommitId(f"{chance.getrandbits(160):040x}") for _ in "ab")
     plan = replace(PLAN, base=base, plan=chance.randint(1, 9), tier=chance.choice([str(Tier.NORMAL), str(Tier.HIGH)]))
+    plan = replace(
+        plan, contract=replace(plan.contract, hosts=tuple(_text(chance) for _ in range(chance.randint(0, 2))))
+    )
     paths = tuple(sorted({_text(chance) for _ in range(chance.randint(1, 6))}))
     events, last = _journal(chance, plan, tree)
     text = f"tree {tree}\nparent {base}\nauthor p <p@e> {seed} +0000\ncommitter p <p@e> {seed} +0000\n\n"
@@ -51,7 +54,9 @@ def random_receipt(seed: int) -> RandomReceipt:
 
 def _journal(chance: random.Random, plan: PlanDocument, tree: str) -> tuple[list[JournalEvent], PlanDocument]:
     """Return a journal, and the plan that it published."""
-    events: list[JournalEvent] = [replace(REQUESTED, said=replace(REQUESTED.said, text=_text(chance)), base=plan.base)]
+    editors = tuple(chance.sample(range(1, 99), k=chance.randint(0, 2)))
+    said = replace(REQUESTED.said, text=_text(chance), hands=editors)
+    events: list[JournalEvent] = [replace(REQUESTED, said=said, base=plan.base)]
     for n in range(chance.randint(0, 2)):
         events += [Planned(plan=plan, digest=plan.digest), Proposed(shown=f"c{n}", digest=plan.digest)]
         no = Candidate(Actor(9, "maya"), Way.COMMAND, Opinion.REJECT, NOW, Role.ADMIN)
