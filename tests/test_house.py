@@ -211,6 +211,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/cli/set_up_commands.py",
         "bot/cli/doctor_live.py",
         "bot/cli/replay.py",
+        "bot/cli/task_findings.py",
         "bot/cli/cluster_commands.py",
         "bot/cli/sign.py",
         "bot/cli/verify.py",

@@ -40,11 +40,11 @@ class Finding:
     """Whether everything works without it. Then it does not affect the exit code."""
 
 
-def examine(out: TextIO, *, fix: bool) -> int:
+def examine(out: TextIO, *, fix: bool, checks: bool) -> int:
     """Print every finding. Return 0 if all are good, else the exit code of the first that is not."""
     if fix:
         _install(out)
-    return _report(out, findings(settings(), fix=fix))
+    return _report(out, findings(settings(), fix=fix, checks=checks))
 
 
 def examine_repository(out: TextIO, name: str, *, fix: bool) -> int:
@@ -62,13 +62,16 @@ def _report(out: TextIO, findings: Iterable[Finding]) -> int:
     return code
 
 
-def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
-    """Yield the findings on programs, sandbox, data directory, model, database, GitHub, and the project around."""
+def findings(given: Settings, *, fix: bool = False, checks: bool = True) -> Iterator[Finding]:
+    """Yield the findings on programs, sandbox, data directory, model, database, GitHub, and the project around.
+
+    With `checks`, runs the checks of the project's scheduled tasks where a sandbox works.
+    """
     for program, package in _PACKAGES.items():
         found = shutil.which(program)
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
         yield Finding(found is not None, f"{program}: {found or 'not found'}", cure, 6 if program == "bwrap" else 2)
-    yield _sandbox()
+    yield (sandbox := _sandbox())
     yield _data_dir(given)
     yield _model(given)
     yield from _signing(given)
@@ -76,7 +79,7 @@ def findings(given: Settings, *, fix: bool = False) -> Iterator[Finding]:
     yield from _database(given)
     yield from _github(given, fix=fix)
     yield from _project(Path())
-    yield from map(_finding, check_tasks_in(Path()))
+    yield from map(_finding, check_tasks_in(Path(), given if checks and sandbox.good else None))
 
 
 def _sandbox() -> Finding:

@@ -21,6 +21,7 @@ def add_doctor_flags(doctor: argparse.ArgumentParser) -> None:
         metavar="OWNER/REPO",
         help="try what GitHub really does, in this repository, which nobody needs",
     )
+    doctor.add_argument("--no-checks", action="store_true", help="do not run the checks of scheduled tasks")
     doctor.add_argument("--yes", action="store_true", help="with --live: do not ask for the name of the repository")
     doctor.add_argument(
         "--skip", type=_numbers, default=(), metavar="N,...", help="with --live: leave out experiments by their numbers"
@@ -54,6 +55,8 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     """Run `plangate doctor`, and return its exit code."""
     from bot.cli.doctor import examine, examine_repository
 
+    if arguments.no_checks and (arguments.live or arguments.repo):
+        raise Misconfigured("only the doctor of a folder runs checks", where="--no-checks", fix="leave it out")
     if arguments.live is not None:
         from bot.cli.doctor_live import try_live
 
@@ -62,7 +65,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
         raise Misconfigured("only the experiments take it", where="--yes, --skip", fix="add --live OWNER/REPO")
     if arguments.repo is not None:
         return examine_repository(sys.stdout, arguments.repo, fix=arguments.fix)
-    return examine(sys.stdout, fix=arguments.fix)
+    return examine(sys.stdout, fix=arguments.fix, checks=not arguments.no_checks)
 
 
 def run_init(arguments: argparse.Namespace) -> int:

@@ -1,15 +1,16 @@
-"""The findings of `plangate doctor` about scheduled tasks: when they are due, and mistakes in them.
-
-Checks are not run here: `plangate maintenance run NAME --dry-run` does that, in the sandbox.
+"""The findings of `plangate doctor` about scheduled tasks: when they are due, mistakes in them, and what their checks
+say.
 """
 
+import asyncio
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.clock import SystemClock
 from bot.compose.checkup import CheckupResult
@@ -17,37 +18,54 @@ from bot.compose.maintenance_pass import next_due
 from bot.config.environment import configuration
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import FOLDER, scheduled_task
-from bot.config.settings import PATH
-from bot.core.errors import Misconfigured
-from bot.core.maintenance import GITHUB_CHECK
+from bot.config.settings import PATH, Settings
+from bot.core.codepoints import with_visible_codepoints
+from bot.core.errors import Misconfigured, PlangateError
+from bot.core.maintenance import GITHUB_CHECK, CheckResult
+
+if TYPE_CHECKING:
+    from bot.config.repository_file import Configuration
+
+    TryCheck = Callable[[str, Configuration], CheckResult]
 
 SHOWN: Final = 5
 """Due times that are listed of a task."""
 _SECONDS: Final = 10
+_LINE_SHOWN: Final = 200
 _PROGRAM: Final = re.compile(r"[\w./+-]+")
+_NEEDS: Final = (
+    "correct the check, or give it what it needs: programs in /usr or sandbox.mounts, hosts in sandbox.hosts, "
+    "time in sandbox.minutes"
+)
 
 
-def check_tasks(text: str, now: datetime, *, read_recipe: Callable[[str], str | None]) -> Iterator[CheckupResult]:
-    """Yield a line for each scheduled task of a configuration, or one that says what is wrong with the file.
+def check_tasks(
+    text: str, now: datetime, *, read_recipe: Callable[[str], str | None], try_check: "TryCheck | None" = None
+) -> Iterator[CheckupResult]:
+    """Yield the findings on each scheduled task of a configuration, or one that says what is wrong with the file.
 
-    `read_recipe` returns the project's own recipe of a name, or None.
+    `read_recipe` returns the project's own recipe of a name, or None. `try_check` runs a check; None if none is run.
     """
     try:
-        tasks = configuration(text, PATH).maintenance
+        keys = configuration(text, PATH)
     except Misconfigured as error:
         yield CheckupResult(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
         return
-    for task in tasks:
-        yield from _check_task(task, now, read_recipe)
+    for task in keys.maintenance:
+        yield from _check_task(task, now, read_recipe, keys=keys, try_check=try_check)
 
 
-def check_tasks_in(folder: Path) -> Iterator[CheckupResult]:
-    """Yield the findings about the tasks of the project in a folder; none without a configuration."""
+def check_tasks_in(folder: Path, settings: Settings | None) -> Iterator[CheckupResult]:
+    """Yield the findings about the tasks of the project in a folder; none without a configuration.
+
+    Runs their checks in the sandbox, with these settings; with None, it runs none.
+    """
     try:
         text = (folder / PATH).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return
-    yield from check_tasks(text, SystemClock().now(), read_recipe=partial(recipe_in, folder))
+    try_check = None if settings is None else partial(_try_check, folder, settings)
+    yield from check_tasks(text, SystemClock().now(), read_recipe=partial(recipe_in, folder), try_check=try_check)
 
 
 def recipe_in(folder: Path, name: str) -> str | None:
@@ -59,7 +77,12 @@ def recipe_in(folder: Path, name: str) -> str | None:
 
 
 def _check_task(
-    task: MaintenanceTask, now: datetime, read_recipe: Callable[[str], str | None]
+    task: MaintenanceTask,
+    now: datetime,
+    read_recipe: Callable[[str], str | None],
+    *,
+    keys: "Configuration",
+    try_check: "TryCheck | None",
 ) -> Iterator[CheckupResult]:
     own = read_recipe(task.recipe) if task.recipe else None
     try:
@@ -69,8 +92,13 @@ def _check_task(
         return
     rows = "".join(f"\n    {row}" for row in due_time_rows(task, now))
     yield CheckupResult(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
-    if task.check and not task.check.startswith(GITHUB_CHECK):
-        yield from _check_command(task, full.check)
+    if full.check.startswith(GITHUB_CHECK):
+        if try_check is not None:
+            yield CheckupResult(f"task {task.name}: its check asks GitHub; plangate maintenance run --dry-run tries it")
+    elif full.check and try_check is not None:
+        yield _check_run(task, keys.sandbox.minutes, lambda: try_check(full.check, keys))
+    elif task.check:
+        yield from _check_command(task, task.check)
 
 
 def due_time_rows(task: MaintenanceTask, now: datetime) -> Iterator[str]:
@@ -79,7 +107,33 @@ def due_time_rows(task: MaintenanceTask, now: datetime) -> Iterator[str]:
     for time in next_due(task, now, SHOWN):
         changed = "" if time.utcoffset() == before else ", after clocks change"
         before = time.utcoffset()
-        yield f"{time:%a %Y-%m-%d %H:%M %Z} ({time.astimezone(UTC):%Y-%m-%d %H:%M} UTC{changed})"
+        in_utc = f" ({time.astimezone(UTC):%Y-%m-%d %H:%M} UTC{changed})" if task.timezone != "UTC" else ""
+        yield f"{time:%a %Y-%m-%d %H:%M %Z}{in_utc}"
+
+
+def _try_check(folder: Path, settings: Settings, check: str, keys: "Configuration") -> CheckResult:
+    """Run a check in the sandbox, on the newest commit of the project in a folder."""
+    from bot.compose.local_check import try_check
+
+    return asyncio.run(try_check(folder, check, keys, settings))
+
+
+def _check_run(task: MaintenanceTask, minutes: float, run: Callable[[], CheckResult]) -> CheckupResult:
+    """Return what a check says when it is run as an occurrence would run it. The person sees that it runs."""
+    said = f"task {task.name}: its check"
+    print(f"{said} runs on the newest commit; limit: {minutes:g} min ...", file=sys.stderr, flush=True)
+    try:
+        result = run()
+    except PlangateError as error:
+        return CheckupResult(f"{said} was not run: {error.what}", error.fix, optional=True)
+    place = task.place_of("check" if task.check else "recipe")
+    if result.problem:
+        return CheckupResult(f"{said} ({place}) failed: {with_visible_codepoints(result.problem)}", _NEEDS)
+    if not result.found:
+        return CheckupResult(f"{said} finds nothing to do")
+    first, *more = result.printed.splitlines()
+    shown = with_visible_codepoints(first[:_LINE_SHOWN])
+    return CheckupResult(f"{said} finds something to do: {shown}{' ...' if more else ''}")
 
 
 def _check_command(task: MaintenanceTask, check: str) -> Iterator[CheckupResult]:

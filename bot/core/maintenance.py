@@ -51,6 +51,18 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The result of a task's check."""
+
+    found: bool = False
+    """Whether there may be something to do."""
+    printed: str = ""
+    """The beginning of its output; "" if there is nothing to do."""
+    problem: str = ""
+    """Why it could not run, in one line; "" if it ran."""
+
+
+@dataclass(frozen=True, slots=True)
 class Occurrence:
     """A task and one of its due times. It happens exactly once (MT1)."""
 

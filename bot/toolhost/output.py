@@ -28,6 +28,11 @@ class Output:
         if len(text) > room:
             self._tail = (self._tail + text[max(room, len(text) - TAIL) :])[-TAIL:]
 
+    @property
+    def total(self) -> int:
+        """Number of all characters."""
+        return self._total
+
     def text(self) -> str:
         """Return the text that was kept, with a note on how much was left out."""
         left_out = self._total - len(self._head) - len(self._tail)

@@ -41,7 +41,7 @@ def bash(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     run.start(arguments["command"])
     run.finish()
     run.keep_working_directory()
-    return run.answer(output.text())
+    return run.answer(output)
 
 
 class CommandRun:
@@ -177,15 +177,16 @@ class CommandRun:
         self._host.cwd = ended_in
         self._notes.append(f"the working directory is now {self._host.root.name(ended_in)}")
 
-    def answer(self, said: str) -> OperationResult:
-        """Return the command's output and how it ended."""
+    def answer(self, output: Output) -> OperationResult:
+        """Return what the command wrote, as far as it was kept, how much that was, and how it ended."""
         failed = bool(self._verdict) or self._code != 0
         ending = self.ending() if failed else ""
-        parts = [said.rstrip("\n") or ("" if failed else "(no output)"), *self.notes(), ending]
+        parts = [output.text().rstrip("\n") or ("" if failed else "(no output)"), *self.notes(), ending]
         details = {
             "exit_code": None if self._verdict else self._code,
             "seconds": round(time.monotonic() - self._began, 3),
             "ended": self._verdict,
+            "characters": output.total,
         }
         return OperationResult("\n".join(part for part in parts if part), is_error=failed, details=details)
 

@@ -11,57 +11,31 @@ Rules
   not get a request that contains it (`foreign`).
 """
 
-import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.history.escaping import as_data
 from bot.core.actor import Actor, ActorKind
 from bot.core.comment import code, fenced_block, finding_list
 from bot.core.entry import JournaledTurn
-from bot.core.errors import Conflict, PlangateError
+from bot.core.errors import Conflict
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
-from bot.core.maintenance import GITHUB_CHECK, Occurrence, Task, TaskFinding
+from bot.core.maintenance import Occurrence, Task, TaskFinding
 from bot.core.moves import Closed, Requested
-from bot.core.names import SessionId
-from bot.core.network import Network
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
 from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import tracking_title
 from bot.core.turn import Turn
-from bot.ports import Access
-from bot.workflow.execution.command_runs import run_command_with_output
-from bot.workflow.journal.writing import append, note, note_next, read_state, take_over
+from bot.workflow.journal.writing import append, note, note_next, take_over
 from bot.workflow.rights import is_over_quota
-from bot.workflow.session.network_journal import journal_network
-from bot.workflow.session.saved_work import toolhost
+from bot.workflow.task_check import run_check
 from bot.workflow.thread_context import ThreadContext
 
 NOTHING_TO_DO: Final = "nothing to do"
-_NO_PROGRAM: Final = frozenset({126, 127})
-"""Exit codes of a shell that cannot run a program."""
-_CANNOT_RUN: Final = 75
-"""Exit code by which a check says that it could not run: EX_TEMPFAIL of sysexits.h."""
-_PROBLEM_SHOWN: Final = 300
-PRINTED_SHOWN: Final = 10_000
-"""Characters of a check's output that the planner sees."""
 DECIDED_SHOWN: Final = 50
 """Most decided findings in a request; the newest ones."""
-_SILENT: Final = "(no output)"
 _NOBODY: Final = Actor(0, "")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The result of a task's check."""
-
-    found: bool = False
-    """Whether there may be something to do."""
-    printed: str = ""
-    problem: str = ""
-    """Why it could not run; "" if it ran."""
 
 
 async def track_task(context: ThreadContext, state: ThreadState, task: Task) -> ThreadState:
@@ -152,71 +126,6 @@ async def preview_occurrence(context: ThreadContext, state: ThreadState, task: T
         return f"the check fails: {checked.problem}"
     printed = f"\n{checked.printed}" if checked.printed else ""
     return f"would ask for a plan{printed}" if checked.found else NOTHING_TO_DO
-
-
-async def run_check(context: ThreadContext, task: Task) -> CheckResult:
-    """Run a task's check in the sandbox, on a checkout that is discarded. It can reach the hosts of `sandbox.hosts`.
-
-    A task without a check always has something to do.
-    """
-    if not task.check:
-        return CheckResult(found=True)
-    if task.check.startswith(GITHUB_CHECK):
-        return await _ask_github(context, task.check)
-    place = context.location
-    tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, anew=True)
-    try:
-        async with journal_network(context, await read_state(context), SessionId("check")) as reached:
-            network = Network(context.settings.hosts, reached.record)
-            async with toolhost(context, tree, Access.WRITE, network) as host:
-                ended, said = await run_command_with_output(context, host, f"(\n{task.check}\n)")
-    except PlangateError as error:
-        return CheckResult(problem=str(error))
-    finally:
-        await context.workspace.discard(tree)
-    return _check_result(context, ended["exit_code"], said.strip())
-
-
-def _check_result(context: ThreadContext, exit_code: int | None, printed: str) -> CheckResult:
-    """Return the result of a check with this output. An exit code of None means that it did not end."""
-    last = f"exit code {exit_code}"  # the last line of the output, which says too little by itself
-    ending = " ".join(printed.removesuffix(last).split())[-_PROBLEM_SHOWN:] or last
-    if exit_code is None:
-        minutes = context.settings.command_minutes
-        return CheckResult(problem=f"it did not end within {minutes:g} minutes (sandbox.minutes), or used too much")
-    if exit_code == _CANNOT_RUN:
-        return CheckResult(problem=ending)
-    if exit_code in _NO_PROGRAM:
-        return CheckResult(problem=f"a program is missing: {ending}")
-    return CheckResult(found=exit_code != 0 or not printed.startswith(_SILENT), printed=_first_lines(printed))
-
-
-def _first_lines(printed: str) -> str:
-    """Return the first lines of a check's output, and a line that says so if there are more."""
-    if len(printed) <= PRINTED_SHOWN:
-        return printed
-    shown = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
-    return f"{shown}\n(the check printed more)"
-
-
-async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
-    """Run a check that asks GitHub: ``github:NAME --option value ...``."""
-    try:
-        name, *words = shlex.split(check.removeprefix(GITHUB_CHECK)) or [""]
-    except ValueError as error:  # such as a quote that nothing closes
-        return CheckResult(problem=f"{check} cannot be read: {error}")
-    options: dict[str, list[str]] = {}
-    values: list[str] = []
-    for word in words:
-        if word.startswith("--"):
-            values = options[word.removeprefix("--")] = []
-        else:
-            values.append(word)
-    try:
-        printed = await context.tasks.run_check(name, options, context.location.base)
-    except PlangateError as error:
-        return CheckResult(problem=str(error))
-    return CheckResult(found=bool(printed), printed=_first_lines(printed))
 
 
 async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task) -> str:

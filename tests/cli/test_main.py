@@ -124,6 +124,7 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         ("run --repo . --prompt x", {"ANTHROPIC_BASE_URL": "nonsense"}, "(ANTHROPIC_BASE_URL): write something like"),
         ("run o/r#1 --dry-run", {}, "on a thread, people ask and approve (--dry-run): use it with --repo alone"),
         ("run o/r#1 --yes", {}, "on a thread, people ask and approve (--yes): use it with --repo alone"),
+        ("doctor --repo o/r --no-checks", {}, "only the doctor of a folder runs checks (--no-checks): leave it out"),
         ("run o/r#1 --prompt x", {}, "on a thread, people ask and approve (--prompt): use it with --repo alone"),
         ("sweep", {"PLANGATE_LOG_LEVEL": "loud"}, "(PLANGATE_LOG_LEVEL): set it to debug or info or"),
         ("sweep", {"PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_DATA_DIR": "/etc/passwd"}, "Not a directory (/etc/passwd/"),

@@ -1,5 +1,6 @@
 """What the doctor says about scheduled tasks: due times in two time zones, and mistakes with their places."""
 
+import subprocess
 from contextlib import chdir
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +11,26 @@ from bot.cli.doctor import findings
 from bot.cli.task_findings import check_tasks, recipe_in
 from bot.compose.checkup import CheckupResult
 from bot.config.environment import settings
+from bot.config.repository_file import Configuration
+from bot.core.errors import Misconfigured
+from bot.core.maintenance import CheckResult
 
 NOW = datetime(2026, 3, 27, 12, tzinfo=UTC)
 TASK = "maintenance:\n  - name: a\n    schedule: {schedule}\n    prompt: x\n    {more}\n"
+
+
+def try_check(command: str, keys: Configuration) -> CheckResult:
+    """Return what a check of that name would say, without running it."""
+    assert keys.sandbox.minutes == 10
+    match command:
+        case "red":
+            return CheckResult(found=True, printed="a.py:1: \x1b[31mTODO\na.py:2: TODO")
+        case "green":
+            return CheckResult()
+        case "slow":
+            return CheckResult(problem="it did not end within 10 minutes (sandbox.minutes)")
+        case _:
+            raise Misconfigured("the repository has no commit yet", where="here", fix="commit something")
 
 
 def checked(text: str, folder: Path = Path("nowhere")) -> list[CheckupResult]:
@@ -69,13 +87,55 @@ def test_what_is_right(tmp_path: Path) -> None:
     found += checked("maintenance:\n  - {name: a, schedule: daily, recipe: b}\n", tmp_path)
     assert [each.cure for each in found] == ["", "", ""]
     assert checked("") == []
+    assert found[0].what.splitlines()[1] == "    Sat 2026-03-28 00:00 UTC"  # the second column would repeat the first
+
+
+@pytest.mark.req("MT4", "MT10")
+@pytest.mark.parametrize(
+    ("more", "result"),
+    (
+        ("check: red", CheckupResult("task a: its check finds something to do: a.py:1: ‹U+001B›[31mTODO ...")),
+        ("check: green", CheckupResult("task a: its check finds nothing to do")),
+        (
+            "check: slow",
+            CheckupResult(
+                "task a: its check (line 5, column 5 of the configuration) failed: it did not end within 10 minutes "
+                "(sandbox.minutes)",
+                "correct the check, or give it what it needs: programs in /usr or sandbox.mounts, hosts in "
+                "sandbox.hosts, time in sandbox.minutes",
+            ),
+        ),
+        (
+            "check: x",
+            CheckupResult("task a: its check was not run: the repository has no commit yet", "commit something", True),
+        ),
+        (
+            "check: github:ci-failures",
+            CheckupResult("task a: its check asks GitHub; plangate maintenance run --dry-run tries it"),
+        ),
+    ),
+)
+def test_what_checks_say(more: str, result: CheckupResult, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each in one line, below a line of progress; one that asks GitHub is not run."""
+    text = TASK.format(schedule="daily", more=more)
+    *_, found = check_tasks(text, NOW, read_recipe=lambda _: None, try_check=try_check)
+    assert found == result
+    runs = "" if "github:" in more else "task a: its check runs on the newest commit; limit: 10 min ...\n"
+    assert capsys.readouterr().err == runs
 
 
 def test_doctor(tmp_path: Path) -> None:
     """The doctor looks at the project in the current folder, also at one without a workflow."""
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/plangate.yml").write_text(TASK.format(schedule="0 0 30 2 *", more=""))
+    given = settings({"PLANGATE_DATA_DIR": str(tmp_path / "data")})
     with chdir(tmp_path):
-        *_, last = findings(settings({"PLANGATE_DATA_DIR": str(tmp_path)}))
-    assert not last.good
-    assert "the task would never run" in last.what
+        *_, last = findings(given)
+        assert not last.good
+        assert "the task would never run" in last.what
+        (tmp_path / ".github/plangate.yml").write_text(TASK.format(schedule="daily", more="check: echo found"))
+        subprocess.run(["git", "init", "-q"], check=True)
+        *_, last = findings(given)
+        assert last.what == "task a: its check was not run: the repository has no commit yet"
+        *_, last = findings(given, checks=False)
+        assert last.what.startswith("task a: at 00:00")

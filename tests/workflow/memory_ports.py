@@ -136,8 +136,10 @@ class MemoryHost:
             case "Bash":
                 known = [line for line in arguments["command"].splitlines() if line in self.commands]
                 code = self.commands[known[0]](self.files) if known else 0
+                ended = "timeout" if code is None else ""
                 return ToolOutput(
-                    "(no output)" if code == 0 else f"exit code {code}", details={"exit_code": code, "seconds": 0.1}
+                    "(no output)" if code == 0 else f"exit code {code}",
+                    details={"exit_code": code, "seconds": 0.1, "ended": ended},
                 )
             case _:
                 return ToolOutput("")

@@ -15,7 +15,8 @@ from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.journal.writing import read_state
-from bot.workflow.maintaining import NOTHING_TO_DO, PRINTED_SHOWN, offer_again, take_occurrence, track_task
+from bot.workflow.maintaining import NOTHING_TO_DO, offer_again, take_occurrence, track_task
+from bot.workflow.task_check import PRINTED_SHOWN
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import MAYA, Ground, is_working, plan_and_work, say, submit, was_called
 
@@ -103,7 +104,7 @@ async def test_an_occurrence_is_skipped_with_its_reason() -> None:
         (1, "a plan is waiting for approval"),
         (75, "the check failed: exit code 75"),
         (127, "the check failed: a program is missing: exit code 127"),
-        (None, "the check failed: it did not end within 10 minutes (sandbox.minutes), or used too much"),
+        (None, "the check failed: it did not end within 10 minutes (sandbox.minutes)"),
     ),
 )
 async def test_what_a_check_finds(code: int | None, outcome: str) -> None:

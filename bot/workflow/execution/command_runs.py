@@ -18,7 +18,7 @@ TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
 MOST: Final = 50
 """Most commands of agents that are kept."""
-_ENDING: Final = 30.0
+ENDING: Final = 30.0
 """Seconds in which a command that ran out of time is ended."""
 
 
@@ -68,9 +68,8 @@ async def run_command_with_output(
     seconds = min(context.settings.command_minutes * 60, most)
     line = f"cd {quote(below)}\n{command}" if below else command
     given = {"command": line, "timeout": int(seconds * 1000)}
-    output = await host.call("Bash", given, timeout=seconds + _ENDING)
-    context.resources.alarm.listen(output.text)
-    said = context.redactor.redact(output.text)
+    output = await host.call("Bash", given, timeout=seconds + ENDING)
+    said = hear_output(context, output.text)
     facts = {
         "command": command,
         "exit_code": output.details.get("exit_code"),
@@ -78,6 +77,12 @@ async def run_command_with_output(
         "output": said[-TAIL:],
     }
     return facts, said
+
+
+def hear_output(context: ThreadContext, text: str) -> str:
+    """Return what a command printed, redacted. Planted decoys in it raise the alarm first."""
+    context.resources.alarm.listen(text)
+    return context.redactor.redact(text)
 
 
 async def run_commands(

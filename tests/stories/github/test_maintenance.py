@@ -132,21 +132,25 @@ BAD: Final = """\
   - {name: away, schedule: daily, prompt: Do it., check: echo no network; exit 75}
   - {name: hanging, schedule: daily, prompt: Do it., check: sleep 60}
   - {name: unwritten, schedule: daily, recipe: nothing}
+  - {name: flood, schedule: daily, prompt: Do it., check: yes | head -c 30M}
+  - {name: broken, schedule: daily, prompt: Do it., check: if true}
 """
 SAID: Final = (
     "the check failed: a program is missing",
     "the check failed: no network |",
     "the check failed: it did not end within 0.05 minutes",
     "could not begin: task 'unwritten': there is no recipe 'nothing' (line 5, column 40 of the configuration): use one",
+    "the check failed: it printed 31,457,280 characters; let it print only what there is to do (at most 1,000,000)",
+    "the check failed: bash: -c: line 2: syntax error: unexpected end of file",
 )
 
 
 @pytest.mark.long
 @pytest.mark.req("MT4", "MT8")
 async def test_bad_tasks_beside_a_good_one(story: Story) -> None:
-    """Each says on its tracking issue what is wrong; a check that prints without end is cut; the others go on."""
-    flood = "    check: yes | head -c 30M\nsandbox:\n  minutes: 0.05\n"
-    configure(story, f"{SHIPPING}{flood}", own=BAD)
+    """Each says on its tracking issue what is wrong; the others go on. What the planner sees of a check is bounded."""
+    much = "    check: yes | head -c 300K\nsandbox:\n  minutes: 0.05\n"
+    configure(story, f"{SHIPPING}{much}", own=BAD)
     await run_pass(story)
     story.clock.advance(DAY)
     await run_pass(story)

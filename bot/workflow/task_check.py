@@ -1,0 +1,114 @@
+"""Runs the check of a scheduled task, and returns whether there may be something to do (MT4).
+
+Rules
+- A check is a shell command, or ``github:NAME``. A command runs in the sandbox, on a checkout that is discarded.
+- It says that there is nothing to do by exit code 0 without output, and that it could not run by exit code 75.
+- A check that could not run, does not end, or prints without end has a problem, and begins no session.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from bot.core.errors import PlangateError
+from bot.core.maintenance import GITHUB_CHECK, CheckResult, Task
+from bot.core.names import SessionId
+from bot.core.network import Network
+from bot.ports import Access, Toolhost
+from bot.workflow.execution.command_runs import ENDING, hear_output
+from bot.workflow.journal.writing import read_state
+from bot.workflow.session.network_journal import journal_network
+from bot.workflow.session.saved_work import toolhost
+from bot.workflow.thread_context import ThreadContext
+
+PRINTED_SHOWN: Final = 10_000
+"""Characters of a check's output that the planner sees."""
+MOST_PRINTED: Final = 1_000_000
+"""Characters that a check may print. Output of more is no list of what there is to do."""
+_NO_PROGRAM: Final = frozenset({126, 127})
+"""Exit codes of a shell that cannot run a program."""
+_CANNOT_RUN: Final = 75
+"""Exit code by which a check says that it could not run: EX_TEMPFAIL of sysexits.h."""
+_PROBLEM_SHOWN: Final = 300
+_SILENT: Final = "(no output)"
+
+
+async def run_check(context: ThreadContext, task: Task) -> CheckResult:
+    """Run a task's check in the sandbox, on a checkout that is discarded. It can reach the hosts of `sandbox.hosts`.
+
+    A task without a check always has something to do.
+    """
+    if not task.check:
+        return CheckResult(found=True)
+    if task.check.startswith(GITHUB_CHECK):
+        return await _ask_github(context, task.check)
+    place, minutes = context.location, context.settings.command_minutes
+    tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, anew=True)
+    try:
+        async with journal_network(context, await read_state(context), SessionId("check")) as reached:
+            network = Network(context.settings.hosts, reached.record)
+            async with toolhost(context, tree, Access.WRITE, network) as host:
+                return await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
+    except PlangateError as error:
+        return CheckResult(problem=str(error))
+    finally:
+        await context.workspace.discard(tree)
+
+
+async def run_shell_check(host: Toolhost, check: str, *, minutes: float, redact: Callable[[str], str]) -> CheckResult:
+    """Run a shell command as a check, for at most so many minutes. `redact` removes secrets from what it printed."""
+    seconds = minutes * 60
+    command = f"bash -n -c {shlex.quote(check)} || exit {_CANNOT_RUN}\n(\n{check}\n)"
+    given = {"command": command, "timeout": int(seconds * 1000)}
+    output = await host.call("Bash", given, timeout=seconds + ENDING)
+    printed = redact(output.text).strip()
+    if problem := _problem(output.details, printed, minutes):
+        return CheckResult(problem=problem)
+    if output.details["exit_code"] == 0 and printed.startswith(_SILENT):
+        return CheckResult()
+    return CheckResult(found=True, printed=_first_lines(printed))
+
+
+def _problem(details: Mapping[str, Any], printed: str, minutes: float) -> str:
+    """Return why a command that ended like this cannot count as a check that ran; "" if it counts."""
+    code, characters = details.get("exit_code"), details.get("characters", 0)
+    lines = printed.splitlines() or [""]
+    ending = " ".join(printed.removesuffix(f"exit code {code}").split())[-_PROBLEM_SHOWN:] or f"exit code {code}"
+    if characters > MOST_PRINTED:
+        return f"it printed {characters:,} characters; let it print only what there is to do (at most {MOST_PRINTED:,})"
+    if details.get("ended") == "timeout":
+        return f"it did not end within {minutes:g} {'minute' if minutes == 1 else 'minutes'} (sandbox.minutes)"
+    if code is None:  # the last line says which limit ended it
+        return f"it was ended: {lines[-1].removesuffix(': all of it was ended')}"[:_PROBLEM_SHOWN]
+    if code == _CANNOT_RUN:
+        return ending
+    return f"a program is missing: {ending}" if code in _NO_PROGRAM else ""
+
+
+def _first_lines(printed: str) -> str:
+    """Return the first lines of a check's output, and a line that says so if there are more."""
+    if len(printed) <= PRINTED_SHOWN:
+        return printed
+    shown = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
+    return f"{shown}\n(the check printed more)"
+
+
+async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
+    """Run a check that asks GitHub: ``github:NAME --option value ...``."""
+    try:
+        name, *words = shlex.split(check.removeprefix(GITHUB_CHECK)) or [""]
+    except ValueError as error:  # such as a quote that nothing closes
+        return CheckResult(problem=f"{check} cannot be read: {error}")
+    options: dict[str, list[str]] = {}
+    values: list[str] = []
+    for word in words:
+        if word.startswith("--"):
+            values = options[word.removeprefix("--")] = []
+        else:
+            values.append(word)
+    try:
+        printed = await context.tasks.run_check(name, options, context.location.base)
+    except PlangateError as error:
+        return CheckResult(problem=str(error))
+    return CheckResult(found=bool(printed), printed=_first_lines(printed))
