@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
@@ -260,7 +261,7 @@ class GitHubHost:
         """Return access to the tracking issues of a repository."""
         reached = await self.connections.reach(found.installation, found.id, found.at)
         signer = MarkerSigner(self._key, found.id)
-        bot = await self.connections.bot(reached.client)
+        bot = partial(self.connections.bot, reached.client)
         return TrackingIssues(reached.client, found.at, bot, Key(signer.key_id, signer.mac))
 
     async def roles(self, found: ServedRepository) -> Roles:

@@ -33,6 +33,7 @@ from bot.core.tracking_text import (
     tracking_body,
     tracking_title,
 )
+from bot.github.tracking import IssueText
 from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occurrence, take_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
@@ -86,11 +87,13 @@ class MaintenancePass:
         if not tasks:
             await self._tell_mistake(tracked.values(), issues)
             return []
+        shown = await issues.read_all([tracked[task.name].issue for task in tasks if task.name in tracked])
         done = []
         for task in tasks:
             try:
-                done.append(status := await self._run_task(task, settings, issues, tracked))
+                done.append(status := await self._run_task(task, settings, issues, tracked, shown=shown))
                 tracked |= {task.name: status.tracked} if status.tracked else {}  # its ticks count for the next tasks
+                shown = {} if status.began else shown  # a session takes time, in which people tick
             except Conflict:
                 _log.info("another process is at the scheduled task %s", task.name)
                 done.append(TaskStatus(task, None, problem="another process is at it"))
@@ -130,19 +133,28 @@ class MaintenancePass:
         return found
 
     async def _run_task(
-        self, task: MaintenanceTask, settings: WorkSettings, issues: TaskIssues, every: Mapping[str, TrackedTask]
+        self,
+        task: MaintenanceTask,
+        settings: WorkSettings,
+        issues: TaskIssues,
+        every: Mapping[str, TrackedTask],
+        *,
+        shown: Mapping[ThreadNumber, IssueText],
     ) -> TaskStatus:
-        """Run one task if it is due, and bring its tracking issue up to date. `every` holds all tracked tasks."""
+        """Run one task if it is due, and bring its tracking issue up to date.
+
+        `every` holds all tracked tasks, and `shown` what their issues were seen to show.
+        """
         if (tracked := every.get(task.name)) is None:
             return TaskStatus(task, await self._begin(task, issues))
-        shown = await issues.read(tracked.issue)
-        ticks = await self._allowed_ticks(shown.ticks, settings)
+        text = shown.get(tracked.issue) or await issues.read(tracked.issue)
+        ticks = await self._allowed_ticks(text.ticks, settings)
         tracked = await self._offer_again(tracked, ticks)
         asked = next((tick for tick in ticks if tick.label == RUN_NOW), None)
         occurrence = self._next_occurrence(task, tracked.history, asked)
         if began := occurrence is not None:
             tracked = await self._take(task, tracked, occurrence, _ticked_today(every.values(), occurrence))
-        await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=shown.body)
+        await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=text.body)
         return TaskStatus(task, tracked, began=began)
 
     async def _begin(self, task: MaintenanceTask, issues: TaskIssues) -> TrackedTask:

@@ -23,6 +23,9 @@ class TaskIssues(Protocol):
     async def read(self, number: ThreadNumber) -> IssueText:
         """Return what an issue shows now, with the ticks of people."""
 
+    async def read_all(self, numbers: Sequence[ThreadNumber]) -> dict[ThreadNumber, IssueText]:
+        """Return what issues show now, by one request; those that are gone are left out."""
+
     async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:
         """Set an issue's text, unless `shown`, its text when it was read, is the same."""
 

@@ -4,7 +4,7 @@ https://docs.github.com/en/rest/issues/issues
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,9 +15,10 @@ from bot.core.maintenance import Tick
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import ticked_labels, with_mistake
-from bot.github.client import LAGS, GitHubClient
+from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.comments import same
 from bot.github.edit_history import Version, versions
+from bot.github.errors import Missing
 from bot.github.people import WHO
 from bot.github.repository import Address
 
@@ -26,14 +27,10 @@ LABEL: Final = "plangate: maintenance"
 _NO_THREAD: Final = ThreadNumber(0)
 _KIND: Final = "task"
 
-_ISSUE: Final = f"""
-query ($owner: String!, $name: String!, $number: Int!) {{
-  repository(owner: $owner, name: $name) {{
-    issue(number: $number) {{
-      body createdAt lastEditedAt state author {{ ...who }} editor {{ ...who }}
-      userContentEdits(first: 100) {{ totalCount nodes {{ editedAt deletedAt diff editor {{ ...who }} }} }}
-    }}
-  }}
+_TEXT: Final = f"""
+fragment text on Issue {{
+  body createdAt lastEditedAt state author {{ ...who }} editor {{ ...who }}
+  userContentEdits(first: 100) {{ totalCount nodes {{ editedAt deletedAt diff editor {{ ...who }} }} }}
 }}
 {WHO}
 """
@@ -54,7 +51,8 @@ class TrackingIssues:
 
     client: GitHubClient
     address: Address
-    bot: Actor
+    bot: Callable[[], Awaitable[Actor]]
+    """Looks the account up. Not called where no issue is searched for and no box is ticked."""
     key: Key
 
     async def open(self, task: str, title: str, body: str) -> ThreadNumber:
@@ -82,16 +80,32 @@ class TrackingIssues:
         raise Transient("GitHub shows a different text than was set", where=path, fix="check the issue")
 
     async def read(self, number: ThreadNumber) -> IssueText:
-        """Return what an issue shows now, with the ticks of people, by one query.
+        """Return what an issue shows now, with the ticks of people, by one query. Raises Missing if it is gone."""
+        found = (await self.read_all([number])).get(number)
+        if found is None:
+            raise Missing("there is no such issue", where=f"{self.address.path}/issues/{number}")
+        return found
+
+    async def read_all(self, numbers: Sequence[ThreadNumber]) -> dict[ThreadNumber, IssueText]:
+        """Return what these issues show now, by one query; those that are gone are left out.
 
         A box whose history GitHub no longer has in full is left out: nobody is known to have ticked it.
         """
-        values = {"owner": self.address.owner, "name": self.address.name, "number": int(number)}
-        issue = (await self.client.graphql(_ISSUE, values))["repository"]["issue"]
+        if not numbers:
+            return {}
+        asked = " ".join(f"issue{number}: issue(number: {number:d}) {{ ...text }}" for number in numbers)
+        query = f"query ($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {asked} }} }}"
+        values = {"owner": self.address.owner, "name": self.address.name}
+        found = (await self.client.graphql(f"{query} {_TEXT}", values, partial=True))["repository"] or {}
+        issues = {number: found.get(f"issue{number}") for number in numbers}
+        return {number: await self._parse(issue) for number, issue in issues.items() if issue}
+
+    async def _parse(self, issue: Json) -> IssueText:
         body = str(issue["body"] or "")
         shown = versions(issue, "")  # its first text is unknown here, and had no box ticked
         found = [_tick(shown, label) for label in dict.fromkeys(ticked_labels(body))]
-        theirs = [tick for tick in found if tick is not None and tick.by.id != self.bot.id]
+        ticks = [tick for tick in found if tick is not None]
+        theirs = [tick for tick in ticks if tick.by.id != (await self.bot()).id]
         return IssueText(body, tuple(sorted(theirs, key=lambda tick: tick.at)))
 
     async def warn(self, number: ThreadNumber, mistake: str) -> None:
@@ -104,9 +118,9 @@ class TrackingIssues:
 
     async def _find(self, task: str) -> ThreadNumber | None:
         """Return the oldest issue of the bot with the task's marker, open or closed."""
-        asked = {"labels": LABEL, "state": "all", "direction": "asc"}
+        asked, bot = {"labels": LABEL, "state": "all", "direction": "asc"}, await self.bot()
         async for issue in self.client.pages(f"{self.address.path}/issues", asked):
-            if (issue.get("user") or {}).get("id") == self.bot.id and self._is_of(task, str(issue.get("body") or "")):
+            if (issue.get("user") or {}).get("id") == bot.id and self._is_of(task, str(issue.get("body") or "")):
                 return ThreadNumber(int(issue["number"]))
         return None
 

@@ -194,6 +194,9 @@ class Process:
         issue = self.world.issues[number]
         return IssueText(issue.body, issue.ticks)
 
+    async def read_all(self, numbers: Sequence[ThreadNumber]) -> dict[ThreadNumber, IssueText]:
+        return {number: await self.read(number) for number in numbers}
+
     async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:  # noqa: ARG002 - the port's
         await self.moment()
         issue = self.world.issues[number]

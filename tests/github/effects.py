@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId, thread_ref
@@ -228,7 +229,11 @@ async def a_tracking_warning(ground: Ground, _size: int) -> Case:
 
 def tracking(ground: Ground) -> TrackingIssues:
     signer = Signed()
-    return TrackingIssues(ground.client, ground.address, ground.bot, Key(signer.key_id, signer.mac))
+
+    async def bot() -> Actor:
+        return ground.bot
+
+    return TrackingIssues(ground.client, ground.address, bot, Key(signer.key_id, signer.mac))
 
 
 async def a_label(ground: Ground, size: int) -> Case:

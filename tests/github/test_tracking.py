@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.core.maintenance import Task, TaskFinding, Tick
-from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import (
     OFFER_AGAIN,
@@ -18,8 +17,10 @@ from bot.core.tracking_text import (
     tracking_body,
     tracking_title,
 )
+from bot.github.errors import Missing
 from bot.github.tracking import LABEL, TrackingIssues
-from tests.github.conftest import HOME, Ground, Signed
+from tests.github.conftest import HOME, Ground
+from tests.github.effects import tracking
 
 TASK = Task("deps", "weekly", "Europe/Berlin", "Update the pins.", check="pip list --outdated", paths=("*.txt",))
 VIEW = TrackingView(TASK, "on Mondays at 00:00", datetime(2026, 11, 30, tzinfo=UTC))
@@ -27,8 +28,7 @@ VIEW = TrackingView(TASK, "on Mondays at 00:00", datetime(2026, 11, 30, tzinfo=U
 
 @pytest.fixture
 def issues(ground: Ground) -> TrackingIssues:
-    signer = Signed()
-    return TrackingIssues(ground.client, ground.address, ground.bot, Key(signer.key_id, signer.mac))
+    return tracking(ground)
 
 
 async def show(issues: TrackingIssues, number: ThreadNumber, body: str) -> None:
@@ -66,6 +66,19 @@ async def test_an_issue_is_created_once(ground: Ground, issues: TrackingIssues) 
     copied = ground.person("ada").open_issue(HOME, "A copy", shown(ground, first))
     ground.person("ada").label(HOME, copied.number, LABEL)
     assert await opened(issues) == first
+
+
+@pytest.mark.req("MT2", "E2")
+async def test_many_issues_are_read_by_one_query(ground: Ground, issues: TrackingIssues) -> None:
+    """One that is gone is left out, and hides no other; read by itself, it is missing."""
+    found = [await issues.open(name, name, f"About {name}.") for name in ("a", "b")]
+    before = len(ground.asked("POST /graphql"))
+    texts = await issues.read_all([found[0], ThreadNumber(99), found[1]])
+    assert [texts[number].body.partition("\n")[0] for number in texts] == ["About a.", "About b."]
+    assert len(ground.asked("POST /graphql")) == before + 1
+    assert await issues.read_all([]) == {}
+    with pytest.raises(Missing, match="there is no such issue"):
+        await issues.read(ThreadNumber(99))
 
 
 @pytest.mark.req("MT1", "MT2")

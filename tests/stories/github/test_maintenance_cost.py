@@ -6,11 +6,12 @@ import pytest
 
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_pass import run_due_tasks
+from bot.config.maintenance_task import MOST
 from bot.config.settings import Secret
 from bot.github.repository import Address
 from bot.testing.github import credentials
-from tests.stories.github.ground import HOME, Story
-from tests.stories.github.test_maintenance import DAY, body, configure
+from tests.stories.github.ground import HOME, Story, long
+from tests.stories.github.test_maintenance import DAY, SHIPPING, body, configure
 from tests.stories.github.test_requests import Cost, cost_of
 
 
@@ -21,9 +22,10 @@ async def cost_of_pass(story: Story, host: GitHubHost) -> Cost:
 
 
 @pytest.mark.req("MT4", "E2")
-async def test_nothing_due(story: Story) -> None:
-    """A pass of a process that goes on: the list of repositories, the configuration, and the tracking issue."""
-    configure(story)
+@pytest.mark.parametrize("tasks", (1, long(10), long(MOST)))
+async def test_nothing_due(story: Story, tasks: int) -> None:
+    """A pass of a process that goes on: the list of repositories, the configuration, and all tracking issues."""
+    configure(story, own="".join(SHIPPING.replace("shipping", f"task-{n}") for n in range(tasks)))
     await cost_of_pass(story, story.host)
     await cost_of_pass(story, story.host)
     cost = await cost_of_pass(story, story.host)
@@ -33,7 +35,7 @@ async def test_nothing_due(story: Story) -> None:
 
 @pytest.mark.req("MT4", "E2", "MT10")
 async def test_nothing_due_in_a_job_of_the_action(story: Story) -> None:
-    """A process that has seen nothing yet looks up the bot's account besides."""
+    """Also for a process that has seen nothing yet."""
     configure(story)
     token = credentials.job_token(story.world, story.world.repository(HOME))
     github = replace(story.host.settings.github, app_id="", token=Secret(token.value))
@@ -42,7 +44,7 @@ async def test_nothing_due_in_a_job_of_the_action(story: Story) -> None:
     for _ in range(3):
         async with GitHubHost(given, (Address(*HOME.split("/")),), clock=story.clock) as host:
             costs.append(await cost_of_pass(story, host))
-    assert (costs[-1].rest, costs[-1].queries) == (3, 2)
+    assert (costs[-1].rest, costs[-1].queries) == (2, 1)
 
 
 @pytest.mark.req("MT4", "E2")
