@@ -48,6 +48,7 @@ def table(outcomes: Collection[Outcome]) -> Iterator[str]:
         yield f"    seen:     {outcome.seen or f'nothing: {outcome.reason}'}"
         if outcome.differs:
             yield f"    so:       {row.consequence}"
+            yield f"    see:      {', '.join(row.sources)}"
     seen, differ = sum(bool(each.seen) for each in outcomes), sum(each.differs for each in outcomes)
     yield f"{seen} of {len(outcomes)} rows seen, {differ} of them different."
 

@@ -15,6 +15,8 @@ from bot.github.client import GitHubClient, Json
 from bot.github.people import actor, rest_actor, time
 from bot.github.repository import Address
 
+MESSAGE: Final = "Add a file of plangate doctor --live"
+"""Message of the commits of `write_file`."""
 _RULES: Final = ("creation", "update", "deletion", "non_fast_forward")
 # https://docs.github.com/en/graphql/reference/objects#usercontentedit
 _EDITS: Final = """
@@ -62,15 +64,18 @@ class LiveRepository:
     client: GitHubClient
     at: Address
 
-    async def commit_count(self, limit: int) -> int:
-        """Return the number of commits of the default branch, at most `limit`. Raises Unprocessable without any."""
-        found, _ = await self.client.page(f"{self.at.path}/commits", {"per_page": limit})
-        return len(found)
+    async def commits(self, limit: int) -> list[tuple[str, str]]:
+        """Return the id and the message of the newest commits of the default branch, newest first.
 
-    async def open_thread_count(self) -> int:
-        """Return the number of open issues and pull requests, at most 100."""
+        Raises Missing or Unprocessable without any.
+        """
+        found, _ = await self.client.page(f"{self.at.path}/commits", {"per_page": limit})
+        return [(str(each["sha"]), str(each["commit"]["message"])) for each in found]
+
+    async def open_titles(self) -> frozenset[str]:
+        """Return the titles of the open issues and pull requests, of at most 100 of them."""
         found, _ = await self.client.page(f"{self.at.path}/issues", {"state": "open", "per_page": 100})
-        return len(found)
+        return frozenset(str(each["title"]) for each in found)
 
     async def refs(self, prefix: str) -> Mapping[str, str]:
         """Return the refs whose names begin so, with their objects. `prefix` begins after ``refs/``.
@@ -102,7 +107,7 @@ class LiveRepository:
         https://docs.github.com/en/rest/repos/contents#create-or-update-file-contents
         """
         content = base64.b64encode(text.encode()).decode()
-        body: Json = {"message": "Add a file of plangate doctor --live", "content": content, "branch": branch}
+        body: Json = {"message": MESSAGE, "content": content, "branch": branch}
         await self.client.put(f"{self.at.path}/contents/{quote(path)}", body)
 
     async def add_ruleset(self, name: str) -> None:
@@ -119,11 +124,13 @@ class LiveRepository:
         }
         await self.client.post(f"{self.at.path}/rulesets", body)
 
-    async def remove_rulesets(self, name: str) -> None:
-        """Delete every ruleset of that name."""
+    async def remove_rulesets(self, name: str) -> int:
+        """Delete every ruleset of that name, the newest first, and return how many there were."""
         every = [each async for each in self.client.pages(f"{self.at.path}/rulesets")]
-        for number in [int(each["id"]) for each in every if each["name"] == name]:
+        named = sorted((int(each["id"]) for each in every if each["name"] == name), reverse=True)
+        for number in named:
             await self.client.delete(f"{self.at.path}/rulesets/{number}")
+        return len(named)
 
     async def add_environment(self, name: str, secret: str, value: str) -> None:
         """Create an environment with one secret, which is sealed with GitHub's key for it.
@@ -169,11 +176,13 @@ class LiveRepository:
         """Open an issue, and return its number."""
         return int((await self.client.post(f"{self.at.path}/issues", {"title": title, "body": text}))["number"])
 
-    async def close_threads(self, title: str) -> None:
-        """Close every open issue and pull request of that title. GitHub keeps them."""
+    async def close_threads(self, title: str) -> int:
+        """Close every open issue and pull request of that title, and return how many there were. GitHub keeps them."""
         every = [each async for each in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]
-        for number in [int(each["number"]) for each in every if each["title"] == title]:
+        named = [int(each["number"]) for each in every if each["title"] == title]
+        for number in named:
             await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
+        return len(named)
 
     async def add_comment(self, number: int, text: str) -> Comment:
         """Comment on an issue."""

@@ -8,25 +8,22 @@ import json
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
-from importlib.resources import files
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from bot.cli.doctor import repository_findings
 from bot.cli.doctor_live import table
 from bot.cli.main import main
-from bot.compose.live.by_runner import REMARKS
-from bot.compose.live.expectations import EXPECTATIONS, REFS, SWITCHED, WORDS
+from bot.compose.live.expectations import EXPECTATIONS, SWITCHED, WORDS
 from bot.compose.live.experiments import Console, Outcome, run_live
 from bot.compose.live.testbed import COMMITS, Patience
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
 from bot.ports import Clock
+from bot.service.connections import JOB_ID
 from bot.testing.github import credentials
 from bot.testing.github.administrator_settings import RulesetSettings
 from bot.testing.github.faults import Fault
@@ -34,6 +31,7 @@ from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.github.world import ACTIONS_BOT
 from tests import forks
+from tests.compose.experiment_jobs import ExperimentJobs
 from tests.github.test_oracles import oracle, problems
 from tests.stories.github.clocks import RealClock
 from tests.stories.ground import until
@@ -93,10 +91,12 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_the_table_is_whole() -> None:
-    """Nine experiments, each row with its answers and what follows from others."""
+    """Nine experiments, each row with its answers, what follows from others, and what GitHub publishes about it."""
     assert sorted({row.experiment for row in EXPECTATIONS}) == list(range(1, 10))
     assert len({row.key for row in EXPECTATIONS}) == len(EXPECTATIONS)
-    assert all(row.expected and row.consequence for row in EXPECTATIONS)
+    assert all(row.expected and row.consequence and row.sources for row in EXPECTATIONS)
+    pages = ("https://docs.github.com/en/", "https://github.com/actions/")
+    assert all(source.startswith(pages) for row in EXPECTATIONS for source in row.sources)
 
 
 async def test_the_simulated_github_answers_as_expected(bench: Bench) -> None:
@@ -114,38 +114,63 @@ async def test_the_simulated_github_answers_as_expected(bench: Bench) -> None:
 
 
 @pytest.mark.timeout(60)
-async def test_a_job_answers_in_comments(bench: Bench) -> None:
-    """The test plays the job: its answers fill the rows, and what people write on the issue is none."""
-    world = bench.github.world
-    bot = world.person(ACTIONS_BOT)
-    world.users[bot.id] = replace(world.users[bot.id], type="Bot")
-    answers = {"refs": REFS, "words": WORDS, "switch": SWITCHED, "secret": "read", "end": "yes"}
-
-    def reviewed() -> bool:
-        return any(len(world.review_comments_of(each)) == REMARKS for each in list(world.issues.values()))
+async def test_the_simulated_github_answers_jobs_as_expected(bench: Bench, tmp_path: Path) -> None:
+    """With a runner every row holds for it: the jobs' own scripts answer, and what people write there is none."""
+    jobs, before = ExperimentJobs(bench.github, HOME, tmp_path / "runner"), bench.state()
 
     async def play() -> None:
-        await bench.until(lambda: bool(world.workflow_runs))
-        world.person("mia").comment(HOME, 1, "plangate-live end: yes\nplangate-live refs: all is well")
-        bot.comment(HOME, 1, "\n".join(f"plangate-live {key}: {value}" for key, value in answers.items()))
-        bot.comment(HOME, 1, "plangate-live schedule: User")
-        await bench.until(reviewed)
-        world.start_run(HOME, "pull_request_review")
-        await bench.until(lambda: any("GitHub keeps" in line for line in bench.said))
+        await bench.until(jobs.is_dispatched)
+        bench.github.world.person("mia").comment(HOME, 1, "plangate-live end: yes\nplangate-live refs: all is well")
+        await asyncio.to_thread(jobs.run_dispatched)
 
     bench.patience = Patience(1e6, 600.0, 1e6)
-    outcomes, _ = await asyncio.gather(bench.run(skipped=(1, 2, 9)), play())
-    assert {key: outcome.seen for key, outcome in outcomes.items() if outcome.seen} == {
-        "identity": f"{bot.id} {ACTIONS_BOT} Bot",
-        "words": WORDS,
-        "words of a job": WORDS,
-        "schedule": "User",
-        "review": "1",
-        "switch": SWITCHED,
-        "switch of a job": SWITCHED,
-        "secret": "read, 0 deployments",
-    }
-    assert [key for key, outcome in outcomes.items() if outcome.differs] == ["identity"]  # another server's number
+    outcomes, _ = await asyncio.gather(bench.run(skipped=(2, 9)), play())
+    assert {key: outcome.seen for key, outcome in outcomes.items() if outcome.differs} == {}
+    assert {key for key, outcome in outcomes.items() if not outcome.seen} == {"tick", "pushes"}
+    assert outcomes["identity"].seen == f"{JOB_ID} {ACTIONS_BOT} Bot"
+    assert bench.state() == before
+
+
+@pytest.mark.timeout(60)
+async def test_the_next_run_removes_what_a_killed_one_left(bench: Bench) -> None:
+    """Nothing was removed, as after kill -9: the next run does not take it for use, and removes all of it by name."""
+    before = bench.state()
+    broken = ("DELETE *", f"PATCH /repos/{HOME}/*")
+    for requests in broken:
+        bench.github.faults.plan(requests, Fault("status", 403), times=999)
+    await bench.run(skipped=range(2, 9))
+    bench.github.faults.clear()
+    left = bench.state()
+    assert left != before
+    bench.said.clear()
+    bench.confirmed = False
+    with pytest.raises(Misconfigured, match="not confirmed"):
+        await bench.run()
+    assert bench.state() == left
+    bench.confirmed = True
+    await bench.run(skipped=range(1, 10))
+    assert bench.state() == before
+    told = [line for line in bench.said if line.startswith("Removed what an earlier run left behind: ")]
+    for what in (
+        "ruleset plangate-live",
+        "refs/heads/plangate-live",
+        "refs/plangate/live",
+        "2 commits on main",
+        "thread",
+    ):
+        assert any(what in line for line in told), what
+
+
+async def test_a_commit_of_somebody_keeps_the_branch(bench: Bench) -> None:
+    """On top of what a killed run committed somebody pushed: the repository counts as one in use."""
+    bench.github.faults.plan("PATCH *", Fault("status", 403), times=999)
+    await bench.run(skipped=range(1, 10))
+    bench.github.faults.clear()
+    bench.github.world.person("ada").push(HOME, {"a.txt": "mine\n"})
+    left = bench.state()
+    with pytest.raises(Misconfigured, match="after those of an earlier run"):
+        await bench.run()
+    assert bench.state() == left
 
 
 REFUSALS: dict[str, Callable[[Bench], object]] = {
@@ -227,7 +252,8 @@ def test_the_table_says_what_follows(bench: Bench, capsys: pytest.CaptureFixture
     lines = list(table([other, unseen, Outcome(rows["words"], WORDS)]))
     assert lines[0] == "✗ 3. who the token of a job is"
     assert lines[2:4] == ["    seen:     7 other[bot] Bot", f"    so:       {rows['identity'].consequence}"]
-    assert lines[6] == "    seen:     nothing: skipped"
+    assert lines[4] == f"    see:      {rows['identity'].sources[0]}"
+    assert lines[7] == "    seen:     nothing: skipped"
     assert lines[-1] == "2 of 3 rows seen, 1 of them different."
     for arguments in (["--yes"], ["--live", HOME, "--skip", "two"]):
         code = 0
@@ -237,46 +263,6 @@ def test_the_table_says_what_follows(bench: Bench, capsys: pytest.CaptureFixture
             code = int(str(ended.code))
         assert code == 2
         assert "plangate: " in capsys.readouterr().err
-
-
-GH = """#!/bin/bash
-echo "$@" >> "$0.log"
-case "$*" in
-  *--jq\\ .node_id*) echo IC_1 ;;
-  *--jq\\ .state*) grep -q enable "$0.log" && echo active || echo disabled_manually ;;
-  *body=@answers*) cp answers "$0.answers" ;;
-esac
-"""
-
-
-def test_the_script_of_the_job(tmp_path: Path) -> None:
-    """The job's own script, in bash and with git, where a rule protects branches: each answer in the table's words."""
-    workflow = YAML(typ="safe").load(files("bot.compose.live").joinpath("experiments.yml").read_text())
-    (step,) = workflow["jobs"]["job"]["steps"]
-    gh, home = tmp_path / "gh", tmp_path / "o/r"
-    gh.write_text(GH)
-    gh.chmod(0o755)
-    subprocess.run(["git", "init", "-q", "--bare", str(home)], check=True)
-    hook = home / "hooks/update"
-    hook.write_text('#!/bin/sh\ncase "$1" in refs/heads/*) exit 1 ;; esac\n')
-    hook.chmod(0o755)
-    variables = {
-        "GITHUB_SERVER_URL": str(tmp_path),
-        "GITHUB_REPOSITORY": "o/r",
-        "ISSUE": "1",
-        "PULL": "2",
-        "REMARK": "3",
-    }
-    variables |= {"PULL": "2", "REMARK": "3", "PATH": f"{tmp_path}:{os.environ['PATH']}", "GH_TOKEN": "t"}
-    variables |= {"SECRET": "s", "HOME": str(tmp_path)}
-    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "gh.answers").read_text().splitlines() == [
-        f"plangate-live {line}"
-        for line in (f"refs: {REFS}", f"words: {WORDS}", f"switch: {SWITCHED}", "secret: read", "end: yes")
-    ]
-    assert "repos/o/r/pulls/2/comments/3/replies" in (tmp_path / "gh.log").read_text()
 
 
 @pytest.mark.long

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bot.compose.live.testbed import NAME, NotRun, Testbed
+from bot.compose.live.testbed import NAME, PULL, REF, NotRun, Testbed
 from bot.core.errors import Refused
 from bot.github.live_repository import Edits
 from bot.github.repository_settings import workflow_state
@@ -12,9 +12,7 @@ PUSHES: Final = 20
 MINUTE: Final = 60.0
 BOX: Final = "- [ ] Tick this box"
 FILE: Final = f"{NAME}.txt"
-PULL: Final = f"{NAME}: a pull request"
 SWITCH: Final = f"{NAME}-switch.yml"
-REF: Final = "refs/plangate/live"
 
 
 async def push_refs(testbed: Testbed) -> str:

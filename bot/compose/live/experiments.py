@@ -9,6 +9,7 @@ from bot.clock import SystemClock
 from bot.compose.live import by_token
 from bot.compose.live.by_runner import Jobs
 from bot.compose.live.expectations import EXPECTATIONS, Expectation
+from bot.compose.live.leftovers import remove_leftovers
 from bot.compose.live.testbed import NotRun, Patience, Testbed, run_and_clean
 from bot.compose.repository_checkup import open_checkup
 from bot.config.settings import Settings
@@ -112,6 +113,8 @@ async def run_live(settings: Settings, name: str, console: Console, skipped: Col
         await testbed.require_disposable()
         if not console.confirms(f"{at.owner}/{at.name}"):
             raise Misconfigured("not confirmed", where=name, fix="type its whole name, or add --yes")
+        async for what in remove_leftovers(testbed):
+            console.tell(f"Removed what an earlier run left behind: {what}.")
         return await run_experiments(testbed, skipped)
     finally:
         await checkup.close()

@@ -3,6 +3,7 @@
 Rules
 - The removal of something is registered before it is created, and finds it by its name, so that Ctrl-C leaves nothing
   behind. Requests are sent one at a time, so a request under way ends before the removal begins.
+- What a killed run left behind is found by its name (leftovers.py), and does not make a repository one in use.
 - What cannot be removed is named. GitHub keeps closed issues and pull requests, and the runs of workflows.
 - A repository that somebody uses is refused before anything is written.
 """
@@ -18,7 +19,7 @@ from typing import Final
 from bot.core.errors import Misconfigured, PlangateError
 from bot.github import repository_settings
 from bot.github.errors import Missing, Unprocessable
-from bot.github.live_repository import LiveRepository
+from bot.github.live_repository import MESSAGE, LiveRepository
 from bot.github.repository_settings import RepositoryProfile
 from bot.ports import Clock
 from bot.workspace import run
@@ -27,6 +28,10 @@ from bot.workspace.remote import RemoteRepository
 COMMITS: Final = 10
 """Commits of the default branch from which on a repository counts as one that somebody uses."""
 NAME: Final = "plangate-live"
+"""Name of everything that the experiments create, or its beginning."""
+PULL: Final = f"{NAME}: a pull request"
+REF: Final = "refs/plangate/live"
+"""The ref that is pushed, or the beginning of its name."""
 _EMPTY: Final = "name a new repository that holds nothing but a README"
 _AUTHOR: Final = ("-c", "user.name=plangate-live", "-c", "user.email=live@localhost")
 
@@ -60,7 +65,7 @@ class Testbed:
     issue: int = 0
     branch_head: str = ""
     """The default branch's commit before the experiments."""
-    _undo: list[tuple[str, Callable[[], Awaitable[None]]]] = field(default_factory=list)
+    _undo: list[tuple[str, Callable[[], Awaitable[object]]]] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
     _folder: Path | None = None
 
@@ -78,18 +83,22 @@ class Testbed:
             if bad:
                 raise Misconfigured(f"not a repository to throw away: {reason}", where=where, fix=_EMPTY)
         try:
-            commits = await self.repository.commit_count(COMMITS)
+            commits = await self.repository.commits(COMMITS)
         except (Missing, Unprocessable):
             raise Misconfigured("it has no commit yet", where=where, fix="add a README") from None
-        if commits >= COMMITS:
+        if len(commits) >= COMMITS:
             raise Misconfigured(f"not a repository to throw away: {COMMITS} commits or more", where=where, fix=_EMPTY)
-        if await self.repository.open_thread_count():
+        ours = [message == MESSAGE for _, message in commits]
+        if ours != sorted(ours, reverse=True):
+            what = "not a repository to throw away: commits of others after those of an earlier run"
+            raise Misconfigured(what, where=where, fix=_EMPTY)
+        if await self.repository.open_titles() - {NAME, PULL}:
             raise Misconfigured("not a repository to throw away: open issues or pull requests", where=where, fix=_EMPTY)
-        if refs := await self.repository.refs("plangate/"):
-            what = f"the bot's state is there already ({', '.join(sorted(refs)[:3])})"
+        if refs := sorted(ref for ref in await self.repository.refs("plangate/") if not ref.startswith(REF)):
+            what = f"the bot's state is there already ({', '.join(refs[:3])})"
             raise Misconfigured(what, where=where, fix=_EMPTY)
         rules = await repository_settings.rulesets(self.repository.client, self.repository.at)
-        if any(rule.target == "branch" for rule in rules):
+        if any(rule.target == "branch" and rule.name != NAME for rule in rules):
             raise Misconfigured("rules for branches are there already", where=where, fix="remove them")
 
     async def open(self) -> None:
@@ -99,7 +108,7 @@ class Testbed:
         self.undo_with(f"the issue {NAME}", lambda: self.repository.close_threads(NAME))
         self.issue = await self.repository.open_issue(NAME, "Experiments of plangate doctor --live.")
 
-    def undo_with(self, what: str, undo: Callable[[], Awaitable[None]]) -> None:
+    def undo_with(self, what: str, undo: Callable[[], Awaitable[object]]) -> None:
         """Note how to remove something that is about to be made. The newest is removed first."""
         self._undo.append((what, undo))
 

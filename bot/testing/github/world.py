@@ -44,6 +44,8 @@ FIRST_ID = 3_100_000_000
 """Beyond 32 bits, as the ids of comments on github.com are."""
 FIRST_SMALL_ID = 210_000_000
 ACTIONS_BOT = "github-actions[bot]"
+ACTIONS_BOT_ID = 41_898_282
+"""The number of that account on github.com: https://api.github.com/users/github-actions%5Bbot%5D"""
 DEFAULT_LABELS = {"bug": "d73a4a", "documentation": "0075ca", "enhancement": "a2eeef"}
 
 
@@ -224,7 +226,7 @@ class GitHubState:
             try:
                 return self.user(login)
             except NotThereError:
-                user = User(self.small_id(), login, type)
+                user = User(ACTIONS_BOT_ID if login == ACTIONS_BOT else self.small_id(), login, type)
                 self.users[user.id] = user
                 return user
 
