@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up the Action in a new folder of the runner's. Usage: action.sh, in a job, with ACTION as the action's folder.
+# Sets up the Action in a new folder of the runner's. Usage: action.sh, in a job, with
+# GITHUB_ACTION_PATH as the action's folder.
 # A release names one archive for each kind of runner, with its checksum: the packages of the lock file, and the
 # programs of the sandbox (archive.sh builds it). Where there is none for this machine, or it does not arrive, the
 # packages come from the registry, by the lock file with its hashes, and sandbox.sh installs the programs in jobs that
@@ -8,9 +9,8 @@
 # taken over, which is why there is no cache; the folder is handed on as the step's output `home`.
 set -euo pipefail
 
-# What earlier steps may have put into GITHUB_ENV to steer Python, pip, uv, git or tar, or to have OpenSSL or libc load
-# a library of theirs.
-unset "${!PYTHON@}" "${!GIT_@}" "${!OPENSSL_@}" GCONV_PATH "${!UV_CONFIG@}" TAR_OPTIONS PIP_TARGET PIP_PREFIX PIP_USER PIP_PYTHON VIRTUAL_ENV
+# shellcheck source=environment.sh
+. "$GITHUB_ACTION_PATH/.github/environment.sh"
 
 home=$(mktemp -d "$RUNNER_TEMP/plangate.XXXXXXXX")
 cd "$home"
@@ -19,7 +19,7 @@ cd "$home"
 unpack_archive() {
     local soabi sum url
     soabi=$(venv/bin/python -I -c 'import sysconfig; print(sysconfig.get_config_var("SOABI"))')
-    read -r _ sum url < <(grep "^$soabi " "$ACTION/requirements/archives.txt" 2>/dev/null) || return 1
+    read -r _ sum url < <(grep "^$soabi " "$GITHUB_ACTION_PATH/requirements/archives.txt" 2>/dev/null) || return 1
     curl -q --silent --show-error --fail --location --connect-timeout 5 --max-time 30 --output archive "$url" || return 1
     if ! echo "$sum  archive" | sha256sum --check --status; then
         echo "::warning title=Plangate::$url is not the file that this release names; the registry is used instead" >&2
@@ -37,7 +37,7 @@ unpack_archive() {
 
 # Byte code is written by the first import, so that what is never imported costs nothing.
 install_from_registry() {
-    local lock=$ACTION/requirements/action.txt
+    local lock=$GITHUB_ACTION_PATH/requirements/action.txt
     local how=(--quiet --no-deps --only-binary :all: --require-hashes --requirement "$lock")
     if uv --version >/dev/null 2>&1; then
         uv --no-config pip install --python venv/bin/python "${how[@]}"
@@ -66,16 +66,16 @@ packages=$(venv/bin/python -I -c 'import sysconfig; print(sysconfig.get_path("pu
 # The program itself is the action's own source, whatever the packages come from. It is compiled meanwhile: in the
 # sandbox, where it cannot write, every start would compile it again.
 mkdir program
-cp -R "$ACTION/bot" program/
+cp -R "$GITHUB_ACTION_PATH/bot" program/
 venv/bin/python -I -m compileall -qq program &
 unpack_archive || install_from_registry
 wait
 mv program/bot "$packages/"
 # What an installation would leave behind for importlib.metadata, which the program asks for its version.
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$ACTION/pyproject.toml")
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$GITHUB_ACTION_PATH/pyproject.toml")
 mkdir "$packages/plangate-$version.dist-info"
 printf 'Metadata-Version: 2.1\nName: plangate\nVersion: %s\n' "$version" > metadata
 mv metadata "$packages/plangate-$version.dist-info/METADATA"
 printf 'import sys\nfrom bot.cli.main import main\nsys.exit(main())\n' > venv/bin/plangate
-cp "$ACTION/.github/sandbox.sh" .
+cp "$GITHUB_ACTION_PATH/.github/sandbox.sh" .
 echo "home=$home" >> "$GITHUB_OUTPUT"

@@ -15,7 +15,7 @@ cd "$work"
 mkdir source
 cp -R "$root"/{bot,.github,requirements,pyproject.toml} source/
 rm -f source/requirements/archives.txt
-RUNNER_TEMP=$work ACTION=$work/source GITHUB_OUTPUT=$work/output bash "$root/.github/action.sh"
+RUNNER_TEMP=$work GITHUB_ACTION_PATH=$work/source GITHUB_OUTPUT=$work/output bash "$root/.github/action.sh"
 venv=$(sed -n 's/^home=//p' output)/venv
 mv "$("$venv/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" packages
 rm -rf packages/bot packages/plangate-* packages/pip packages/pip-*

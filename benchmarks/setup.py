@@ -131,7 +131,7 @@ def _set_up(machine: Machine) -> tuple[dict[str, str], list[tuple[str, float]]]:
     (machine.root / "runner/output").write_text("")
     # Bash takes no PS4 from root's environment.
     script = "exec 9> /runner/trace; BASH_XTRACEFD=9 PS4='+$EPOCHREALTIME '; set -x; . /action/.github/action.sh"
-    paths = {"RUNNER_TEMP": "/runner", "GITHUB_OUTPUT": "/runner/output", "ACTION": "/action"}
+    paths = {"RUNNER_TEMP": "/runner", "GITHUB_OUTPUT": "/runner/output", "GITHUB_ACTION_PATH": "/action"}
     done = machine.run(script, paths)
     ended = time.time()
     if done.returncode != 0:
@@ -165,6 +165,7 @@ def _work(machine: Machine, home: str, github: SimulatedGitHub, model: ScriptedM
         "GITHUB_GRAPHQL_URL": github.graphql_url,
         "GITHUB_SERVER_URL": github.server_url,
         "ANTHROPIC_BASE_URL": model.base_url,
+        "GITHUB_ACTION_PATH": "/action",
         "PLANGATE_HOME": home,
         "PLANGATE_JOB_TOKEN": token,
         "INPUT_GITHUB_TOKEN": token,

@@ -25,6 +25,7 @@ def test_the_reaction_is_put_once(tmp_path: Path) -> None:
         variables = {"TOKEN": job_token(github.world, home, {"issues": "write"}).value, "COMMENT": str(said.id)}
         for _ in range(2):
             variables |= {"GITHUB_API_URL": github.api_url, "GITHUB_REPOSITORY": "o/r", "PATH": os.environ["PATH"]}
+            variables |= {"GITHUB_ACTION_PATH": str(ROOT)}
             subprocess.run(["bash", "-e", "-c", STEP["run"]], env=variables, cwd=tmp_path, check=True)
         assert [each.content for each in github.world.reactions.values()] == ["eyes"]
         assert not (tmp_path / "evil").exists()
@@ -34,7 +35,10 @@ def test_a_reaction_that_fails_stops_nothing(tmp_path: Path) -> None:
     """Nobody answers: the job goes on."""
     variables = {"TOKEN": "t", "COMMENT": "1", "GITHUB_API_URL": "http://127.0.0.1:9", "GITHUB_REPOSITORY": "o/r"}
     done = subprocess.run(
-        ["bash", "-e", "-c", STEP["run"]], env=variables | {"PATH": os.environ["PATH"]}, cwd=tmp_path, check=False
+        ["bash", "-e", "-c", STEP["run"]],
+        env=variables | {"PATH": os.environ["PATH"], "GITHUB_ACTION_PATH": str(ROOT)},
+        cwd=tmp_path,
+        check=False,
     )
     assert done.returncode == 0
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sysconfig
 import tarfile
@@ -55,7 +56,7 @@ class Release:
             "PATH": f"{uv.parent}:{os.environ['PATH']}",
             "RUNNER_TEMP": str(self.folder),
             "GITHUB_OUTPUT": str(self.folder / "output"),
-            "ACTION": str(self.folder / "action"),
+            "GITHUB_ACTION_PATH": str(self.folder / "action"),
             "TAR_OPTIONS": f"--to-command=tee {self.folder}/theirs",  # an earlier step wrote it to GITHUB_ENV
             "OPENSSL_CONF": f"{self.folder}/theirs.cnf",
         }
@@ -82,6 +83,7 @@ def release(tmp_path: Path) -> Iterator[Release]:
         "def main():\n    print(dependency.__name__, version('plangate'), sys.flags.isolated)\n"
     )
     (tmp_path / "action/.github/sandbox.sh").touch()
+    shutil.copy(ROOT / ".github/environment.sh", tmp_path / "action/.github")
     (tmp_path / "action/pyproject.toml").write_text('[project]\nname = "plangate"\nversion = "1.2.3"\n')
     served = partial(Quiet, directory=str(tmp_path / "served"))
     with ThreadingHTTPServer(("127.0.0.1", 0), served) as server:

@@ -27,6 +27,9 @@ jobs:
           echo "LD_LIBRARY_PATH=$EVIL/lib" >> "$GITHUB_ENV"
           echo "GIT_CONFIG_GLOBAL=$EVIL/gitconfig" >> "$GITHUB_ENV"
           echo "UV_CONFIG_FILE=$EVIL/uv.toml" >> "$GITHUB_ENV"
+          echo "HOME=$EVIL" >> "$GITHUB_ENV"
+          echo "SSL_CERT_FILE=$EVIL/ca.pem" >> "$GITHUB_ENV"
+          echo "$EVIL/programs" >> "$GITHUB_PATH"
       - uses: plangate/plangate@v1
         with:
           anthropic_api_key: ${{ secrets.ANTHROPIC_API_KEY }}
@@ -53,6 +56,12 @@ def marks(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(mark)
     (repository / "evil.sh").write_text(f"touch {marks}/bash\n")
+    (repository / "programs").mkdir()
+    for name in ("bash", "bwrap", "curl", "git", "mktemp", "python3", "rg", "sh", "tar", "uv"):
+        (repository / "programs" / name).write_text(f"#!/bin/sh\n: > {marks}/program-{name}\nexit 1\n")
+        (repository / "programs" / name).chmod(0o755)
+    (repository / ".gitconfig").write_text(f"[core]\n\tfsmonitor = touch {marks}/git-of-home\n")
+    (repository / "ca.pem").write_text("no certificate\n")
     (repository / "lib").mkdir()
     (repository / "lib" / "libc.so.6").write_text("whoever loads this does not start")
     (repository / "gitconfig").write_text(f"[core]\n\tfsmonitor = touch {marks}/git\n")

@@ -106,7 +106,7 @@ def test_what_each_variant_changes() -> None:
 
 def test_the_scripts_are_well_formed() -> None:
     """The shell can read them."""
-    for name in ("action.sh", "archive.sh", "release.sh", "sandbox.sh"):
+    for name in ("action.sh", "archive.sh", "environment.sh", "release.sh", "sandbox.sh"):
         checked("bash", "-n", ROOT / ".github" / name)
 
 
@@ -137,7 +137,7 @@ def test_no_script_holds_an_expression() -> None:
 def test_the_program_starts_isolated() -> None:
     """The console script with -I, from the program's own folder, with an emptied Python environment (security.md)."""
     script = loaded(ACTION)["runs"]["steps"][-1]["run"].strip().splitlines()
-    assert script[0] == 'unset "${!PYTHON@}" "${!GIT_@}" "${!OPENSSL_@}" GCONV_PATH'
+    assert script[0] == '. "$GITHUB_ACTION_PATH/.github/environment.sh"'
     assert script[-2] == 'cd "$PLANGATE_HOME"'
     assert script[-1].startswith('exec "$PLANGATE_HOME/venv/bin/python" -I "$PLANGATE_HOME/venv/bin/plangate"')
 

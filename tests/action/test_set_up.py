@@ -20,7 +20,7 @@ def machine(folder: Path, script: str = "sandbox.sh", **programs: str) -> subpro
     for name, body in {"id": "echo 1000", **programs}.items():
         (folder / name).write_text(f"#!/bin/bash\n{body}\n")
         (folder / name).chmod(0o755)
-    variables = {"PATH": str(folder), "RUNNER_TEMP": str(folder), "ACTION": str(SCRIPTS.parent)}
+    variables = {"PATH": str(folder), "RUNNER_TEMP": str(folder), "GITHUB_ACTION_PATH": str(SCRIPTS.parent)}
     command = ["/bin/bash", str(SCRIPTS / script)]
     return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
