@@ -4,10 +4,12 @@
 #   release.sh build FOLDER  put the wheel and the source distribution there
 #   release.sh tag FOLDER    add the checksums of all that is there, and tag the commit that names the archives
 #   release.sh publish FOLDER  upload all that is there, push the tag, publish, and move the major version's tag
+#   release.sh image FOLDER    build the container image of this machine's kind, try it, and put it there
+#   release.sh push FOLDER     push the images that are there, under the version and the major version
 # Each can be repeated after a failure: the same files give the same commit, and what is published already stays.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-step=${1:?usage: release.sh check|build|tag|publish [FOLDER]}
+step=${1:?usage: release.sh check|build|tag|publish|image|push [FOLDER]}
 cd "$root"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
 tag=v$version
@@ -65,6 +67,34 @@ publish() {
     git push --force origin "refs/tags/$tag:refs/tags/$major"
 }
 
+image() {
+    local made=plangate:$version
+    docker build --file .github/container/Dockerfile --tag "$made" --provenance=false \
+        --label "org.opencontainers.image.source=$GITHUB_SERVER_URL/$GITHUB_REPOSITORY" \
+        --label "org.opencontainers.image.revision=$GITHUB_SHA" \
+        --label "org.opencontainers.image.version=$version" \
+        --label "org.opencontainers.image.licenses=MIT" .
+    [[ $(docker run --rm --read-only --cap-drop=ALL "$made" version) == "plangate $version" ]] || fail "$made does not start"
+    docker save --output "$folder/image-$(uname -m).tar" "$made"
+}
+
+# One list of the images of all kinds of machines. A version that is there stays, so that its digest stays what was
+# attested. buildah and skopeo find the credentials where docker keeps them, and so does the attestation.
+push() {
+    local name=${REGISTRY:-ghcr.io}/${GITHUB_REPOSITORY,,} digest each
+    docker login "${name%%/*}" --username "$GITHUB_ACTOR" --password-stdin <<< "$GH_TOKEN"
+    if ! skopeo inspect --format '{{.Digest}}' "docker://$name:$version" >/dev/null 2>&1; then
+        buildah manifest create "$name"
+        for each in "$folder"/image-*.tar; do
+            buildah manifest add "$name" "docker-archive:$each"
+        done
+        buildah manifest push --all --format oci "$name" "docker://$name:$version"
+    fi
+    digest=$(skopeo inspect --format '{{.Digest}}' "docker://$name:$version")
+    skopeo copy --all --preserve-digests "docker://$name:$version" "docker://$name:${major#v}"
+    printf 'name=%s\ndigest=%s\n' "$name" "$digest" >> "$GITHUB_OUTPUT"
+}
+
 if [[ $step == check ]]; then
     check
     exit
@@ -72,6 +102,6 @@ fi
 mkdir -p "${2:?usage: release.sh $step FOLDER}"
 folder=$(cd "$2" && pwd)
 case $step in
-    build | tag | publish) "$step" ;;
+    build | tag | publish | image | push) "$step" ;;
     *) fail "there is no step $step" ;;
 esac

@@ -160,13 +160,20 @@ def test_no_earlier_step_chooses_libraries(step: int, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_only_the_last_job_of_a_release_may_write() -> None:
-    """What runs the tests and the builds reads the source; every other action is pinned by its commit."""
+def test_only_the_last_jobs_of_a_release_may_write() -> None:
+    """What runs the tests and the builds reads the source; every other action is pinned by its commit.
+
+    The job that pushes the image cannot touch the repository, and runs after the one that a reviewer lets in.
+    """
     release = loaded(ROOT / ".github/workflows/release.yml")
     rights = {name: job["permissions"] for name, job in release["jobs"].items()}
-    assert rights.pop("publish") == {"contents": "write", "id-token": "write", "attestations": "write"}
+    attesting = {"id-token": "write", "attestations": "write"}
+    assert rights.pop("publish") == {"contents": "write", **attesting}
+    assert rights.pop("publish_image") == {"contents": "read", "packages": "write", **attesting}
     assert all(each == {"contents": "read"} for each in rights.values())
     assert release["jobs"]["publish"]["environment"] == "release"
+    assert release["jobs"]["publish_image"]["needs"] == ["publish"]
+    assert set(release["jobs"]["publish"]["needs"]) == {"test", "build", "archive", "image"}
     used = [step["uses"] for job in release["jobs"].values() for step in job.get("steps", ()) if "uses" in step]
     assert all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", each) for each in used)
 

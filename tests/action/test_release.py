@@ -21,6 +21,22 @@ case "$1 $2 $6" in
 esac
 """
 """Keeps one release: `draft` says whether it is one."""
+DOCKER: Final = """#!/bin/bash
+echo "docker $*" >> calls
+case "$1" in
+    run) echo "plangate ${IMAGE_VERSION:-1.2.3}" ;;
+    save) : > "$3" ;;
+    login) [[ $(cat) == secret ]] ;;
+esac
+"""
+REGISTRY: Final = """#!/bin/bash
+echo "${0##*/} $*" >> calls
+case "$1 $2" in
+    "manifest push") : > pushed ;;
+    "inspect --format") [[ -e pushed ]] && echo sha256:abc ;;
+esac
+"""
+"""Stands in for buildah and skopeo, with a registry that has the version once it was pushed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +45,18 @@ class Checkout:
 
     folder: Path
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run one step of the release."""
+    def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run one step of the release, with more variables."""
         programs = self.folder.parent / "programs"
         variables = {
             "PATH": f"{programs}:{os.environ['PATH']}",
             "GITHUB_SERVER_URL": "https://github.example",
-            "GITHUB_REPOSITORY": "o/r",
+            "GITHUB_REPOSITORY": "O/R",
+            "GITHUB_SHA": "0" * 40,
+            "GITHUB_ACTOR": "ann",
+            "GITHUB_OUTPUT": str(self.folder / "output"),
+            "GH_TOKEN": "secret",
+            **more,
         }
         command = ["bash", ".github/release.sh", *arguments]
         return subprocess.run(command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False)
@@ -59,8 +80,9 @@ def main(tmp_path: Path) -> Checkout:
     (folder / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
     (folder / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (today)\n\n- New.\n\n## 1.2.2\n\n- Old.\n")
     (tmp_path / "programs").mkdir()
-    (tmp_path / "programs/gh").write_text(GH)
-    (tmp_path / "programs/gh").chmod(0o755)
+    for name, text in {"gh": GH, "docker": DOCKER, "buildah": REGISTRY, "skopeo": REGISTRY}.items():
+        (tmp_path / "programs" / name).write_text(text)
+        (tmp_path / "programs" / name).chmod(0o755)
     checkout = Checkout(folder)
     checkout.git("init", "-q", "--bare", "../origin")
     checkout.git("init", "-q", "-b", "main")
@@ -103,7 +125,7 @@ def test_the_tag_pins_what_was_built(main: Checkout, tmp_path: Path) -> None:
     assert main.git("diff", "--name-only", "origin/main", "v1.2.3") == "requirements/archives.txt\n"
     soabi, digest, address = main.git("show", "v1.2.3:requirements/archives.txt").split()
     assert soabi == "cpython-312-x86_64-linux-gnu"
-    assert address == f"https://github.example/o/r/releases/download/v1.2.3/{ARCHIVE}"
+    assert address == f"https://github.example/O/R/releases/download/v1.2.3/{ARCHIVE}"
     sums = (tmp_path / "dist/SHA256SUMS").read_text()
     assert f"{digest}  {ARCHIVE}\n" in sums
     assert len(sums.splitlines()) == 3
@@ -142,3 +164,41 @@ def test_the_major_tag_moves_last(main: Checkout, tmp_path: Path) -> None:
     assert (calls.count("create"), calls.count("upload"), calls.count("edit")) == (1, 1, 1)
     assert "--notes \n- New." in calls
     assert "Old" not in calls
+
+
+def test_an_image_is_tried_before_it_is_kept(main: Checkout, tmp_path: Path) -> None:
+    """It names its source and version, starts without rights, and prints its version; another one is no release's."""
+    done = main.run("image", str(tmp_path / "images"))
+    assert done.returncode == 0, done.stderr
+    (image,) = (tmp_path / "images").iterdir()
+    assert image.name == f"image-{os.uname().machine}.tar"
+    build, started, _ = (main.folder / "calls").read_text().splitlines()
+    assert "--label org.opencontainers.image.source=https://github.example/O/R " in build
+    assert "--label org.opencontainers.image.version=1.2.3 " in build
+    assert started == "docker run --rm --read-only --cap-drop=ALL plangate:1.2.3 version"
+    done = main.run("image", str(tmp_path / "other"), IMAGE_VERSION="1.2.2")
+    assert (done.returncode, done.stderr) == (1, "release: plangate:1.2.3 does not start\n")
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_a_version_of_the_image_is_pushed_once(main: Checkout, tmp_path: Path) -> None:
+    """One list of all kinds of machines, as the version and the major one; a repetition leaves the version alone."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for machine in ("aarch64", "x86_64"):
+        (folder / f"image-{machine}.tar").touch()
+    name = "ghcr.io/o/r"
+    for _ in range(2):
+        done = main.run("push", str(folder))
+        assert done.returncode == 0, done.stderr
+        assert (main.folder / "output").read_text() == f"name={name}\ndigest=sha256:abc\n"
+        (main.folder / "output").unlink()
+    calls = [call for call in (main.folder / "calls").read_text().splitlines() if not call.startswith("skopeo inspect")]
+    login = "docker login ghcr.io --username ann --password-stdin"
+    moved = f"skopeo copy --all --preserve-digests docker://{name}:1.2.3 docker://{name}:1"
+    pushed = [
+        f"buildah manifest create {name}",
+        *(f"buildah manifest add {name} docker-archive:{folder}/image-{each}.tar" for each in ("aarch64", "x86_64")),
+        f"buildah manifest push --all --format oci {name} docker://{name}:1.2.3",
+    ]
+    assert calls == [login, *pushed, moved, login, moved]
