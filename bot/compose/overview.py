@@ -6,6 +6,7 @@ from contextlib import closing
 from bot.compose.database import require_database
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
+from bot.compose.stored_transcripts import StoredTranscripts
 from bot.config.settings import Settings
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
@@ -42,6 +43,7 @@ def overview_of(
         recorder.server_url,
         host,
         ServiceState(service, open_streams, host.connections.reported_limits),
+        StoredTranscripts(host.connections),
         rounds,
     )
 

@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 
 from bot.core.errors import Conflict, Refused
@@ -27,6 +28,7 @@ FOLDER = "transcripts"
 WORK = "work"
 
 _RANGE = re.compile(r"(\d{8})-(\d{8})")
+_FILE = re.compile(rf"{FOLDER}/([\w-][\w.-]{{0,63}})/{_RANGE.pattern}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,26 @@ class SpooledTranscripts:
 
         Raises Refused if a record is missing or does not open.
         """
-        lines: list[Line] = []
-        for ordinal, record in sorted(self._open(validate_session_id(session)).items()):
-            text = unseal(record, self._key, self._place(session, ordinal)).decode("utf-8", "surrogatepass")
-            lines += [decode(line, number) for number, line in enumerate(text.split("\n"), start=len(lines) + 1)]
-        return tuple(lines)
+        return self._decode(session, self._open(validate_session_id(session)))
+
+    def sessions(self) -> tuple[SessionId, ...]:
+        """Return the sessions that the ref, as last seen, or the spool has."""
+        found = map(_FILE.fullmatch, self._refs.last_seen(self._thread).files)
+        return tuple(sorted({SessionId(each[1]) for each in found if each}.union(self._spool.sessions())))
+
+    def peek(self, session: SessionId) -> tuple[Line, ...]:
+        """Return a session's lines for people to read, up to the first record that is missing.
+
+        Changes nothing on this disk and opens no session, so the session may be running. Raises Refused if a record
+        does not open.
+        """
+        stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), validate_session_id(session)))
+        spooled = self._spool.read(session).records
+        if differing := _differing(stored, spooled):  # the ref is right
+            spooled = {ordinal: record for ordinal, record in spooled.items() if ordinal < differing[0]}
+        records = {**spooled, **stored}
+        whole = takewhile(records.__contains__, count(1))
+        return self._decode(session, {ordinal: records[ordinal] for ordinal in whole})
 
     def hold(self, session: SessionId) -> None:
         """From now on, push a session's lines only as far as `keep` was called. What the ref already has stays."""
@@ -148,6 +165,14 @@ class SpooledTranscripts:
             raise Refused("records of a transcript are missing", where=f"session {session}", fix="start it again")
         self._ends[session] = _End(len(records), spooled.end)
         return records
+
+    def _decode(self, session: SessionId, records: Mapping[int, bytes]) -> tuple[Line, ...]:
+        """Return the lines in records of a session."""
+        lines: list[Line] = []
+        for ordinal, record in sorted(records.items()):
+            text = unseal(record, self._key, self._place(session, ordinal)).decode("utf-8", "surrogatepass")
+            lines += [decode(line, number) for number, line in enumerate(text.split("\n"), start=len(lines) + 1)]
+        return tuple(lines)
 
     def _save(self) -> None:
         pushed: Mapping[str, bytes] = {}

@@ -16,6 +16,7 @@ from bot.config.settings import Secret
 from bot.core.entry import Entry
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
+from bot.core.transcript import Line
 from bot.github.reported_limits import ReportedLimit
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.file_index import FileIndex
@@ -62,6 +63,19 @@ class Posted:
         return PostedTurn("https://github.example/octo/hello/issues/1#issuecomment-5", "ada")
 
 
+@dataclass(slots=True)
+class Sessions:
+    """Transcripts in memory, by thread number and session."""
+
+    lines: dict[int, dict[str, Sequence[Line]]] = field(default_factory=dict)
+
+    async def transcripts(self, address: ThreadAddress) -> Sequence[str]:
+        return tuple(self.lines.get(address.number, ()))
+
+    async def transcript(self, address: ThreadAddress, session: str) -> Sequence[Line]:
+        return self.lines[address.number][session]
+
+
 class World:
     """One repository with random threads, and a service that shows them."""
 
@@ -74,7 +88,7 @@ class World:
         self.service = Service(
             replace(given, github=replace(given.github, api_token=Secret(token))), Host(), worker=False
         )
-        self.streams = streams or Streams()
+        self.streams, self.sessions = streams or Streams(), Sessions()
         self.overview = Overview(
             self.recorder.index,
             JournalReader(Source(self.journal), self.clock),
@@ -83,6 +97,7 @@ class World:
             SERVER,
             Called(),
             ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)]),
+            self.sessions,
         )
         self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)
 

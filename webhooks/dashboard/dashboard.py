@@ -14,6 +14,7 @@ from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.sessions import Attempts, Sessions
 from webhooks.dashboard.sign_in import add_sign_in
 from webhooks.dashboard.thread_pages import add_thread_pages
+from webhooks.dashboard.transcript_pages import add_transcript_pages
 from webhooks.dashboard.visits import Dashboard
 from webhooks.event_stream import Streams
 
@@ -31,6 +32,7 @@ def add_dashboard(app: FastAPI, *, reading: Reading, sign_in: SignIn, streams: S
     add_assets(pages.router)
     add_sign_in(pages)
     add_thread_pages(pages)
+    add_transcript_pages(pages)
     add_commands(pages)
     add_figures_pages(pages)
     add_live(pages, streams)

@@ -3,13 +3,14 @@
 It shows everything. Who may see what is decided by `visits.Visit`. Methods raise PlangateError.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import date
 from typing import Protocol
 
 from bot.core.names import ThreadAddress
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.index import ThreadPage, ThreadQuery
+from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import Costs, Deliveries, Health, MaintenanceView, ThreadDetail
 
 
@@ -28,6 +29,12 @@ class Reading(Protocol):
 
     async def detail(self, address: ThreadAddress) -> ThreadDetail:
         """Return everything about one thread."""
+
+    async def transcripts(self, address: ThreadAddress) -> Sequence[str]:
+        """Return the sessions of a thread whose transcripts are stored."""
+
+    async def transcript(self, address: ThreadAddress, session: str, page: int) -> TranscriptPage | None:
+        """Return one page of a session's transcript; None if none is stored."""
 
     async def mention(self, repository: str, number: int) -> str:
         """Return how commands to the bot begin in a repository, such as ``@plangate``."""

@@ -49,6 +49,8 @@ WAITING: Final[dict[WaitsFor, str]] = {
     WaitsFor.REVIEWER: "a reviewer",
     WaitsFor.REQUESTER: "whoever asked",
 }
+LARGEST_COMPARISON: Final = 1_000_000
+"""Lines of one text times lines of the other."""
 _TABLE: Final = '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
 _UNITS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
@@ -68,7 +70,27 @@ class DiffRow:
 def side_by_side(old: str, new: str) -> list[DiffRow]:
     """Return the lines of two texts, aligned."""
     a, b = old.splitlines(), new.splitlines()
-    return [row for op in SequenceMatcher(a=a, b=b, autojunk=False).get_opcodes() for row in _rows(a, b, op)]
+    return [row for op in _differences(a, b) for row in _rows(a, b, op)]
+
+
+def line_by_line(old: str, new: str) -> list[tuple[str, str]]:
+    """Return the lines of two texts one below the other, as (sign, line): ``-`` removed, ``+`` added, " " kept."""
+    a, b = old.splitlines(), new.splitlines()
+    rows: list[tuple[str, str]] = []
+    for kind, a1, a2, b1, b2 in _differences(a, b):
+        if kind == "equal":
+            rows += [(" ", line) for line in a[a1:a2]]
+        else:
+            rows += [("-", line) for line in a[a1:a2]] + [("+", line) for line in b[b1:b2]]
+    return rows
+
+
+def _differences(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
+    """Return how two lists of lines differ, as difflib's opcodes. Very long ones differ as a whole: comparing them
+    takes time that grows with their product."""
+    if len(a) * len(b) > LARGEST_COMPARISON:
+        return [("replace", 0, len(a), 0, len(b))]
+    return SequenceMatcher(a=a, b=b, autojunk=False).get_opcodes()  # type: ignore[return-value]  # a literal for str
 
 
 def _rows(a: list[str], b: list[str], op: tuple[str, int, int, int, int]) -> Iterator[DiffRow]:
@@ -199,7 +221,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (pill, dollars, count, duration, ago, short, markdown, side_by_side)
+    filters = (pill, dollars, count, duration, ago, short, markdown, side_by_side, line_by_line)
     made.filters |= {each.__name__: each for each in filters}
     made.globals |= {"STAGES": STAGES, "WAITING": WAITING}
     return made

@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import Request
 
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
 from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadQuery
 from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
@@ -71,8 +72,12 @@ def add_thread_pages(pages: Pages) -> None:
         return Shown("threads.html", "Threads", values)
 
     async def thread(visit: Visit, request: Request) -> Answer:
-        detail = await board.thread(visit, request)
-        return Shown("thread.html", _title(detail), thread_values(visit, detail, request.query_params))
+        address = await board.address(visit, request)
+        detail = await board.reading.detail(address)
+        values = thread_values(visit, detail, request.query_params)
+        with suppress(PlangateError):  # the thread can be shown without links to its transcripts
+            values["transcripts"] = frozenset(await board.reading.transcripts(address))
+        return Shown("thread.html", _title(detail), values)
 
     pages.show("/", waiting)
     pages.show("/threads", threads)
@@ -134,6 +139,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) 
     chosen = chosen_version(detail.plans, asked.get("plan", ""))
     return {
         "detail": detail,
+        "transcripts": frozenset[str](),
         "state": state_of([summary]),
         "summary": summary,
         "plan": chosen,

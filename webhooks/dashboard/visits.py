@@ -10,7 +10,6 @@ from bot.core.actor import Role
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.ports import Clock
-from bot.service.overview.views import ThreadDetail
 from bot.service.viewers import Access, SignIn
 from webhooks.dashboard.guard import NotServed, Origin, is_near, origin_of
 from webhooks.dashboard.reading import Reading
@@ -104,7 +103,3 @@ class Dashboard:
         if found is None or visit.role(found.repository) < Role.READ:
             raise NotFound
         return found
-
-    async def thread(self, visit: Visit, request: Request) -> ThreadDetail:
-        """Return the thread in the path of a request, as `address` does."""
-        return await self.reading.detail(await self.address(visit, request))

@@ -15,6 +15,8 @@ from bot.service.overview.index import ThreadIndex, ThreadPage, ThreadQuery
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.thread_history import JournalStep, journal_steps
 from bot.service.overview.threads import describe
+from bot.service.overview.transcript_steps import TranscriptSource, transcript_page
+from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (
     Costs,
     Deliveries,
@@ -71,6 +73,7 @@ class Overview:
     server_url: str
     mentions: Mentions
     state: StateSource
+    sessions: TranscriptSource
     due_times: DueTimes = NoDueTimes()
     _all: tuple[object, Sequence[ThreadSummary]] = field(init=False, default=(None, ()))
     """All threads, and the revision of the index that they are from."""
@@ -115,6 +118,19 @@ class Overview:
         """Return everything about one thread, from its journal. Raises as `steps` does."""
         steps = await self.steps(address)
         return redact_view(await asyncio.to_thread(describe, address, steps, self.server_url), self.redactor)
+
+    async def transcripts(self, address: ThreadAddress) -> Sequence[str]:
+        """Return the sessions of a thread whose transcripts are stored."""
+        return redact_view(tuple(await self.sessions.transcripts(address)), self.redactor)
+
+    async def transcript(self, address: ThreadAddress, session: str, page: int) -> TranscriptPage | None:
+        """Return one page of a session's transcript; None if none is stored. Raises Refused if it does not open."""
+        known = await self.sessions.transcripts(address)
+        lines = await self.sessions.transcript(address, session) if session in known else ()
+        if not lines:
+            return None
+        found = await asyncio.to_thread(transcript_page, session, lines, page, self.redactor)
+        return replace(found, sessions=redact_view(tuple(known), self.redactor))
 
     async def steps(self, address: ThreadAddress) -> Sequence[JournalStep]:
         """Return the entries of a thread, folded, at least one. The caller redacts what it shows of them.

@@ -1,7 +1,7 @@
 """Threads as the overview shows them, in every stage, for the tests of the pages and for their pictures."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -9,8 +9,12 @@ from datetime import UTC, date, datetime, timedelta
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.core.transcript import Line
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.index import ThreadPage, ThreadQuery
+from bot.service.overview.transcript_steps import transcript_page
+from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (
     AgentNode,
     ApprovalView,
@@ -30,6 +34,7 @@ from bot.service.overview.views import (
     TimelineEntry,
     WaitsFor,
 )
+from tests.webhooks.dashboard.sample_transcripts import Recorded, long_session, text, work_session
 
 NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
 HOME = "parcel/shop"
@@ -184,6 +189,15 @@ def every_thread() -> list[ThreadDetail]:
     ]
 
 
+def every_transcript() -> dict[tuple[str, int], dict[str, Sequence[Line]]]:
+    """Return transcripts of two threads, one in each repository."""
+    began = NOW - timedelta(minutes=20)
+    helper = Recorded("work-1-a1", began, "code")
+    helper.answer(text("Added."))
+    mine = {"plan-1": long_session(began), "work-1": work_session(began), "work-1-a1": helper.lines}
+    return {(HOME, 2): mine, (OTHER, 7): {"plan-1": long_session(began)}}
+
+
 @dataclass
 class SampleReading:
     """The overview and the state of the service, on values in memory."""
@@ -192,6 +206,9 @@ class SampleReading:
     """Numeric ids of the repositories by name."""
     details: list[ThreadDetail] = field(default_factory=every_thread)
     announcements: Announcements = field(default_factory=Announcements)
+    lines: dict[tuple[str, int], dict[str, Sequence[Line]]] = field(default_factory=every_transcript)
+    """The transcripts of each thread, by session."""
+    redactor: Redactor = field(default_factory=Redactor)
     read: list[str] = field(default_factory=list)
     """The repositories of the threads that were read."""
 
@@ -235,6 +252,17 @@ class SampleReading:
         wanted = name, address.number
         found = next(each for each in self.details if (each.summary.repository, each.summary.number) == wanted)
         return replace(deepcopy(found), plan=deepcopy(found.plan))  # equal, and never the same, as from the redactor
+
+    async def transcripts(self, address: ThreadAddress) -> Sequence[str]:
+        return tuple(self.lines.get((f"{address.owner}/{address.name}", address.number), ()))
+
+    async def transcript(self, address: ThreadAddress, session: str, page: int) -> TranscriptPage | None:
+        name = f"{address.owner}/{address.name}"
+        self.read.append(name)
+        found = self.lines.get((name, address.number), {})
+        if session not in found:
+            return None
+        return replace(transcript_page(session, found[session], page, self.redactor), sessions=tuple(found))
 
     async def mention(self, _repository: str, _number: int) -> str:
         return "@plangate"

@@ -1,0 +1,202 @@
+"""Makes pages of a session's transcript from its stored lines.
+
+Secrets are removed before anything is cut or compared.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from bot.core.lines import cut_middle, shorten_line
+from bot.core.names import ThreadAddress
+from bot.core.secrets.redaction import Redactor
+from bot.core.transcript import Json, Line, LineKind
+from bot.ports import Usage
+from bot.service.overview.transcript_views import (
+    PartKind,
+    Replacement,
+    StepPart,
+    SubagentSession,
+    ToolCall,
+    TranscriptPage,
+    TranscriptStep,
+)
+from bot.service.overview.views import redact_view
+
+STEPS_EACH: Final = 20
+"""Steps on one page."""
+LONGEST: Final = 8_000
+"""Characters of one text that is shown. A longer one loses its middle."""
+NOTE_LENGTH: Final = 300
+_SUBJECTS: Final = ("file_path", "notebook_path", "command", "pattern", "url", "query", "description", "path")
+"""Arguments that say what a call is about, the most telling one first."""
+_CHANGES: Final = frozenset({"old_string", "new_string", "content", "edits", "new_source"})
+_UNSAID: Final = frozenset({"note", "message", "usage"})
+
+
+class TranscriptSource(Protocol):
+    """Reads stored transcripts, beside the sessions that write them. Raises Refused if one does not open."""
+
+    async def transcripts(self, address: ThreadAddress) -> Sequence[str]:
+        """Return the sessions of a thread whose transcripts are stored."""
+
+    async def transcript(self, address: ThreadAddress, session: str) -> Sequence[Line]:
+        """Return the lines of a session that `transcripts` lists."""
+
+
+def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: Redactor) -> TranscriptPage:
+    """Return one page of a transcript with at least one line, without secrets. `number` is brought into range."""
+    groups = _groups(lines)
+    pages = max(1, -(-len(groups) // STEPS_EACH))
+    page = min(max(1, number), pages)
+    first = (page - 1) * STEPS_EACH
+    shown = enumerate(groups[first : first + STEPS_EACH], start=first)
+    opened = next((line.body for line in lines if line.kind is LineKind.OPENED), {})
+    answers = [line.body for line in lines if _is_answer(line)]
+    made = TranscriptPage(
+        session=session,
+        sessions=(),
+        agent_type=str(opened.get("agent_type", "")),
+        model=str(opened.get("model", "")),
+        mode=str(opened.get("mode", "")),
+        began=lines[0].at,
+        seconds=(lines[-1].at - lines[0].at).total_seconds(),
+        answers=len(answers),
+        tokens=sum(map(_tokens, answers)),
+        cost_usd=sum(_cost(line) for line in lines),
+        subagents=tuple(_subagents(lines)),
+        page=page,
+        pages=pages,
+        steps=tuple(_step(at, group, redactor) for at, group in shown),
+    )
+    return redact_view(made, redactor)
+
+
+def _groups(lines: Iterable[Line]) -> list[list[Line]]:
+    """Return the lines by step: an answer begins one, and what follows it belongs to it."""
+    groups: list[list[Line]] = [[]]
+    for line in lines:
+        if _is_answer(line):
+            groups.append([])
+        groups[-1].append(line)
+    return [group for group in groups if group]
+
+
+def _is_answer(line: Line) -> bool:
+    return line.kind is LineKind.MESSAGE and line.body["message"]["role"] == "assistant"
+
+
+def _tokens(body: Json) -> int:
+    return Usage(**body.get("usage", {})).context
+
+
+def _cost(line: Line) -> float:
+    """Return the cost that a line books. An answer that waits for its sub-agents is booked once they have reported."""
+    is_open = line.kind is LineKind.OPENED or line.body.get("note") == "asked"
+    return 0.0 if is_open else float(line.body.get("cost_usd") or 0)
+
+
+def _subagents(lines: Iterable[Line]) -> Iterator[SubagentSession]:
+    for line in lines:
+        body = line.body
+        if line.kind is LineKind.NOTE and body.get("note") == "subagent":
+            yield SubagentSession(str(body["session"]), str(body["type"]), str(body["description"]))
+
+
+def _step(number: int, stored: Sequence[Line], redactor: Redactor) -> TranscriptStep:
+    lines = [Line(each.kind, each.at, redactor.redact_json(each.body)) for each in stored]
+    results = dict(_results(lines))
+    answers = [line.body for line in lines if _is_answer(line)]
+    prices = [body["cost_usd"] for body in answers if body.get("cost_usd") is not None]
+    return TranscriptStep(
+        number=number,
+        at=lines[0].at,
+        tokens=sum(map(_tokens, answers)),
+        cost_usd=sum(prices) if prices else None,
+        parts=tuple(part for line in lines for part in _parts(line, results)),
+    )
+
+
+def _results(lines: Iterable[Line]) -> Iterator[tuple[str, Json]]:
+    """Yield the result of each call, by the call's id."""
+    for line in lines:
+        content = line.body["message"]["content"] if line.kind is LineKind.MESSAGE else ()
+        for block in content if isinstance(content, list) else ():
+            if block.get("type") == "tool_result":
+                yield str(block["tool_use_id"]), block
+
+
+def _parts(line: Line, results: Mapping[str, Json]) -> Iterator[StepPart]:
+    match line.kind:
+        case LineKind.OPENED:
+            return
+        case LineKind.COMPACTED:
+            sizes = f"from {line.body.get('before', 0):,} to {line.body.get('after', 0):,} tokens"
+            yield StepPart(PartKind.NOTE, f"The history was compacted {sizes}")
+        case LineKind.NOTE if line.body.get("note") == "subagent":
+            body = line.body
+            yield StepPart(PartKind.AGENT, f"{body['description']} ({body['type']})", session=str(body["session"]))
+        case LineKind.NOTE:
+            facts = {key: value for key, value in line.body.items() if key not in _UNSAID}
+            told = " ".join(f"{key}: {_text(value)}" for key, value in facts.items())
+            yield StepPart(PartKind.NOTE, shorten_line(f"{line.body.get('note')} {told}", NOTE_LENGTH))
+        case LineKind.MESSAGE:
+            message = line.body["message"]
+            content = message["content"]
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            for block in blocks:
+                yield from _block(block, results, is_answer=message["role"] == "assistant")
+
+
+def _block(block: Json, results: Mapping[str, Json], *, is_answer: bool) -> Iterator[StepPart]:
+    match block.get("type"):
+        case "text":
+            yield StepPart(PartKind.TEXT if is_answer else PartKind.BRIEF, _shorten(str(block["text"])))
+        case "thinking":
+            if block.get("thinking"):
+                yield StepPart(PartKind.THINKING, _shorten(str(block["thinking"])))
+        case "tool_use":
+            yield StepPart(PartKind.CALL, call=_call(block, results.get(str(block["id"]))))
+        case "tool_result" | "redacted_thinking":
+            return
+        case other:
+            yield StepPart(PartKind.NOTE, f"({other})")
+
+
+def _call(block: Json, result: Json | None) -> ToolCall:
+    given: Json = block["input"] if isinstance(block["input"], dict) else {"input": block["input"]}
+    about = next((name for name in _SUBJECTS if isinstance(given.get(name), str)), "")
+    replacements = tuple(_replacements(given)) if about in {"file_path", "notebook_path"} else ()
+    shown = {about, *_CHANGES} if replacements else {about}
+    rest = {name: value for name, value in given.items() if name not in shown}
+    return ToolCall(
+        tool=str(block["name"]),
+        subject=_shorten(str(given.get(about, ""))),
+        arguments=_shorten(json.dumps(rest, ensure_ascii=False, indent=2)) if rest else "",
+        replacements=replacements,
+        result=_shorten(_text(result.get("content", ""))) if result is not None else "",
+        failed=bool(result and result.get("is_error")),
+        ended=result is not None,
+    )
+
+
+def _replacements(given: Json) -> Iterator[Replacement]:
+    """Yield what an edit replaces (Write, Edit, MultiEdit, NotebookEdit)."""
+    new = next((given[name] for name in ("content", "new_string", "new_source") if name in given), None)
+    if new is not None:
+        yield Replacement(_shorten(str(given.get("old_string", ""))), _shorten(str(new)))
+    for each in given.get("edits") or ():
+        if isinstance(each, dict):
+            yield Replacement(_shorten(str(each.get("old_string", ""))), _shorten(str(each.get("new_string", ""))))
+
+
+def _text(content: Any) -> str:
+    """Return the text of a result: what is no text is named in parentheses."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    blocks = (block if isinstance(block, dict) else {"text": block} for block in content)
+    return "\n".join(str(block.get("text", f"({block.get('type')})")) for block in blocks)
+
+
+def _shorten(text: str) -> str:
+    return cut_middle(text, LONGEST)

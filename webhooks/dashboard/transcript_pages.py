@@ -1,0 +1,25 @@
+"""The page of a session's transcript. It is for whoever may see the thread, and reads nothing before that is known."""
+
+from fastapi import Request
+
+from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.thread_pages import state_of
+from webhooks.dashboard.visits import NotFound, Visit
+
+
+def add_transcript_pages(pages: Pages) -> None:
+    """Add the page of a session's transcript."""
+    board = pages.dashboard
+
+    async def transcript(visit: Visit, request: Request) -> Answer:
+        address = await board.address(visit, request)
+        asked = request.query_params.get("page", "")
+        number = int(asked) if asked.isdecimal() and asked.isascii() and len(asked) < 9 else 1
+        found = await board.reading.transcript(address, request.path_params["session"], number)
+        if found is None:
+            raise NotFound
+        summary = (await board.reading.detail(address)).summary
+        title = f"{found.session} · {summary.repository}#{summary.number}"
+        return Shown("transcript.html", title, {"transcript": found, "summary": summary, "state": state_of([summary])})
+
+    pages.show("/threads/{owner}/{name}/{number:int}/transcripts/{session}", transcript)
