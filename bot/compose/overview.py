@@ -15,6 +15,7 @@ from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.overview import Overview
 from bot.service.overview.postgres_index import PostgresIndex
 from bot.service.overview.recorder import Recorder
+from bot.service.overview.sent_deliveries import SentDeliveries
 from bot.service.overview.service_state import ServiceState
 from bot.service.service import Service
 
@@ -42,7 +43,7 @@ def overview_of(
         recorder.redactor,
         recorder.server_url,
         host,
-        ServiceState(service, open_streams, host.connections.reported_limits),
+        ServiceState(service, open_streams, host.connections.reported_limits, SentDeliveries(host.connections)),
         StoredTranscripts(host.connections),
         rounds,
     )

@@ -25,6 +25,7 @@ from bot.service.overview.overview import Overview
 from bot.service.overview.recorded_journal import RecordedJournal
 from bot.service.overview.recorder import Recorder
 from bot.service.overview.service_state import ServiceState
+from bot.service.overview.views import SentDelivery
 from bot.service.person_turns import PostedTurn, TurnOrder
 from bot.service.service import Service
 from bot.testing.host import host_application
@@ -63,6 +64,14 @@ class Posted:
         return PostedTurn("https://github.example/octo/hello/issues/1#issuecomment-5", "ada")
 
 
+class NoneSent:
+    async def newest(self) -> Sequence[SentDelivery]:
+        return ()
+
+    async def redeliver(self, attempt: int) -> None:
+        raise AssertionError(attempt)
+
+
 @dataclass(slots=True)
 class Sessions:
     """Transcripts in memory, by thread number and session."""
@@ -96,7 +105,7 @@ class World:
             self.recorder.redactor,
             SERVER,
             Called(),
-            ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)]),
+            ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)], NoneSent()),
             self.sessions,
         )
         self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 
 from bot.service.viewers import SignIn
 from webhooks.dashboard.commands import add_commands
+from webhooks.dashboard.delivery_pages import add_delivery_pages
 from webhooks.dashboard.figures_pages import add_figures_pages
 from webhooks.dashboard.live import add_live
 from webhooks.dashboard.pages import Pages, add_assets
@@ -35,5 +36,6 @@ def add_dashboard(app: FastAPI, *, reading: Reading, sign_in: SignIn, streams: S
     add_transcript_pages(pages)
     add_commands(pages)
     add_figures_pages(pages)
+    add_delivery_pages(pages)
     add_live(pages, streams)
     app.include_router(pages.router)

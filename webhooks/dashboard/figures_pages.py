@@ -1,4 +1,4 @@
-"""Costs as charts, and what the service does: deliveries, workers, limits, and scheduled tasks."""
+"""Costs as charts, and what the service does: workers, limits, and scheduled tasks."""
 
 from dataclasses import replace
 from datetime import date, timedelta
@@ -6,8 +6,7 @@ from typing import Final
 
 from fastapi import Request
 
-from bot.core.actor import Role
-from bot.service.overview.views import CostLine, DeliveryView
+from bot.service.overview.views import CostLine
 from webhooks.dashboard.pages import Answer, Pages, Shown
 from webhooks.dashboard.visits import NotFound, Visit
 
@@ -32,11 +31,6 @@ def add_figures_pages(pages: Pages) -> None:
         tasks = [each for each in (await board.reading.maintenance()).tasks if visit.role(each.repository)]
         return Shown("maintenance.html", "Maintenance", {"tasks": tasks})
 
-    async def deliveries(visit: Visit, _: Request) -> Answer:
-        found = await board.reading.deliveries()
-        rows = [each for each in found.shown if _may_see(visit, each)]
-        return Shown("deliveries.html", "Deliveries", {"rows": rows})
-
     async def service(visit: Visit, _: Request) -> Answer:
         if visit.session is not None and not visit.access.roles:
             raise NotFound
@@ -48,7 +42,6 @@ def add_figures_pages(pages: Pages) -> None:
 
     pages.show("/costs", costs)
     pages.show("/maintenance", maintenance)
-    pages.show("/deliveries", deliveries)
     pages.show("/service", service)
 
 
@@ -57,9 +50,3 @@ def every_day(found: tuple[CostLine, ...], since: date, until: date) -> list[Cos
     known = {each.name: each for each in found}
     names = [(since + timedelta(days=step)).isoformat() for step in range((until - since).days + 1)]
     return [known.get(name, CostLine(name, 0.0, 0, 0)) for name in names]
-
-
-def _may_see(visit: Visit, delivery: DeliveryView) -> bool:
-    """Return whether a delivery concerns a thread that the person may see. Others are the operator's."""
-    repository = delivery.thread.partition("#")[0]
-    return visit.session is None or (bool(repository) and visit.role(repository) >= Role.READ)

@@ -84,7 +84,7 @@ class Pages:
         except NotFound:
             return self.refusal(request, visit, 404, "Nothing is here, or it is not for you to see.")
         except NotAllowed:
-            return self.refusal(request, visit, 403, "You may see this thread, but not decide on it.")
+            return self.refusal(request, visit, 403, "You may see this, but not do that.")
         except Forged:
             return self.refusal(request, visit, 403, "No page of the dashboard sent this form. Load the page again.")
         except PlangateError as error:

@@ -11,7 +11,7 @@ from bot.core.names import ThreadAddress
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.index import ThreadPage, ThreadQuery
 from bot.service.overview.transcript_views import TranscriptPage
-from bot.service.overview.views import Costs, Deliveries, Health, MaintenanceView, ThreadDetail
+from bot.service.overview.views import Costs, Deliveries, Health, MaintenanceView, SentDelivery, ThreadDetail
 
 
 class Reading(Protocol):
@@ -47,6 +47,12 @@ class Reading(Protocol):
 
     async def deliveries(self) -> Deliveries:
         """Return the deliveries that are stored."""
+
+    async def sent_deliveries(self) -> Sequence[SentDelivery]:
+        """Return the newest deliveries as GitHub lists them, newest first."""
+
+    async def redeliver(self, attempt: int) -> None:
+        """Have GitHub deliver again what an attempt delivered."""
 
     async def health(self) -> Health:
         """Return the state of the service."""

@@ -22,6 +22,7 @@ from bot.service.overview.views import (
     Deliveries,
     Health,
     MaintenanceView,
+    SentDelivery,
     ThreadDetail,
     ThreadSummary,
     redact_view,
@@ -54,6 +55,12 @@ class StateSource(Protocol):
 
     async def deliveries(self) -> Deliveries:
         """Return the deliveries that are stored."""
+
+    async def sent_deliveries(self) -> Sequence[SentDelivery]:
+        """Return the newest deliveries as GitHub lists them, newest first. Raises PlangateError."""
+
+    async def redeliver(self, attempt: int) -> None:
+        """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
 
     async def health(self) -> Health:
         """Return the state of the service's parts."""
@@ -105,6 +112,14 @@ class Overview:
     async def deliveries(self) -> Deliveries:
         """Return the deliveries that are stored."""
         return redact_view(await self.state.deliveries(), self.redactor)
+
+    async def sent_deliveries(self) -> Sequence[SentDelivery]:
+        """Return the newest deliveries as GitHub lists them, newest first. Raises PlangateError."""
+        return redact_view(tuple(await self.state.sent_deliveries()), self.redactor)
+
+    async def redeliver(self, attempt: int) -> None:
+        """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
+        await self.state.redeliver(attempt)
 
     async def health(self) -> Health:
         """Return the state of the service's parts."""

@@ -1,19 +1,29 @@
 """The state of the service itself: its stored deliveries, and whether its parts work."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.github.reported_limits import ReportedLimit
-from bot.service.overview.views import Deliveries, DeliveryView, Health, RateLimit
+from bot.service.overview.views import Deliveries, DeliveryView, Health, RateLimit, SentDelivery
 from bot.service.queue.queue_port import Load, StoredDelivery
 from bot.service.service import Service
 
 SHOWN: Final = 200
 """Most deliveries that are listed."""
+
+
+class SentSource(Protocol):
+    """Knows what GitHub says it delivered."""
+
+    async def newest(self) -> Sequence[SentDelivery]:
+        """Return the newest deliveries, newest first. Raises PlangateError if GitHub does not list them."""
+
+    async def redeliver(self, attempt: int) -> None:
+        """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,15 @@ class ServiceState:
     open_streams: Callable[[], int]
     limits: Callable[[], Iterable[tuple[int | None, ReportedLimit]]]
     """Returns what GitHub last reported about each installation's requests."""
+    sent: SentSource
+
+    async def sent_deliveries(self) -> Sequence[SentDelivery]:
+        """Return the newest deliveries as GitHub lists them, newest first. Raises PlangateError."""
+        return await self.sent.newest()
+
+    async def redeliver(self, attempt: int) -> None:
+        """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
+        await self.sent.redeliver(attempt)
 
     async def deliveries(self) -> Deliveries:
         """Return the deliveries that are stored, oldest first."""
@@ -43,6 +62,7 @@ class ServiceState:
             model=str(state["model"]),
             reconciled=str(reconciled) if reconciled else None,
             has_worker=service.queue.has_worker,
+            workers=load.workers,
             busy=load.busy,
             sessions=load.sessions,
             sessions_limit=limits.sessions,

@@ -223,6 +223,31 @@ class Deliveries:
 
 
 @dataclass(frozen=True, slots=True)
+class SentDelivery:
+    """One delivery as GitHub lists it."""
+
+    guid: str
+    attempt: int
+    """GitHub's id of its newest attempt."""
+    event: str
+    """GitHub's event with its action, such as ``issue_comment.created``."""
+    repository: int | None
+    """Numeric id; None for an event that concerns no repository."""
+    at: datetime
+    """When the newest attempt was made."""
+    status_code: int
+    """How the newest attempt was answered; 0 if it was not."""
+    status: str
+    """GitHub's words for it, such as ``OK``."""
+    attempts: int
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the newest attempt succeeded, as GitHub counts it."""
+        return 200 <= self.status_code < 400
+
+
+@dataclass(frozen=True, slots=True)
 class RateLimit:
     """What is left of one installation's requests to GitHub, as its newest answer said."""
 
@@ -244,6 +269,9 @@ class Health:
     reconciled: str | None
     """When everything on GitHub was last read (ISO 8601)."""
     has_worker: bool
+    """Whether this process looks at threads."""
+    workers: int
+    """Processes that look at threads, on all machines."""
     busy: int
     """Threads that do not rest."""
     sessions: int

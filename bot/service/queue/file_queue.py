@@ -68,7 +68,7 @@ class FileQueue:
     async def load(self) -> Load:
         """Return what waits and runs in this process."""
         worker = self.worker
-        return Load(worker.busy, worker.running_sessions, worker.queued) if worker else Load()
+        return Load(worker.busy, worker.running_sessions, worker.queued, 1) if worker else Load()
 
     async def list_stored(self) -> Sequence[StoredDelivery]:
         """Return the deliveries that wait for a look, and the files that could not be read."""

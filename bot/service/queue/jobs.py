@@ -59,7 +59,8 @@ _WAITING: Final = "SELECT DISTINCT lock FROM procrastinate_jobs WHERE status = '
 _LOAD: Final = """
 SELECT count(DISTINCT lock) AS busy,
     count(*) FILTER (WHERE queue_name = 'sessions' AND status = 'doing') AS sessions,
-    count(*) FILTER (WHERE queue_name = 'sessions' AND status = 'todo') AS queued
+    count(*) FILTER (WHERE queue_name = 'sessions' AND status = 'todo') AS queued,
+    (SELECT count(*) FROM procrastinate_workers) AS workers
 FROM procrastinate_jobs WHERE status IN ('todo', 'doing')
 """
 _NEWEST: Final = """

@@ -47,6 +47,8 @@ class Load:
     """Sessions with the model that run."""
     queued: int = 0
     """Threads that wait for a session."""
+    workers: int = 0
+    """Processes that look at threads."""
 
 
 class Queue(Protocol):

@@ -19,7 +19,8 @@ from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.host import host_application
-from tests.webhooks.dashboard.samples import HOME, NOW, OTHER, SampleReading
+from tests.webhooks.dashboard.sample_reading import SampleReading
+from tests.webhooks.dashboard.samples import HOME, NOW, OTHER
 from webhooks.dashboard.dashboard import add_dashboard
 from webhooks.event_stream import Streams
 

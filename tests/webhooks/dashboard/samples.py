@@ -1,34 +1,17 @@
 """Threads as the overview shows them, in every stage, for the tests of the pages and for their pictures."""
 
 import hashlib
-from collections.abc import Collection, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
-from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.core.names import ThreadAddress
-from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
-from bot.service.overview.announcements import Announcements
-from bot.service.overview.index import ThreadPage, ThreadQuery
-from bot.service.overview.transcript_steps import transcript_page
-from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (
     AgentNode,
     ApprovalView,
     CheckView,
-    CostLine,
-    Costs,
-    Deliveries,
-    DeliveryView,
-    Health,
-    MaintenanceView,
-    OccurrenceView,
     PlanVersion,
-    RateLimit,
-    TaskView,
     ThreadDetail,
     ThreadSummary,
     TimelineEntry,
@@ -196,166 +179,3 @@ def every_transcript() -> dict[tuple[str, int], dict[str, Sequence[Line]]]:
     helper.answer(text("Added."))
     mine = {"plan-1": long_session(began), "work-1": work_session(began), "work-1-a1": helper.lines}
     return {(HOME, 2): mine, (OTHER, 7): {"plan-1": long_session(began)}}
-
-
-@dataclass
-class SampleReading:
-    """The overview and the state of the service, on values in memory."""
-
-    ids: dict[str, int]
-    """Numeric ids of the repositories by name."""
-    details: list[ThreadDetail] = field(default_factory=every_thread)
-    announcements: Announcements = field(default_factory=Announcements)
-    lines: dict[tuple[str, int], dict[str, Sequence[Line]]] = field(default_factory=every_transcript)
-    """The transcripts of each thread, by session."""
-    redactor: Redactor = field(default_factory=Redactor)
-    read: list[str] = field(default_factory=list)
-    """The repositories of the threads that were read."""
-
-    def move(self, number: int, **changes: object) -> None:
-        """Change a thread, which gets one more entry, and tell who waits for news of it."""
-        at, old = next((at, each) for at, each in enumerate(self.details) if each.summary.number == number)
-        new = replace(old, **changes)  # type: ignore[arg-type]  # as above
-        row = replace(new.summary, position=old.summary.position + 1, updated=NOW)
-        self.details[at] = replace(new, summary=replace(row, plan_digest=new.plan.digest if new.plan else None))
-
-    async def page(self, query: ThreadQuery) -> ThreadPage:
-        found = sorted((each.summary for each in self.details), key=lambda each: each.updated, reverse=True)
-        kept = [each for each in found if self._matches(each, query)]
-        if query.after and not query.after.isdecimal():
-            raise Refused("not a cursor")
-        start = int(query.after or 0)
-        rows = tuple(kept[start : start + query.limit])
-        more = str(start + query.limit) if len(kept) > start + query.limit else None
-        return ThreadPage(rows, len(kept), more)
-
-    def _matches(self, row: ThreadSummary, query: ThreadQuery) -> bool:
-        text = f"{row.title} {row.repository}#{row.number} {row.requester}".lower()
-        return (
-            (query.visible is None or row.repository in query.visible)
-            and (not query.stages or row.stage in query.stages)
-            and (not query.waiting_for or row.waiting_for in query.waiting_for)
-            and all(word in text for word in query.search.lower().split())
-        )
-
-    async def find(self, repository: str, number: int) -> ThreadAddress | None:
-        wanted = repository.lower(), number
-        for each in (each.summary for each in self.details):
-            if (each.repository.lower(), each.number) == wanted:
-                owner, _, name = each.repository.partition("/")
-                return ThreadAddress(None, self.ids[each.repository], owner, name, number)
-        return None
-
-    async def detail(self, address: ThreadAddress) -> ThreadDetail:
-        name = f"{address.owner}/{address.name}"
-        self.read.append(name)
-        wanted = name, address.number
-        found = next(each for each in self.details if (each.summary.repository, each.summary.number) == wanted)
-        return replace(deepcopy(found), plan=deepcopy(found.plan))  # equal, and never the same, as from the redactor
-
-    async def transcripts(self, address: ThreadAddress) -> Sequence[str]:
-        return tuple(self.lines.get((f"{address.owner}/{address.name}", address.number), ()))
-
-    async def transcript(self, address: ThreadAddress, session: str, page: int) -> TranscriptPage | None:
-        name = f"{address.owner}/{address.name}"
-        self.read.append(name)
-        found = self.lines.get((name, address.number), {})
-        if session not in found:
-            return None
-        return replace(transcript_page(session, found[session], page, self.redactor), sessions=tuple(found))
-
-    async def mention(self, _repository: str, _number: int) -> str:
-        return "@plangate"
-
-    async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
-        repositories = self.ids if repositories is None else repositories
-        amounts = (
-            0.0,
-            1.2,
-            3.4,
-            0.6,
-            0,
-            0,
-            2.1,
-            4.8,
-            2.2,
-            1.1,
-            0.4,
-            0,
-            0,
-            1.9,
-            2.7,
-            3.3,
-            5.6,
-            0.8,
-            0,
-            0,
-            1.5,
-            2.4,
-            3.9,
-        )
-        days = [
-            CostLine(
-                (NOW.date() - timedelta(days=n)).isoformat(), amount, round(amount * 310_000), round(amount * 21_000)
-            )
-            for n, amount in enumerate(amounts)
-        ]
-        kept = tuple(each for each in reversed(days) if since is None or each.name >= since.isoformat())
-        total = sum(each.cost_usd for each in kept)
-
-        def share(name: str, part: float) -> CostLine:
-            return CostLine(name, total * part, round(total * part * 310_000), round(total * part * 21_000))
-
-        whole = share("", 1.0)
-        by_repository = tuple(share(name, 1 / max(1, len(repositories))) for name in sorted(repositories))
-        people = share("will", 0.61), share("maya", 0.29), share("", 0.1)
-        models = share("claude-opus-5-5", 0.72), share("claude-sonnet-5-5", 0.25), share("claude-haiku-5-5", 0.03)
-        return Costs(since, whole, kept, by_repository, people, models)
-
-    async def deliveries(self) -> Deliveries:
-        rows = (
-            DeliveryView(
-                "72d3162e-cc78-11e3-81ab-4c9367dc0958",
-                "issue_comment",
-                f"{HOME}#1",
-                NOW - timedelta(seconds=40),
-                "waiting",
-            ),
-            DeliveryView(
-                "8a1f0c5a-cc78-11e3-9d4e-2c41f6c0aa10", "issues", f"{OTHER}#7", NOW - timedelta(minutes=4), "waiting"
-            ),
-            DeliveryView(
-                "b0c7f6e2-cc79-11e3-8b0d-7a15d2c9be55",
-                "pull_request_review",
-                f"{HOME}#4",
-                NOW - timedelta(hours=3),
-                "unreadable",
-            ),
-        )
-        return Deliveries(2, 1, rows)
-
-    async def health(self) -> Health:
-        limit = RateLimit(None, "core", 5_000, 3_912, NOW + timedelta(minutes=22))
-        return Health("ok", "ok", "unknown", "2026-11-20T14:26:11+00:00", True, 2, 1, 4, 0, 3, (limit,))
-
-    async def maintenance(self) -> MaintenanceView:
-        runs = (
-            OccurrenceView(NOW - timedelta(hours=8), "", "pull request #19", 0.84),
-            OccurrenceView(NOW - timedelta(days=1, hours=8), "", "nothing to do", 0.0),
-            OccurrenceView(NOW - timedelta(days=2), "maya", "skipped: a plan of the task waits", 0.0),
-        )
-        url = f"https://github.example/{HOME}/issues/8"
-        tests = TaskView(
-            HOME,
-            "flaky-tests",
-            8,
-            url,
-            Stage.IN_REVIEW,
-            WaitsFor.REVIEWER,
-            NOW + timedelta(hours=16),
-            runs,
-            ("Retry the cart test",),
-            (19,),
-        )
-        hidden = replace(tests, repository=OTHER, task="rotate-keys", issue=9, rejected=())
-        return MaintenanceView((tests, hidden))

@@ -1,0 +1,72 @@
+"""What GitHub says it delivered to the App, read at most every LISTED_SECONDS, however many people look."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.core.errors import Refused
+from bot.github import hook_deliveries
+from bot.github.hook_deliveries import DeliveryAttempt
+from bot.service.connections import Connections
+from bot.service.overview.views import SentDelivery
+
+LISTED_SECONDS: Final = 15.0
+MOST_ATTEMPTS: Final = 100
+"""One page of GitHub's list."""
+
+
+@dataclass(slots=True)
+class SentDeliveries:
+    """The deliveries of one App. Without an App, GitHub lists none."""
+
+    connections: Connections
+    _listed: tuple[SentDelivery, ...] = ()
+    _listed_at: float = float("-inf")
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def newest(self) -> Sequence[SentDelivery]:
+        """Return the newest deliveries, newest first. Raises PlangateError if GitHub does not list them."""
+        if not self.connections.settings.github.as_app:
+            return ()
+        async with self._alone:
+            now = self.connections.clock.monotonic()
+            if now - self._listed_at >= LISTED_SECONDS:
+                app = self.connections.app()
+                try:
+                    self._listed = tuple(sent_deliveries(await hook_deliveries.newest_attempts(app, MOST_ATTEMPTS)))
+                finally:
+                    app.close()
+                self._listed_at = now
+            return self._listed
+
+    async def redeliver(self, attempt: int) -> None:
+        """Have GitHub deliver again what an attempt delivered. Raises Refused if GitHub no longer keeps it."""
+        if not self.connections.settings.github.as_app:
+            raise Refused("there is no App whose deliveries GitHub keeps", where=str(attempt))
+        app = self.connections.app()
+        try:
+            await hook_deliveries.redeliver(app, attempt)
+        finally:
+            app.close()
+        self._listed_at = float("-inf")
+
+
+def sent_deliveries(attempts: Iterable[DeliveryAttempt]) -> list[SentDelivery]:
+    """Return one row for each delivery among the attempts, which are newest first: how its newest attempt ended."""
+    by_guid: dict[str, list[DeliveryAttempt]] = {}
+    for each in attempts:
+        by_guid.setdefault(each.guid, []).append(each)
+    return [
+        SentDelivery(
+            guid=guid,
+            attempt=each[0].id,
+            event=f"{each[0].event}.{each[0].action}" if each[0].action else each[0].event,
+            repository=each[0].repository,
+            at=each[0].at,
+            status_code=each[0].status_code,
+            status=each[0].status,
+            attempts=len(each),
+        )
+        for guid, each in by_guid.items()
+    ]

@@ -1,0 +1,92 @@
+"""What GitHub says it delivered, and redelivery on request, against the simulated GitHub."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.config.settings import Secret
+from bot.core.errors import Refused
+from bot.service.connections import Connections
+from bot.service.overview.sent_deliveries import LISTED_SECONDS, SentDeliveries
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.github.turned_clock import TurnedClock
+from tests.stories.github.ground import HOME, settings, settle
+from tests.webhooks.dashboard.samples import NOW
+
+
+@pytest.fixture
+async def sent(tmp_path: Path) -> AsyncIterator[tuple[SimulatedGitHub, SentDeliveries, TurnedClock]]:
+    clock = TurnedClock(NOW)
+    with SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        settle(github.world, github)
+        github.webhooks.hook_app(github.app, f"{github.api_url}/nowhere")
+        github.world.person("will").open_issue(HOME, "Title", "@plangate please")
+        github.webhooks.drain()
+        connections = Connections(settings(github, "http://127.0.0.1:1", tmp_path / "data"), clock)
+        yield github, SentDeliveries(connections), clock
+        await connections.close()
+
+
+def asked(github: SimulatedGitHub, verb: str) -> int:
+    return sum(each.path.startswith("/app/hook/deliveries") and each.method == verb for each in github.requests)
+
+
+@pytest.mark.req("W3")
+async def test_redelivery(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
+    """A failed delivery is listed; once GitHub is asked, there is one more attempt under the same guid."""
+    github, source, _ = sent
+    (failed,) = [each for each in await source.newest() if each.event == "issues.opened"]
+    assert (failed.is_delivered, failed.attempts) == (False, 1)
+    assert failed.repository == github.world.repository(HOME).id
+    await source.redeliver(failed.attempt)
+    github.webhooks.drain()
+    (again,) = [each for each in await source.newest() if each.guid == failed.guid]
+    assert again.attempts == 2
+    assert again.attempt != failed.attempt
+
+
+async def test_github_is_asked_seldom(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
+    """However many people look, one request in LISTED_SECONDS."""
+    github, source, clock = sent
+    for _ in range(5):
+        await source.newest()
+    assert asked(github, "GET") == 1
+    clock.advance(LISTED_SECONDS)
+    await source.newest()
+    assert asked(github, "GET") == 2
+
+
+async def test_what_github_no_longer_keeps(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
+    """It is refused, with GitHub's words."""
+    _, source, _ = sent
+    with pytest.raises(Refused):
+        await source.redeliver(4_711)
+
+
+async def test_without_an_app(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
+    """A machine account has no deliveries to list, and GitHub is not asked."""
+    github, source, clock = sent
+    given = source.connections.settings
+    plain = replace(given, github=replace(given.github, app_id="", private_key=Secret(""), token=Secret("t" * 40)))
+    alone = SentDeliveries(Connections(plain, clock))
+    assert await alone.newest() == ()
+    with pytest.raises(Refused):
+        await alone.redeliver(1)
+    assert asked(github, "GET") + asked(github, "POST") == 0
+
+
+async def test_limits_are_what_github_says(sent: tuple[SimulatedGitHub, SentDeliveries, TurnedClock]) -> None:
+    """What is shown of an installation's requests equals what GitHub's own /rate_limit says, per installation."""
+    _, source, _ = sent
+    connections = source.connections
+    (installation,) = await connections.installations()
+    client = connections.poller(installation)
+    for _ in range(3):
+        await client.get(f"/repos/{HOME}")
+    shown = {(number, each.resource): each for number, each in connections.reported_limits()}
+    told = (await client.get("/rate_limit"))["resources"]["core"]
+    limit = shown[installation, "core"]
+    assert (limit.limit, limit.remaining) == (told["limit"], told["remaining"])
+    assert int(limit.reset.timestamp()) == told["reset"]

@@ -1,0 +1,79 @@
+"""Deliveries: who sees which, and who may have GitHub deliver again (W3, W5)."""
+
+import pytest
+
+from tests.webhooks.dashboard.ground import Site
+from tests.webhooks.dashboard.samples import HOME, OTHER
+
+PATH = "/deliveries"
+
+
+def form_for(site: Site, attempt: int, login: str = "ada") -> dict[str, str]:
+    """Return what the button of an attempt sends."""
+    token = next(str(each["value"]) for each in site.get(PATH, login).tags("input") if each.get("name") == "token")
+    return {"token": token, "attempt": str(attempt)}
+
+
+def test_what_github_sent(site: Site) -> None:
+    """Each delivery of a person's repositories with how its newest attempt ended; those of no repository are hidden."""
+    page = site.get(PATH)
+    for words in ("issue_comment.created", "pull_request_review.submitted", "no answer · 2 attempts", "503"):
+        assert words in page.html
+    assert "issues.opened" not in page.html
+    assert OTHER not in page.html
+    assert "installation.created" not in site.get(PATH, "ada").html
+    assert "issues.opened" in site.get(PATH, "ada").html
+
+
+@pytest.mark.req("W3")
+def test_an_administrator_has_github_deliver_again(site: Site) -> None:
+    """The button asks GitHub once, also if it is pressed twice; then the new attempt can be repeated as well."""
+    form = form_for(site, 59)
+    assert 'value="59"' in site.get(PATH, "ada").html
+    answers = [site.post(PATH, form, "ada") for _ in range(2)]
+    assert [each.answer.headers["location"] for each in answers] == ["/deliveries?redelivered"] * 2
+    assert "GitHub delivers it again" in site.get("/deliveries?redelivered", "ada").html
+    assert site.reading.redelivered == [59]
+    assert site.post(PATH, form | {"attempt": "159"}, "ada").status == 303
+    assert site.reading.redelivered == [59, 159]
+
+
+@pytest.mark.req("W5")
+@pytest.mark.parametrize("login", ("maya", "rita"))
+def test_who_does_not_administer_has_no_button(site: Site, login: str) -> None:
+    """A maintainer or reader sees the list without buttons, and a form made by hand is refused."""
+    page = site.get(PATH, login)
+    assert page.status == 200
+    assert "Redeliver" not in page.html
+    assert site.post(PATH, form_for(site, 59, login), login).status == 403
+    assert site.reading.redelivered == []
+
+
+@pytest.mark.req("W5")
+def test_another_repositorys_delivery_is_like_none(site: Site) -> None:
+    """The same answer for one that is somebody else's, one of no repository, and one that does not exist."""
+    site.github.world.set_role(HOME, "maya", "admin")
+    answers = [site.post(PATH, form_for(site, attempt, "maya"), "maya") for attempt in (60, 58, 4_711, -1)]
+    assert {each.status for each in answers} == {404}
+    assert len({each.html for each in answers}) == 1
+    assert site.post(PATH, form_for(site, 59, "maya") | {"attempt": ""}, "maya").status == 404
+    assert site.reading.redelivered == []
+
+
+@pytest.mark.req("W5")
+def test_a_forged_redelivery(site: Site) -> None:
+    """Of another site, or without the session's token: refused."""
+    form = form_for(site, 59)
+    assert site.post(PATH, form, "ada", origin="https://evil.example").status == 403
+    assert site.post(PATH, form | {"token": "x"}, "ada").status == 403
+    assert site.reading.redelivered == []
+
+
+def test_github_does_not_answer(site: Site) -> None:
+    """What waits here is shown all the same."""
+    site.reading.github_fails = True
+    page = site.get(PATH, "ada")
+    assert page.status == 200
+    assert "GitHub does not list its deliveries right now" in page.html
+    assert f"{HOME}#1" in page.html
+    assert site.post(PATH, form_for(site, 59), "ada").status == 503

@@ -1,0 +1,80 @@
+"""Deliveries: what GitHub says it delivered, with a button to deliver again, and what no look has covered yet.
+
+A person sees the deliveries of the repositories in which GitHub gives them a role. Who administers one may have GitHub
+deliver again; a delivery is only a wake-up, so that decides nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from bot.core.actor import Role
+from bot.core.errors import PlangateError
+from bot.service.overview.views import DeliveryView, SentDelivery
+from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.visits import NotAllowed, NotFound, Visit
+
+PATH = "/deliveries"
+
+
+@dataclass(frozen=True, slots=True)
+class SentRow:
+    """One delivery of GitHub's as a person sees it."""
+
+    delivery: SentDelivery
+    repository: str
+    may_redeliver: bool
+
+
+def add_delivery_pages(pages: Pages) -> None:
+    """Add the page, and the address that its buttons post to."""
+    board = pages.dashboard
+
+    async def deliveries(visit: Visit, request: Request) -> Answer:
+        stored = [each for each in (await board.reading.deliveries()).shown if _may_see(visit, each)]
+        try:
+            sent, is_listed = sent_rows(visit, await board.reading.sent_deliveries()), True
+        except PlangateError:  # GitHub does not answer; what is stored here can be shown all the same
+            sent, is_listed = [], False
+        said = "redelivered" in request.query_params
+        return Shown("deliveries.html", "Deliveries", {"rows": stored, "sent": sent, "listed": is_listed, "said": said})
+
+    async def redeliver(visit: Visit, _: Request, form: Mapping[str, str]) -> Answer:
+        command, session = ("redeliver", form.get("attempt", "")), visit.session
+        if session is None:
+            raise NotAllowed
+        async with session.acting:  # a form that is sent twice acts once
+            if command not in session.done:
+                await board.reading.redeliver(await find_attempt(visit, form.get("attempt", "")))
+                session.remember(command, PATH)
+        return f"{PATH}?redelivered"
+
+    async def find_attempt(visit: Visit, number: str) -> int:
+        """Return the attempt of that number. Raises NotFound and NotAllowed."""
+        rows = sent_rows(visit, await board.reading.sent_deliveries())
+        row = next((each for each in rows if str(each.delivery.attempt) == number), None)
+        if row is None:
+            raise NotFound
+        if not row.may_redeliver:
+            raise NotAllowed
+        return row.delivery.attempt
+
+    pages.show(PATH, deliveries)
+    pages.accept(PATH, redeliver)
+
+
+def sent_rows(visit: Visit, found: Sequence[SentDelivery]) -> list[SentRow]:
+    """Return the deliveries that concern a repository of the person's."""
+    names = {number: name for name, number in visit.access.ids.items()}
+    return [
+        SentRow(each, names.get(each.repository, ""), visit.role(each.repository) >= Role.ADMIN)
+        for each in found
+        if each.repository is not None and visit.role(each.repository) >= Role.READ
+    ]
+
+
+def _may_see(visit: Visit, delivery: DeliveryView) -> bool:
+    """Return whether a delivery concerns a thread that the person may see. Others are the operator's."""
+    repository = delivery.thread.partition("#")[0]
+    return visit.session is None or (bool(repository) and visit.role(repository) >= Role.READ)
