@@ -4,6 +4,7 @@ import hmac
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from fastapi import Request
 
@@ -13,6 +14,7 @@ from webhooks.problems import Problem
 _FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
 """Headers that proxies add, besides those that begin with x-forwarded-."""
 _NEAR: Final = frozenset({"127.0.0.1", "::1"})
+_NAMES: Final = _NEAR | {"localhost"}
 
 
 def may_read(api_token: Secret, request: Request) -> bool:
@@ -24,8 +26,13 @@ def may_read(api_token: Secret, request: Request) -> bool:
     if token := api_token.reveal().encode():
         given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
         return hmac.compare_digest(given, token)
-    is_near = request.client is not None and request.client.host in _NEAR
-    return is_near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
+    return is_near(request)
+
+
+def is_near(request: Request) -> bool:
+    """Return whether a program on this machine asks, and no proxy asks for somebody else."""
+    near = request.client is not None and request.client.host in _NEAR
+    return near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +55,7 @@ def names_this_machine(request: Request) -> bool:
     A page on the internet can have its own name lead to 127.0.0.1 and so have a browser here read what only this
     machine may read. Such a request carries that page's name.
     """
-    return (request.url.hostname or "") in {*_NEAR, "localhost"}
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname in _NAMES
+    except ValueError:  # a bracket without its pair
+        return False

@@ -188,4 +188,4 @@ def _link(request: Request, cursor: str | None) -> dict[str, str]:
     if cursor is None:
         return {}
     others = [(name, value) for name, value in request.query_params.multi_items() if name != "after"]
-    return {"link": f'<{request.url.path}?{urlencode([*others, ("after", cursor)])}>; rel="next"'}
+    return {"link": f'<{request.scope["path"]}?{urlencode([*others, ("after", cursor)])}>; rel="next"'}

@@ -92,7 +92,7 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refusal(request: Request, error: HTTPException) -> Response:
-        if not request.url.path.startswith(API):
+        if not request.scope["path"].startswith(API):
             return await http_exception_handler(request, error)
-        about = request.url.path, "see /openapi.json"
+        about = request.scope["path"], "see /openapi.json"
         return problem_response(Problem(error.status_code, str(error.detail), *about, headers=error.headers))

@@ -25,11 +25,14 @@ BACKLOG = 1024
 
 
 @contextmanager
-def host_application(app: ASGIApp, port: int = 0) -> Iterator[str]:
-    """Serve an application while the context is open, and yield its base address. Port 0 means any free port."""
+def host_application(app: ASGIApp, port: int = 0, *, interface: str = "127.0.0.1") -> Iterator[str]:
+    """Serve an application while the context is open, and yield its base address on this machine.
+
+    Port 0 means any free port. `interface` is the address to listen on.
+    """
     # asyncio turns off Nagle's algorithm only if the protocol is given; with Nagle, every answer takes 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.bind(("127.0.0.1", port))
+        listener.bind((interface, port))
         listener.listen(BACKLOG)
         host = _Host(app, listener)
         thread = threading.Thread(target=host.run, name="simulated-server", daemon=True)

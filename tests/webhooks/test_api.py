@@ -89,7 +89,9 @@ def test_without_a_token_only_this_machine_reads(tmp_path: Path) -> None:
     with served(World(tmp_path, token="")) as base:
         assert request(base, "GET", THREADS).status == 200
         assert request(base, "GET", THREADS, {"X-Forwarded-For": "203.0.113.9"}).status == 401
-        assert request(base, "GET", THREADS, {"Host": "rebound.example:8000"}).status == 401
+        for name in ("rebound.example:8000", "[", "localhost.rebound.example"):
+            assert request(base, "GET", THREADS, {"Host": name}).status == 401
+        assert request(base, "GET", f"{THREADS}/octo/hello/x", {"Host": "["}).status in {401, 422}
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def add_commands(pages: Pages) -> None:
                 mention = await board.reading.mention(detail.summary.repository, address.number)
                 text = comment_text(mention, Verb(verb), form.get("digest", ""), form.get("reason", ""))
                 session.remember(said, await session.viewer.comment(address, text))
-        return f"{request.url.path}?said={verb}"
+        return f"{request.scope['path']}?said={verb}"
 
     pages.accept("/threads/{owner}/{name}/{number:int}", command)
 

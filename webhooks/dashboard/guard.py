@@ -10,16 +10,15 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from fastapi import Request
 from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
+from webhooks.access import is_near, names_this_machine
+
 FORM_BYTES: Final = 20_000
-_NEAR: Final = frozenset({"127.0.0.1", "::1"})
-_NEAR_NAMES: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-_FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -63,16 +62,9 @@ def origin_of(request: Request, public_url: str) -> Origin:
     """Return the origin of the dashboard for a request. Raises NotServed."""
     if public_url:
         return Origin(public_url)
-    host = request.headers.get("host", "")
-    if not is_near(request) or urlsplit(f"//{host}").hostname not in _NEAR_NAMES:
+    if not (is_near(request) and names_this_machine(request)):
         raise NotServed
-    return Origin(f"http://{host}")
-
-
-def is_near(request: Request) -> bool:
-    """Return whether a program on this machine asks, and no proxy asks for somebody else."""
-    near = request.client is not None and request.client.host in _NEAR
-    return near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
+    return Origin(f"http://{request.headers['host']}")
 
 
 async def checked_form(request: Request, origin: Origin, token: str) -> Mapping[str, str]:

@@ -79,7 +79,7 @@ class Pages:
         except NotServed:
             return not_served()
         except NotSignedIn:
-            back = request.url.path if request.method == "GET" else "/"
+            back = request.scope["path"] if request.method == "GET" else "/"
             return RedirectResponse(f"/sign-in?back={quote(local_path(back))}", 303, HEADERS)
         except NotFound:
             return self.refusal(request, visit, 404, "Nothing is here, or it is not for you to see.")
@@ -88,7 +88,7 @@ class Pages:
         except Forged:
             return self.refusal(request, visit, 403, "No page of the dashboard sent this form. Load the page again.")
         except PlangateError as error:
-            failure("dashboard", error, path=request.url.path)
+            failure("dashboard", error, path=request.scope["path"])
             return self.refusal(request, visit, *_trouble(request, error))
 
     def refusal(self, request: Request, visit: Visit | None, status: int, text: str) -> Response:
@@ -103,7 +103,7 @@ class Pages:
         values = {
             "title": answer.title,
             "visit": visit,
-            "path": request.url.path,
+            "path": request.scope["path"],
             "tabs": TABS,
             "now": self.dashboard.clock.now(),
             "server_url": self.dashboard.sign_in.settings.github.server_url,

@@ -11,7 +11,8 @@ from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.ports import Clock
 from bot.service.viewers import Access, SignIn
-from webhooks.dashboard.guard import NotServed, Origin, is_near, origin_of
+from webhooks.access import is_near
+from webhooks.dashboard.guard import NotServed, Origin, origin_of
 from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.sessions import Attempts, Session, Sessions
 

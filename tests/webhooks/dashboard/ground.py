@@ -99,8 +99,11 @@ class Site:
 
 
 @contextmanager
-def running(folder: Path, *, public_url: str = "") -> Iterator[Site]:
-    """Serve a dashboard whose people have roles in one repository; only ada has one in the other."""
+def running(folder: Path, *, public_url: str = "", has_app: bool = True, host: str = "127.0.0.1") -> Iterator[Site]:
+    """Serve a dashboard whose people have roles in one repository; only ada has one in the other.
+
+    Without an App there is no sign-in.
+    """
     clock = TurnedClock(NOW)
     with SimulatedGitHub(folder / "github", clock=clock, pages=page_routes) as github:
         world = github.world
@@ -115,10 +118,14 @@ def running(folder: Path, *, public_url: str = "") -> Iterator[Site]:
             world.person("will").open_issue(HOME, f"Issue {number}", "@plangate please")
         installation = credentials.install(world, github.app, "parcel")
         reading = SampleReading({name: world.repository(name).id for name in (HOME, OTHER)})
-        sign_in = SignIn(settings(github, folder, public_url), clock, Redactor())
+        given = settings(github, folder, public_url)
+        if not has_app:
+            plain = replace(given.github, app_id="", private_key=Secret(""), token=Secret("t" * 40))
+            given = replace(given, github=plain)
+        sign_in = SignIn(given, clock, Redactor())
         app = FastAPI(docs_url=None)
         add_dashboard(app, reading=reading, sign_in=sign_in, streams=Streams())
-        with host_application(app) as base:
+        with host_application(app, interface=host) as base:
             yield Site(github, clock, installation, reading, base)
 
 

@@ -83,6 +83,36 @@ def test_another_repository_is_like_none(site: Site, login: str) -> None:
     assert OTHER not in site.reading.read
 
 
+@pytest.mark.req("W5")
+@pytest.mark.parametrize("login", ("maya", "eve"))
+def test_nothing_differs_where_nothing_may_be_seen(site: Site, login: str) -> None:
+    """Every way to a thread: status, body, headers, and the requests that GitHub gets are those of no thread at all."""
+    token = next(str(each["value"]) for each in site.get("/", login).tags("input") if each.get("name") == "token")
+    form = {"token": token, "verb": "approve", "digest": "0" * 64, "position": "5"}
+    ways = (
+        "/threads/{}/7",
+        "/threads/{}/7?plan=1",
+        "/threads/{}/7/transcripts/plan-1",
+        "/live/{}/7",
+        "POST /threads/{}/7",
+    )
+
+    def look(way: str, repository: str) -> tuple[int, str, dict[str, str], int]:
+        asked, path = len(site.github.requests), way.removeprefix("POST ").format(repository)
+        page = site.post(path, form, login) if way.startswith("POST") else site.get(path, login)
+        headers = {name: value for name, value in page.answer.headers.items() if name != "date"}
+        return page.status, page.html, headers, len(site.github.requests) - asked
+
+    for way in ways:
+        for is_old in (False, True):  # what GitHub said is remembered for a minute, then asked again
+            site.clock.advance(60 if is_old else 0)
+            hidden = look(way, OTHER)
+            site.clock.advance(60 if is_old else 0)
+            assert hidden == look(way, "parcel/nothing"), way
+            assert hidden[0] == 404
+    assert OTHER not in site.reading.read
+
+
 VIEWERS: dict[str, set[str]] = {"ada": {HOME, OTHER}, "maya": {HOME}, "will": {HOME}, "rita": {HOME}, "eve": set()}
 
 
