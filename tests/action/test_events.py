@@ -13,6 +13,7 @@ from bot.cli.workflow_variant import Variant, workflow_text
 from tests.action.expressions import evaluate
 from tests.action.ground import ACT
 from tests.action.jobs import BOT, MACHINE, MAIN, MARKER, OPEN, PERSON, SWEEP, comment, loaded, pull, review, started
+from tests.rows import every_row
 
 PLAN = f"The plan. `@plangate approve 0123abcd`\n\n- [x] Approve this plan\n\n{MARKER}"
 OF_BOT = {"id": 5, "body": PLAN, "user": BOT}
@@ -120,8 +121,8 @@ QUOTES = (
 )
 
 
-@pytest.mark.parametrize("quote", QUOTES)
-@pytest.mark.parametrize("workflow", (loaded(MAIN), OWN_ACCOUNT), ids=["the job's token", "its own account"])
+@every_row("quote", QUOTES)
+@every_row("workflow", (loaded(MAIN), OWN_ACCOUNT))
 def test_quoting_the_bot_silences_nobody(quote: str, workflow: Any) -> None:
     """Whatever hidden line a person's words hold or end with, copied or slipped to them, they start the same jobs.
 

@@ -8,6 +8,7 @@ from bot.compose.parts import key_of
 from bot.config.action_inputs import INPUTS, action
 from bot.core.errors import Misconfigured
 from bot.store.keys import StateKey
+from tests.rows import every_row
 
 RUNNER = {"GITHUB_EVENT_NAME": "issues", "GITHUB_EVENT_PATH": "/e.json", "GITHUB_REPOSITORY": "o/r", "HOME": "/h"}
 KEYS = {"INPUT_ANTHROPIC_API_KEY": "sk-1", "INPUT_GITHUB_TOKEN": "ghs_1"}
@@ -112,7 +113,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@every_row("name", WRONG)
 def test_a_wrong_input_is_named(name: str) -> None:
     """The error names the input as the workflow writes it, and how to fix it."""
     environ, where = WRONG[name]

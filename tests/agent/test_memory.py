@@ -8,6 +8,7 @@ import pytest
 from bot.agent.prompts.memory import BELOW, GUIDANCE, HEAD, LIMIT, MOST, ProjectMemory
 from bot.agent.prompts.memory_text import import_candidates, visible_memory
 from bot.core.work import FileStart
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("K10")
 
@@ -65,13 +66,13 @@ IMPORTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "found"), IMPORTS.items())
+@every_row(("text", "found"), IMPORTS.items())
 def test_what_is_an_import(text: str, found: tuple[str, ...]) -> None:
     """`@path` between blanks, outside of code and comments, and within the repository."""
     assert visible_memory(text)[1] == found
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "importer", "paths"),
     (
         ("a.md", "CLAUDE.md", ("a.md",)),
@@ -151,7 +152,7 @@ HIDDEN = {
 
 
 @pytest.mark.req("X1")
-@pytest.mark.parametrize(("text", "shown"), HIDDEN.items())
+@every_row(("text", "shown"), HIDDEN.items())
 def test_nothing_hidden_steers(text: str, shown: str) -> None:
     """What a reviewer of the file does not see, the model does not get: comments and invisible code points."""
     assert visible_memory(text)[0] == shown

@@ -10,6 +10,7 @@ from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, 
 from bot.core.errors import Misconfigured
 from bot.core.transcript import Json
 from tests.agent.gate_cases import ALLOW, ASK, DENY, MODES, gate
+from tests.rows import every_row
 
 MATCHES: list[tuple[str, str, bool]] = [
     ("Bash(git diff:*)", "git diff", True),
@@ -47,7 +48,7 @@ MATCHES: list[tuple[str, str, bool]] = [
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize(("rule", "command", "expected"), MATCHES)
+@every_row(("rule", "command", "expected"), MATCHES)
 def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:
     """A rule with a star covers one command and no compound line."""
     parsed = parse_rule(rule)
@@ -57,7 +58,7 @@ def test_what_a_rule_covers(rule: str, command: str, expected: bool) -> None:
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize(
+@every_row(
     "command",
     (
         "git push",
@@ -103,7 +104,7 @@ def test_a_denied_command_is_found_wherever_and_however_it_stands(command: str) 
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize(
+@every_row(
     ("rule", "tool", "given_", "expected"),
     (
         ("Read(docs/**)", "Read", {"file_path": "docs/a/b.md"}, True),
@@ -206,7 +207,7 @@ PATHS: list[tuple[str, str, Json, bool]] = [
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize(("rule", "tool", "given_", "expected"), PATHS)
+@every_row(("rule", "tool", "given_", "expected"), PATHS)
 def test_a_path_is_denied_in_every_spelling(rule: str, tool: str, given_: Json, expected: bool) -> None:
     """A deny rule finds the path whatever it is spelled like, through every tool of its family, and in commands."""
     parsed = parse_rule(rule)
@@ -233,7 +234,7 @@ def test_absolute_paths_are_read_as_the_checkouts_own() -> None:
 
 
 @pytest.mark.req("P7", "N1")
-@pytest.mark.parametrize(
+@every_row(
     ("rule", "url", "decision"),
     (
         ("WebFetch(domain:docs.python.org)", "https://docs.python.org/3/", ALLOW),

@@ -12,10 +12,11 @@ from bot.agent.permissions.tool_gate import DECISIONS, CallKind, Decision, Permi
 from bot.agent.subagents.types import TYPES
 from bot.core.transcript import Json
 from tests.agent.gate_cases import ALLOW, ASK, CASES, DENY, EXPECTED, MODES, ROWS, SUSPEND, TOOLS, asked, decide, gate
+from tests.rows import every_row
 
 
 @pytest.mark.req("P1", "P4")
-@pytest.mark.parametrize(("case", "mode"), list(EXPECTED), ids=str)
+@every_row(("case", "mode"), list(EXPECTED))
 def test_every_tool_in_every_mode(case: str, mode: Mode) -> None:
     """The decision table, row by row."""
     assert decide(case, mode, PermissionGate()) is EXPECTED[case, mode]
@@ -45,7 +46,7 @@ def test_sub_agents_have_only_what_their_type_allows(name: str) -> None:
 
 
 @pytest.mark.req("P4")
-@pytest.mark.parametrize("case", CASES)
+@every_row("case", CASES)
 def test_no_rule_widens_plan_mode(case: str) -> None:
     """Whatever is allowed by rule, plan mode says what it says without rules."""
     name, _ = CASES[case]
@@ -53,8 +54,8 @@ def test_no_rule_widens_plan_mode(case: str) -> None:
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("case", CASES)
+@every_row("mode", MODES)
+@every_row("case", CASES)
 def test_a_deny_rule_wins_everywhere(case: str, mode: Mode) -> None:
     """Deny stands above ask, mode and allow."""
     name, _ = CASES[case]
@@ -62,8 +63,8 @@ def test_a_deny_rule_wins_everywhere(case: str, mode: Mode) -> None:
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize("mode", MODES[1:])
-@pytest.mark.parametrize("case", CASES)
+@every_row("mode", MODES[1:])
+@every_row("case", CASES)
 def test_an_ask_rule_stands_above_mode_and_allow(case: str, mode: Mode) -> None:
     """What the mode allows, or a rule, is asked all the same; what is denied, or waits for people, stays so."""
     name, _ = CASES[case]
@@ -73,7 +74,7 @@ def test_an_ask_rule_stands_above_mode_and_allow(case: str, mode: Mode) -> None:
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize("case", CASES)
+@every_row("case", CASES)
 def test_an_allow_rule_answers_what_would_be_asked(case: str) -> None:
     """In default mode an allow rule stands for the person; it never makes a denial a yes."""
     name, _ = CASES[case]

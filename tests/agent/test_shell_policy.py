@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bot.agent.permissions.shell_commands import PURE
 from bot.agent.permissions.shell_policy import LONGEST, is_read_only
+from tests.rows import every_row
 
 
 def lines(name: str) -> list[str]:
@@ -87,7 +88,7 @@ def test_any_other_line_is_not() -> None:
 
 
 @pytest.mark.req("S10", "P4")
-@pytest.mark.parametrize("line", list(ODD.values()), ids=list(ODD))
+@every_row("line", list(ODD.values()))
 def test_odd_lines_are_not(line: str) -> None:
     """Characters that the parser and bash read in different ways, and sizes that nobody types."""
     assert not is_read_only(line)

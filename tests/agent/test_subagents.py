@@ -44,6 +44,7 @@ from tests.agent.ground import (
     results,
 )
 from tests.agent.teams import brief, children, final, script, task, team
+from tests.rows import every_row
 
 
 @pytest.mark.req("S1", "S3")
@@ -165,7 +166,7 @@ IMITATIONS = [
 
 
 @pytest.mark.req("S11a")
-@pytest.mark.parametrize(("text", "expected"), IMITATIONS)
+@every_row(("text", "expected"), IMITATIONS)
 def test_a_report_cannot_imitate_the_harness(text: str, expected: str) -> None:
     """Reminders, roles and markers in a report are escaped, what nobody sees is shown; other text stays as it is."""
     assert as_data(text) == expected

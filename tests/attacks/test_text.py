@@ -9,6 +9,7 @@ from bot.core.comment import reasons
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
 from bot.core.pull_text import Origin, pull_body
 from tests.core.test_comment import PLAN
+from tests.rows import every_row
 
 
 def shown(markdown: str) -> str:
@@ -22,7 +23,7 @@ def shown(markdown: str) -> str:
 
 
 @pytest.mark.req("X2")
-@pytest.mark.parametrize(
+@every_row(
     "text",
     (
         "fixes #5",
@@ -44,7 +45,7 @@ def test_nothing_is_closed(text: str) -> None:
 
 
 @pytest.mark.req("X2")
-@pytest.mark.parametrize("before", ("", ".", "-", "/", "é", "日本", "@", "("))
+@every_row("before", ("", ".", "-", "/", "é", "日本", "@", "("))
 def test_nobody_is_mentioned(before: str) -> None:
     """GitHub takes a name for a mention unless a letter, digit or line of ASCII stands before the @."""
     assert "@octocat" not in shown(inert_markdown(f"Ask {before}@octocat"))

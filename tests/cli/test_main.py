@@ -11,6 +11,7 @@ import pytest
 
 from bot.cli.main import main
 from tests import forks
+from tests.rows import every_row
 
 PROGRAM = Path(sys.executable).with_name("plangate")
 COMMANDS = {"run", "serve", "sweep", "demo", "replay", "doctor", "init", "schema", "version"} | {
@@ -116,7 +117,7 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         assert "very-secret" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "variables", "said"),
     (
         ("run o/r#1", {"GITHUB_API_URL": "nonsense"}, "not an address: 'nonsense' (GITHUB_API_URL): write"),

@@ -15,6 +15,7 @@ from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured, Transient
 from bot.testing.github.credentials import personal_token
 from bot.testing.github.simulated_github import SimulatedGitHub
+from tests.rows import every_row
 
 HOME = "acme/pocket"
 NOTHING = InitOptions()
@@ -133,7 +134,7 @@ def test_another_server(tmp_path: Path) -> None:
     assert (again.variant.server, again.variant.runner) == ("https://git.acme.example", "big")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "found"),
     (
         ("https://user:token@github.com/o/r.git", ProjectRemote("https://github.com", "o/r")),

@@ -8,6 +8,7 @@ import pytest
 
 from bot.compose.picture_source import image_block
 from bot.core.errors import Refused
+from tests.rows import every_row
 from tests.toolhost.pictures import JPEG, WEBP, png
 
 pytestmark = pytest.mark.req("K9")
@@ -21,7 +22,7 @@ def test_a_picture(content: bytes, kind: str) -> None:
     assert image_block(content) == {"type": "image", "source": source}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("content", "why"),
     (
         (b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", "not a PNG, JPEG, GIF, or WebP image"),

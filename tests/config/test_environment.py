@@ -15,6 +15,7 @@ from bot.config.environment import configuration, log_style, settings, settings_
 from bot.config.repository_file import LARGEST, Configuration
 from bot.config.settings import Secret, ServiceSettings
 from bot.core.errors import Misconfigured
+from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +60,7 @@ def test_a_relative_data_directory_is_made_absolute() -> None:
     assert settings({"PLANGATE_DATA_DIR": "here"}).data_dir.is_absolute()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "value"),
     (
         ("PLANGATE_MAX_OUTPUT_TOKENS", "many"),
@@ -132,7 +133,7 @@ MISTAKES = {
 
 
 @pytest.mark.req("X4")
-@pytest.mark.parametrize("name", MISTAKES)
+@every_row("name", MISTAKES)
 def test_a_mistake_is_named_with_its_place(name: str) -> None:
     """Each mistake is refused with file, line and column where it has one, and the cure."""
     text, place, fix = MISTAKES[name]
@@ -161,7 +162,7 @@ def test_proxy_of_a_url(environ: dict[str, str], url: str, proxy: str) -> None:
     assert settings(environ).network.proxy(url) == proxy
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "said"),
     (
         ("ask: yes", "ask: must hold keys, each on a line of its own (f:1:1): see docs/settings.md"),

@@ -11,6 +11,7 @@ from bot.config.environment import configuration
 from bot.config.schedule import MOST_MISSED, Due, Schedule
 from bot.core.errors import Misconfigured
 from tests.config.due_minutes import due_minutes
+from tests.rows import every_row
 
 TASK = "maintenance:\n  - name: deps\n    schedule: {schedule}\n    {more}\n"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
@@ -23,7 +24,7 @@ def test_defaults() -> None:
     assert task.due_times().expression == "0 0 * * 1"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("schedule", "finer"),
     (
         ("0 0 * * *", False),
@@ -34,7 +35,7 @@ def test_defaults() -> None:
         ("59 23,0 * * *", True),
     ),
 )
-@pytest.mark.parametrize("month", (1, 3, 10))
+@every_row("month", (1, 3, 10))
 def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: int) -> None:
     """More than one due time on a day, whenever one asks, also where clocks change."""
     for day in range(25, 32):
@@ -42,7 +43,7 @@ def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: i
         assert Schedule.of(schedule, "Europe/Berlin").is_finer_than_daily(now) == finer
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("schedule", "more", "said"),
     (
         ("0 0 30 2 *", "prompt: x", "maintenance.0.schedule: none of its months has such a day, so the task would"),
@@ -87,7 +88,7 @@ def times(expression: str, zone: str, first: datetime, last: datetime) -> list[d
 
 
 @pytest.mark.req("MT1")
-@pytest.mark.parametrize(
+@every_row(
     ("expression", "zone", "day", "local"),
     (
         ("30 2 * * *", "Europe/Berlin", (2026, 3, 29), ["03:00+0200"]),  # 02:30 does not exist

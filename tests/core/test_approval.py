@@ -28,6 +28,7 @@ from bot.core.approval import (
 from bot.core.plan import PlanDocument
 from tests.core.approval_cast import BOT, CAST, NOON, OTHER, PLAN, case, told
 from tests.core.approval_table import ROWS
+from tests.rows import every_row
 
 ANA, BEN, CEM, ASKER = (CAST[name].actor for name in ("maya", "max", "ada", "olga"))
 HIGH = replace(PLAN, tier="high")
@@ -36,7 +37,7 @@ SHORT, FULL = PLAN.short_digest, PLAN.digest
 
 
 @pytest.mark.req("PR1", "A1", "A2", "A3", "A4a", "A5")
-@pytest.mark.parametrize("row", ROWS)
+@every_row("row", ROWS)
 def test_table(row: str) -> None:
     """Each row comes to its outcome, by the word of the people it names, for its reasons; so does the proof."""
     given = case(row)
@@ -143,7 +144,7 @@ def test_order_of_reading_does_not_matter(look: Snapshot, policy: Policy, order:
 
 
 @pytest.mark.req("PR3")
-@pytest.mark.parametrize(
+@every_row(
     ("word", "named"),
     (
         (yes(ANA), "maya"),
@@ -164,7 +165,7 @@ def test_hopeful(word: Candidate, named: str) -> None:
 
 
 @pytest.mark.req("PR1")
-@pytest.mark.parametrize(
+@every_row(
     ("row", "named"),
     (
         ("maya 👎", "maya"),

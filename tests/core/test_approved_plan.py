@@ -26,6 +26,7 @@ from bot.core.approval import (
 from bot.core.errors import Broken
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
+from tests.rows import every_row
 
 NOON: Final = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 LATER: Final = NOON + timedelta(hours=1)
@@ -104,7 +105,7 @@ def test_nobody_else_makes_a_proof() -> None:
     assert {str(path): lines for path in SOURCES if (lines := forgeries(path.read_text(encoding="utf-8")))} == {}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "planted",
     (
         "ApprovedPlan(key, plan, (), now)",

@@ -28,6 +28,7 @@ from bot.core.moves import (
 )
 from bot.core.notes import Heard, Operated, Spent, Told
 from tests.core.receipt_story import COMMIT, NOW, PLAN, STORY, WILL, entries_of, evidence
+from tests.rows import every_row
 
 SAID = JournaledTurn("comment-3", WILL, "@plangate stop", NOW)
 
@@ -55,7 +56,7 @@ def test_a_story() -> None:
 
 
 @pytest.mark.req("RC8")
-@pytest.mark.parametrize(
+@every_row(
     ("event", "told"),
     (
         (Heard(said=SAID, refused="2026-11-20"), ("refused", "will (id 7)", "", "may not ask")),

@@ -23,6 +23,7 @@ from bot.core.checks import (
 )
 from bot.core.pull_text import Origin, pull_body
 from tests.core.test_comment import PLAIN
+from tests.rows import every_row
 
 
 def check(code: int | None, before: int | None = -1, *, said: str = "", said_before: str = "") -> dict[str, Any]:
@@ -37,7 +38,7 @@ OFFLINE: Final = "curl: (6) Could not resolve host: pypi.org"
 
 
 @pytest.mark.req("K4")
-@pytest.mark.parametrize(
+@every_row(
     ("given", "state"),
     (
         (check(0), CheckState.PASSED),

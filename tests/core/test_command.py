@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.command import Command, UnknownCommand, Verb, parse
+from tests.rows import every_row
 
 DIGEST = "0123456789ab"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "command"),
     (
         ("@plangate approve", Command(Verb.APPROVE)),
@@ -40,7 +41,7 @@ def test_command(line: str, command: Command) -> None:
     assert parse(line) == command
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "nearest"),
     (
         ("@plangate aprove", "approve"),
@@ -69,7 +70,7 @@ def test_mistake(line: str, nearest: str) -> None:
     assert parse(line) == UnknownCommand(line.strip(), nearest)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     (
         "",

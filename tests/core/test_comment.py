@@ -33,6 +33,7 @@ from bot.core.reply_text import (
     help_text,
     work_so_far,
 )
+from tests.rows import every_row
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -172,7 +173,7 @@ def test_contract_is_whole() -> None:
     assert f"- Exactly this work: git tree `{'e' * 40}`" in shown
 
 
-@pytest.mark.parametrize("verb", Verb)
+@every_row("verb", Verb)
 def test_help(verb: Verb) -> None:
     """The help names every command there is, as one writes it with the mention that is configured."""
     assert f"`{verb}" in help_text("@our-bot")
@@ -211,7 +212,7 @@ def test_co_author() -> None:
     assert co_author(Actor(1, "you"), "") == ""
 
 
-@pytest.mark.parametrize("reason", Reason)
+@every_row("reason", Reason)
 def test_reason(reason: Reason) -> None:
     """Every reason has a sentence of its own, which names the person it is about, if any."""
     assert reasons(Verdict(Outcome.PENDING, (), (VerdictReason(reason, ANA),))) == f"`@ana`: {REASONS[reason]}"

@@ -6,6 +6,7 @@ from bot.core.markdown.drawings import diagram, formulas, in_sight
 from bot.core.markdown.inert import inert_markdown
 from bot.core.markdown.visible import Visible, visible_text
 from tests.core.hidden_channels import UNSEEN_IN_DIAGRAMS, UNSEEN_IN_FORMULAS
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("X1", "PR5")
 
@@ -27,14 +28,14 @@ def test_formulas_that_are_drawn(formula: str) -> None:
     assert inert_markdown(formula) == formula
 
 
-@pytest.mark.parametrize("formula", UNSEEN_IN_FORMULAS)
+@every_row("formula", UNSEEN_IN_FORMULAS)
 def test_formulas_in_a_plan(formula: str) -> None:
     """A formula that may hide something is posted as code."""
     assert inert_markdown(f"See ${formula}$ here") == f"See `${formula}$` here"
     assert inert_markdown(f"```math\n{formula}\n```").startswith("```text\n")
 
 
-@pytest.mark.parametrize("lines", (*UNSEEN_IN_DIAGRAMS, "%% SECRET", "click A 'SECRET'"))
+@every_row("lines", (*UNSEEN_IN_DIAGRAMS, "%% SECRET", "click A 'SECRET'"))
 def test_diagrams_in_a_plan(lines: str) -> None:
     """So is a diagram."""
     assert inert_markdown(f"```mermaid\ngraph TD\nA --> B\n{lines}\n```").startswith("```text\n")
@@ -67,7 +68,7 @@ LINES = (
 )
 
 
-@pytest.mark.parametrize(("line", "seen"), LINES)
+@every_row(("line", "seen"), LINES)
 def test_code_in_sight(line: str, seen: str) -> None:
     """Nothing stands so far to the right that it must be scrolled to: not in a request, not in a plan."""
     assert in_sight(line) == seen

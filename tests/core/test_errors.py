@@ -18,6 +18,7 @@ from bot.core.errors import (
     Refused,
     Transient,
 )
+from tests.rows import every_row
 
 
 def drawn() -> dict[str, str]:
@@ -38,7 +39,7 @@ def test_tree() -> None:
     assert drawn() == {name: made.__bases__[0].__name__ for name, made in classes.items()}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("error", "code"),
     (
         (PlangateError, 1),

@@ -14,6 +14,7 @@ from bot.core.markdown.visible import Visible, mentions, visible_text, visible_t
 from bot.core.plan import Hidden
 from tests.core.approval_cast import PLAN
 from tests.core.hidden_channels import HIDDEN, SPELLED
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("X1")
 
@@ -36,7 +37,7 @@ def told(text: str) -> str:
     return plan_text(replace(PLAN, hidden=Hidden.of(visible_text(text).removed)), "Decide.")
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@every_row("name", HIDDEN)
 def test_hidden_words(name: str) -> None:
     """What a person does not see is not in the text, what a person sees is, and the plan shows what was hidden."""
     seen = visible_text(HIDDEN[name]).text
@@ -47,13 +48,13 @@ def test_hidden_words(name: str) -> None:
     assert "removed from the request before the plan was made" in told(HIDDEN[name])
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@every_row("name", HIDDEN)
 def test_hidden_words_do_not_wake(name: str) -> None:
     """What nobody sees does not speak to the bot."""
     assert not mentions(HIDDEN[name].replace("SECRET", "@plangate"), "@plangate")
 
 
-@pytest.mark.parametrize("name", SPELLED)
+@every_row("name", SPELLED)
 def test_spelled_with_what_nobody_sees(name: str) -> None:
     """Words that are spelled with code points that nobody sees are not in the text, in no form; the plan tells."""
     text = f"before {SPELLED[name]} after"
@@ -79,7 +80,7 @@ def test_every_code_point_in_code() -> None:
             assert chr(at) not in visible_text(text).text.removesuffix("\n"), hex(at)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "seen"),
     (
         ("See[^1].\n\n[^1]: The note.\n\n    More.", "See[^1].\n\n[^1]: The note.\n\nMore."),
@@ -130,7 +131,7 @@ WRITTEN: Final = (
 )
 
 
-@pytest.mark.parametrize("text", WRITTEN)
+@every_row("text", WRITTEN)
 def test_what_people_write(text: str) -> None:
     """Nothing of it is taken for hidden: each of its words is in the text, and the plan tells of nothing."""
     seen = visible_text(text)

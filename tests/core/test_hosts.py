@@ -6,6 +6,7 @@ from bot.core.errors import Misconfigured
 from bot.core.hosts import NEVER, OPEN_TO_WRITES, intersection, is_covered, pattern, reachable_hosts, tier_of_hosts
 from bot.core.paths import Tier
 from bot.core.plan import Contract, contract_tier
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("N1a")
 
@@ -16,7 +17,7 @@ def test_entries(text: str) -> None:
     assert pattern(text) == text
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     (
         "",
@@ -38,7 +39,7 @@ def test_what_is_no_entry(text: str) -> None:
         pattern(text)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("planned", "configured", "tier", "found"),
     (
         (("pypi.org",), ("pypi.org", "docs.rs"), "normal", ("pypi.org",)),

@@ -11,11 +11,12 @@ from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert_
 from bot.core.markdown.visible import visible_text
 from tests.core.hidden_channels import HIDDEN
 from tests.core.test_hidden import WRITTEN
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("X2")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "posted"),
     (
         ("plain *text* with `code`", "plain *text* with `code`"),
@@ -139,7 +140,7 @@ CELLS = "before\n\n| after |\n|---|\n| x | SECRET |\n"
 
 
 @pytest.mark.req("PR5")
-@pytest.mark.parametrize("text", (*HIDDEN.values(), CELLS), ids=(*HIDDEN, "cells beyond the head"))
+@every_row("text", (*HIDDEN.values(), CELLS))
 def test_nobody_approves_what_nobody_sees(text: str) -> None:
     """Of what hides words where it is posted as it is, nothing is left that is not shown."""
     posted = inert_markdown(text)
@@ -150,7 +151,7 @@ def test_nobody_approves_what_nobody_sees(text: str) -> None:
 
 
 @pytest.mark.req("PR5")
-@pytest.mark.parametrize("text", WRITTEN)
+@every_row("text", WRITTEN)
 def test_what_people_write_is_no_code(text: str) -> None:
     """Ordinary Markdown is posted as Markdown."""
     assert inert_markdown(text).startswith("```text") == text.startswith("```text")

@@ -11,6 +11,7 @@ import pytest
 from bot.core.secrets.kinds import spans
 from bot.core.secrets.redaction import Redactor
 from tests.core.secret_samples import sample
+from tests.rows import every_row
 
 SAMPLES: Final = 30
 """Of each pattern."""
@@ -99,7 +100,7 @@ def test_a_json_web_token_is_found() -> None:
 
 
 @pytest.mark.req("X3")
-@pytest.mark.parametrize(
+@every_row(
     "text",
     (
         'password = "correct-horse-battery"',

@@ -8,11 +8,12 @@ from bot.core.comment import contract
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.plan import Contract
 from tests.core.approval_cast import PLAN
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("X1", "PR5")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("command", "shown"),
     (
         ("p\u0443test -q", "p‹U+0443›test -q"),

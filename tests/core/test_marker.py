@@ -7,6 +7,7 @@ import pytest
 from bot.core import marker
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("A4")
 
@@ -50,7 +51,7 @@ def test_other_lines_are_no_marker(text: str) -> None:
 
 
 @pytest.mark.req("A4b")
-@pytest.mark.parametrize(
+@every_row(
     ("kind", "number", "ahead"),
     (
         *(("tell", 9, False), ("tell", 10, True), ("tell", 0, False)),

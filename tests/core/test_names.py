@@ -21,12 +21,13 @@ from bot.core.names import (
     thread_ref,
 )
 from bot.core.work import LocalRun, ThreadLocation
+from tests.rows import every_row
 
 BASE = CommitId("a" * 40)
 FIVE = ThreadNumber(5)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "name"),
     (
         ("Fix the login page", "fix-the-login-page"),
@@ -78,7 +79,7 @@ def test_branches() -> None:
 
 
 @pytest.mark.req("G3")
-@pytest.mark.parametrize("title", ("-rf ..", "a..b", "HEAD", "x.lock", "@{u}", "a b\n\tc", "/", "日本"))
+@every_row("title", ("-rf ..", "a..b", "HEAD", "x.lock", "@{u}", "a b\n\tc", "/", "日本"))
 def test_git_takes_the_branch(title: str) -> None:
     """git itself finds each name well-formed."""
     for name in (thread_branch(title, FIVE, 3), run_branch(title, FIVE)):
@@ -116,7 +117,7 @@ def test_words_that_are_not_unicode() -> None:
 
 
 @pytest.mark.req("G1")
-@pytest.mark.parametrize(
+@every_row(
     ("text", "full"),
     (
         ("0123456789abcdef0123456789abcdef01234567", True),

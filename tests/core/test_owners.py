@@ -3,9 +3,10 @@
 import pytest
 
 from bot.core.owners import owners
+from tests.rows import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "scope", "who"),
     (
         ("", "/main.py", ""),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.paths import PathClass, Tier, classify, in_scope, is_workflow, normalized_path, tier_of
+from tests.rows import every_row
 
 CLASSES = (
     ("README.md", PathClass.DOCS),
@@ -50,7 +51,7 @@ CLASSES = (
 
 
 @pytest.mark.req("G4")
-@pytest.mark.parametrize(("path", "kind"), CLASSES)
+@every_row(("path", "kind"), CLASSES)
 def test_class(path: str, kind: PathClass) -> None:
     """Each path has the class of the table."""
     assert classify(path) is kind
@@ -73,7 +74,7 @@ FURTHER_CLASSES = (
 
 
 @pytest.mark.req("G4")
-@pytest.mark.parametrize(("path", "kind"), FURTHER_CLASSES)
+@every_row(("path", "kind"), FURTHER_CLASSES)
 def test_class_with_further_globs(path: str, kind: PathClass) -> None:
     """A project's own globs add to a class, in any spelling; nothing that weighs more is taken out of its class."""
     assert classify(path, FURTHER) is kind
@@ -89,7 +90,7 @@ def test_scope_with_further_globs(scope: tuple[str, ...], reached: bool) -> None
 
 
 @pytest.mark.req("G4")
-@pytest.mark.parametrize(
+@every_row(
     "spelling",
     (
         ".GitHub/Workflows/ci.yml",
@@ -123,7 +124,7 @@ TIERS = (
 
 
 @pytest.mark.req("G4")
-@pytest.mark.parametrize(("paths", "dependencies", "tier"), TIERS)
+@every_row(("paths", "dependencies", "tier"), TIERS)
 def test_tier(paths: tuple[str, ...], dependencies: tuple[str, ...], tier: Tier) -> None:
     """The highest tier counts; a manifest is normal only when the plan names what it is about."""
     assert tier_of(paths, dependencies) is tier
@@ -157,7 +158,7 @@ REACHED = (
 )
 
 
-@pytest.mark.parametrize(("path", "globs"), REACHED)
+@every_row(("path", "globs"), REACHED)
 def test_in_scope(path: str, globs: tuple[str, ...]) -> None:
     """A glob reads as in .gitignore."""
     assert in_scope(path, globs)
@@ -185,7 +186,7 @@ MISSED = (
 
 
 @pytest.mark.req("G4")
-@pytest.mark.parametrize(("path", "globs"), MISSED)
+@every_row(("path", "globs"), MISSED)
 def test_out_of_scope(path: str, globs: tuple[str, ...]) -> None:
     """What a plan does not name it does not reach, and no wildcard reaches a file of tier high."""
     assert not in_scope(path, globs)

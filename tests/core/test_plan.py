@@ -28,6 +28,7 @@ from bot.core.plan import (
     normalize_text,
     to_json,
 )
+from tests.rows import every_row
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(123456),
@@ -145,7 +146,7 @@ CONTRACTS: Final = [
 
 
 @pytest.mark.req("PR5")
-@pytest.mark.parametrize("field", [field.name for field in fields(PlanDocument) if field.name != "estimate"])
+@every_row("field", [field.name for field in fields(PlanDocument) if field.name != "estimate"])
 def test_every_field_is_in_the_digest(field: str) -> None:
     """Whatever field changes, the digest changes; the estimate is shown beside the document and no part of it."""
     assert replace(PLAN, **{field: CHANGES[field]}).digest != PLAN.digest
@@ -172,7 +173,7 @@ def without(key: str) -> dict[str, Any]:
     return {name: value for name, value in to_json(PLAN).items() if name != key}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "value",
     (
         {**to_json(PLAN), "v": 2},
@@ -232,7 +233,7 @@ def test_limit() -> None:
         normalize_text("ä" * (MARKDOWN_LIMIT + 1))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "shown"),
     (
         ("- [ ] a", "- ☐ a"),
@@ -272,14 +273,14 @@ def test_what_is_no_box(text: str) -> None:
 
 
 @pytest.mark.req("X2")
-@pytest.mark.parametrize("sign", "\x00\x07\x08\x0b\x1b\x7f\x9b\u202e\u2066\ud800")
+@every_row("sign", "\x00\x07\x08\x0b\x1b\x7f\x9b\u202e\u2066\ud800")
 def test_controls(sign: str) -> None:
     """What a terminal obeys, what turns text around and what is no character is shown by its number."""
     assert disarm_text(f"a{sign}b") == f"a‹U+{ord(sign):04X}›b"
 
 
 @pytest.mark.req("P5")
-@pytest.mark.parametrize(
+@every_row(
     ("text", "paths"),
     (
         ("Edit bot/core/plan.py and README.md.", ("README.md", "bot/core/plan.py")),

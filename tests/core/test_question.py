@@ -28,6 +28,7 @@ from bot.core.question import (
     to_json,
 )
 from bot.core.question_text import WHO_MAY_ASK, WHO_MAY_STEER, not_counted, question_text, reply_text
+from tests.rows import every_row
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 ANN = Author(Actor(1, "ann"), Role.MAINTAIN)
@@ -88,7 +89,7 @@ SETTLED: dict[str, tuple[Asking, AnswerSnapshot, object]] = {
 
 
 @pytest.mark.req("T4", "P7")
-@pytest.mark.parametrize("case", SETTLED)
+@every_row("case", SETTLED)
 def test_settled(case: str) -> None:
     """The answer is what eligible people ticked and is ticked still, or their words, whichever came first."""
     what, look, expected = SETTLED[case]
@@ -126,7 +127,7 @@ OPEN: dict[str, tuple[Asking, AnswerSnapshot, tuple[IgnoredAnswer, ...]]] = {
 
 
 @pytest.mark.req("T4", "P7", "A3")
-@pytest.mark.parametrize("case", OPEN)
+@every_row("case", OPEN)
 def test_open(case: str) -> None:
     """What is no answer leaves the question open; what looks like one is named with its reason."""
     what, look, expected = OPEN[case]
@@ -154,7 +155,7 @@ SPOKEN = {
 
 
 @pytest.mark.req("P7")
-@pytest.mark.parametrize("text", SPOKEN)
+@every_row("text", SPOKEN)
 def test_words_to_a_request(text: str) -> None:
     """Only the words of the request permit or deny; talk does neither."""
     assert grant_of(text) == SPOKEN[text]

@@ -35,6 +35,7 @@ from tests.core.receipt_story import (
     executed,
     statement_of,
 )
+from tests.rows import every_row
 
 NO = evidence(replace(approve(), opinion=Opinion.REJECT), verdict=Verdict(Outcome.REJECTED, (MAYA,)))
 REJECTED = Rejected(by=("maya",), digest=PLAN.digest, evidence=NO)
@@ -151,7 +152,7 @@ def test_no_receipt_without_work() -> None:
 
 
 @pytest.mark.req("RC1")
-@pytest.mark.parametrize("row", [row for row in ROWS if case(row).outcome in {"approved", "rejected"}])
+@every_row("row", [row for row in ROWS if case(row).outcome in {"approved", "rejected"}])
 def test_evidence_of_every_decision(row: str) -> None:
     """Whoever decided is in the evidence with role and way, and it comes back from the journal as it went in."""
     from bot.core.approval import evaluate

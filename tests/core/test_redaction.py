@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bot.core.secrets.known import PIECE
 from bot.core.secrets.redaction import LEARNED, Redactor
+from tests.rows import every_row
 
 DICE: Final = random.Random(20261122)
 SIGNS: Final = string.ascii_letters + string.digits
@@ -83,8 +84,8 @@ def left(text: str, value: str) -> int:
 
 
 @pytest.mark.req("X3", "PR4")
-@pytest.mark.parametrize("value", (TOKEN, HEX, ODD), ids=("token", "hex", "odd"))
-@pytest.mark.parametrize("way", WAYS)
+@every_row("value", (TOKEN, HEX, ODD))
+@every_row("way", WAYS)
 def test_known_values_never_leave(way: str, value: str) -> None:
     """Whole or a piece of 16 characters, in whatever way it is written, between other text that stays."""
     written = WAYS[way](value)
@@ -99,9 +100,7 @@ def test_known_values_never_leave(way: str, value: str) -> None:
 
 
 @pytest.mark.req("X3", "PR4")
-@pytest.mark.parametrize(
-    "way", ("as it is", "JSON", "reversed", "hex", "base64", "base64, one before", "base64 in lines", "spaced")
-)
+@every_row("way", ("as it is", "JSON", "reversed", "hex", "base64", "base64, one before", "base64 in lines", "spaced"))
 def test_no_line_of_a_key_leaves(way: str) -> None:
     """Of a key in PEM no line is left, in whatever way it is written; its frame says nothing."""
     out = REDACTOR.redact(f"Before {WAYS[way](PEM)} after.")

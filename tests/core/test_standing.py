@@ -11,6 +11,7 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.paths import in_scope
 from bot.core.plan import Contract, PlanDocument
 from bot.core.standing import Standing, is_glob_inside, standing_objection
+from tests.rows import every_row
 
 STANDING = Standing("deps", ("docs/**", "*.txt", "/setup.cfg"), ("pypi.org",), asked_before=True)
 PLAN = PlanDocument(
@@ -27,7 +28,7 @@ PLAN = PlanDocument(
 
 
 @pytest.mark.req("MT6")
-@pytest.mark.parametrize(
+@every_row(
     ("plan", "standing", "said"),
     (
         (PLAN, STANDING, ""),
@@ -48,7 +49,7 @@ def test_objections(plan: PlanDocument, standing: Standing, said: str) -> None:
 
 
 @pytest.mark.req("MT6")
-@pytest.mark.parametrize(
+@every_row(
     ("glob", "inside"),
     (
         ("docs/a.md", True),

@@ -17,6 +17,7 @@ from bot.core.standing import standing_objection
 from bot.core.task_history import add_move, add_task_note
 from tests.core.test_standing import PLAN, STANDING
 from tests.core.test_task_history import ANSWER, APPROVED, BEGAN, DUE, KEY, REQUEST, WILL, known
+from tests.rows import every_row
 
 SCOPES: Final = {
     "no files at all": (),
@@ -87,14 +88,14 @@ def plan_of(contract: Contract) -> PlanDocument:
 
 
 @pytest.mark.req("MT6")
-@pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
+@every_row("scope", SCOPES.values())
 def test_plans_that_name_other_files(scope: tuple[str, ...]) -> None:
     """They wait for people."""
     assert standing_objection(plan_of(Contract(scope=scope)), STANDING, four_eyes=False)
 
 
 @pytest.mark.req("MT6")
-@pytest.mark.parametrize("plan", MORE.values(), ids=MORE)
+@every_row("plan", MORE.values())
 def test_plans_that_ask_for_more(plan: PlanDocument) -> None:
     """They wait for people."""
     assert standing_objection(plan, STANDING, four_eyes=False)
@@ -102,7 +103,7 @@ def test_plans_that_ask_for_more(plan: PlanDocument) -> None:
 
 
 @pytest.mark.req("MT6")
-@pytest.mark.parametrize("path", WORK.values(), ids=WORK)
+@every_row("path", WORK.values())
 def test_work_that_leaves_its_plan(path: str) -> None:
     """The plan's files do not reach it, so that it becomes a plan of its own; neither do those of a plan of none."""
     for scope in (("docs/a.md",), ("!src/**",)):

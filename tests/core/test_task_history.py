@@ -30,6 +30,7 @@ from bot.core.plan import Contract, PlanDocument
 from bot.core.question import Grant
 from bot.core.task_history import REMEMBERED, TaskHistory, add_move, add_task_note
 from bot.core.thread_fold import fold_entries
+from tests.rows import every_row
 
 BEGAN = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = "due/deps/2026-11-24T00:00:00Z"
@@ -102,7 +103,7 @@ def test_entries_without_a_task_are_nothing() -> None:
 
 
 @pytest.mark.req("MT2")
-@pytest.mark.parametrize(
+@every_row(
     ("event", "outcome"),
     (
         (Rejected(by=("ada", "maya")), "rejected by ada, maya"),
@@ -138,7 +139,7 @@ ANSWER = Replied(call="c", session="s", login="will", reply="the other one")
 
 
 @pytest.mark.req("MT6")
-@pytest.mark.parametrize(
+@every_row(
     ("more", "planned"),
     (
         ((Planned(plan=PLAN),), "d"),

@@ -22,6 +22,7 @@ from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull import PullRequest
 from bot.core.question import Asking, AskKind, IgnoredAnswer, IgnoreReason, Option, Question, permission
 from bot.github.dialogue import plan_comment
+from tests.rows import every_row
 
 FOLDER: Final = Path(__file__).with_name("texts")
 BOT: Final = "@plangate"
@@ -238,7 +239,7 @@ def whole(name: str) -> str:
 
 
 @pytest.mark.req("PR3", "PR5", "PR6", "P8")
-@pytest.mark.parametrize("name", TEXTS)
+@every_row("name", TEXTS)
 def test_text(name: str) -> None:
     """What the bot says is what was reviewed."""
     assert whole(name) == (FOLDER / f"{name}.md").read_text(encoding="utf-8")

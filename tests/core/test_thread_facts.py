@@ -36,6 +36,7 @@ from bot.core.thread_fold import apply
 from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
 from tests.core.journal_histories import PLAN
+from tests.rows import every_row
 
 NOW = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 TURN = JournaledTurn("t1", Actor(7, "ada"), "Fix it.", NOW)
@@ -111,7 +112,7 @@ def story(words: str) -> list[MoveEvent]:
 
 
 @pytest.mark.req("PR1")
-@pytest.mark.parametrize(
+@every_row(
     ("words", "whose"),
     (
         ("7:asks", {7}),

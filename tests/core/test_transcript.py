@@ -27,6 +27,7 @@ from bot.core.transcript import (
     without_empty_text,
     without_last_thinking,
 )
+from tests.rows import every_row
 
 AT: Final = datetime(2026, 11, 20, 8, 30, 0, 5, tzinfo=UTC)
 CALL: Final[Json] = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
@@ -79,7 +80,7 @@ def test_head_is_the_lines_own(key: str) -> None:
         Line(LineKind.NOTE, AT, {key: "x"}).encode()
 
 
-@pytest.mark.parametrize(
+@every_row(
     "broken",
     (
         "",

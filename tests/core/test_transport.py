@@ -1,11 +1,10 @@
 """What git's words mean: a moment's failure, a refusal, a rule of GitHub's."""
 
-import pytest
-
 from bot.core.transport import is_passing, is_secret_found, rule_violation
+from tests.rows import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "passing"),
     (
         ("fatal: unable to access 'https://github.com/a/b.git/': The requested URL returned error: 502", True),

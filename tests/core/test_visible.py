@@ -4,6 +4,7 @@ import pytest
 
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.markdown.visible import command_lines, mentions, visible_text, without_mention
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("X1")
 
@@ -29,7 +30,7 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN.keys())
+@every_row("text", HIDDEN.values())
 def test_hidden_parts_are_removed(text: str) -> None:
     """What a person does not see is not in the text, and what a person sees is."""
     seen = visible_text(text).text
@@ -38,13 +39,13 @@ def test_hidden_parts_are_removed(text: str) -> None:
     assert "after" in seen
 
 
-@pytest.mark.parametrize("case", [name for name in HIDDEN if name not in {"picture source", "attribute"}])
+@every_row("case", [name for name in HIDDEN if name not in {"picture source", "attribute"}])
 def test_what_is_removed_is_said(case: str) -> None:
     """Every removed fragment with words in it comes back beside the text."""
     assert any("SECRET" in fragment for fragment in visible_text(HIDDEN[case]).removed)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "seen"),
     (
         ("plain", "plain"),
@@ -72,7 +73,7 @@ def test_what_is_seen_is_kept(text: str, seen: str) -> None:
     assert visible_text(text).text == seen
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "seen"),
     (
         ("a\u200bb", "a‹U+200B›b"),
@@ -95,7 +96,7 @@ def test_invisible_code_points_are_shown(text: str, seen: str) -> None:
     assert with_visible_codepoints(text) == seen
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     (
         "tab\tand\nline",
@@ -131,7 +132,7 @@ def test_visible_prose_mentions(text: str) -> None:
     assert mentions(text, "@plangate")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     (
         "`@plangate`",

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from bot.github.deliveries import EVENTS, BadSignature, Malformed, envelope, parse, verify
+from tests.rows import every_row
 
 # GitHub's own test vector: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 SECRET, BODY = "It's a Secret to Everybody", b"Hello, World!"
@@ -26,7 +27,7 @@ def test_a_signed_delivery_is_accepted() -> None:
 
 
 @pytest.mark.req("W1")
-@pytest.mark.parametrize(
+@every_row(
     ("secret", "body", "headers"),
     (
         (SECRET, BODY, []),
@@ -69,7 +70,7 @@ def test_other_headers_are_malformed(headers: list[tuple[str, str]]) -> None:
         envelope(headers)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("event", "extra", "thread"),
     (
         ("issues", {"issue": {"number": 1}}, 1),
@@ -127,7 +128,7 @@ def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None
     assert parse(event, json.dumps(BASE | extra).encode()) is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     "body",
     (
         b"",

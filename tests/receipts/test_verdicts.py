@@ -30,6 +30,7 @@ from bot.receipts.verdicts import (
 )
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone
 from tests.receipts.contradictions import CONTRADICTIONS, contradict
+from tests.rows import every_row
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 PINNED = Trust((KEY.public,))
@@ -201,7 +202,7 @@ _GOOD = {
 
 
 @pytest.mark.req("RC3")
-@pytest.mark.parametrize(
+@every_row(
     ("content", "objection"),
     (
         (b"", "is not JSON"),

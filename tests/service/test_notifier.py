@@ -23,6 +23,7 @@ from bot.core.notification import MOVES
 from bot.core.secrets.redaction import Redactor
 from bot.service.notifier import PAUSES, Notifier, signed_headers
 from tests.core.journal_histories import History
+from tests.rows import every_row
 from tests.service.ground import HandClock, settle, thread
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -222,7 +223,7 @@ async def test_without_an_address_nothing_happens(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("url", "secret", "problem"),
     (
         ("http://chat.example/", SECRET, "not an address for notifications"),

@@ -10,6 +10,7 @@ from bot.core.errors import Refused
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.ports import Entry
 from bot.store.chain import RESERVED, Chain
+from tests.rows import every_row
 
 AT = datetime(2026, 11, 20, 8, 30, 0, 123456, tzinfo=UTC)
 CHAIN = Chain(RepositoryId(7), ThreadNumber(5), b"k" * 32)
@@ -42,7 +43,7 @@ def test_time_is_utc() -> None:
 
 
 @pytest.mark.req("A4")
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "line"),
     (
         ((LINES[0], LINES[2]), 2),
@@ -58,8 +59,6 @@ def test_time_is_utc() -> None:
         ((LINES[0][:-1] + b" }", *LINES[1:]), 1),
         ((b" " + LINES[0], *LINES[1:]), 1),
     ),
-    ids=("left out", "beheaded", "swapped", "doubled", "changed", "renumbered", "torn", "blank", "empty object",
-         "no mac", "blank inside", "blank before"),
 )  # fmt: skip
 def test_tampered(lines: tuple[bytes, ...], line: int) -> None:
     """Any change is Refused, naming the first line that is not as it was written."""

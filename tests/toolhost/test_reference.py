@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
+from tests.rows import every_row
 from tests.toolhost.client import Client
 
 Made: TypeAlias = "bytes | Callable[[Path], object]"
@@ -257,7 +258,7 @@ def asked(call: str, at: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.req("T4", "T5")
-@pytest.mark.parametrize(("number", "row"), tuple(enumerate(ROWS)), ids=[row.case for row in ROWS])
+@every_row(("number", "row"), tuple(enumerate(ROWS)))
 def test_reference(desk: Client, number: int, row: Row) -> None:
     """The answer is what the row says, and the files are what it says, to the byte."""
     at = f"{number:03}"

@@ -8,6 +8,7 @@ from bot.compose.app_set_up import setting_up
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
+from tests.rows import every_row
 from tests.webhooks.set_up_ground import FORM, PUBLIC
 from webhooks.setup.app_form import read_form
 from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
@@ -15,7 +16,7 @@ from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
 pytestmark = pytest.mark.req("W4a")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("listens", "name", "is_ours"),
     (
         ("127.0.0.1", "localhost:9999", True),
@@ -38,7 +39,7 @@ def test_the_names_of_this_machine(listens: str, name: str, is_ours: bool) -> No
     assert SetUpVisitor(listens).may_name(name) is is_ours
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("change", "told"),
     (
         ({"organization": "https://github.com/acme"}, "login"),

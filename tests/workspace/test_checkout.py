@@ -14,6 +14,7 @@ from bot.ports import Access
 from bot.workspace.checkout import safe_name
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
+from tests.rows import every_row
 from tests.workspace.ground import Repository
 
 TOP = str(Path(__file__).parents[2])
@@ -192,7 +193,7 @@ async def test_foreign_path(workspace: GitWorkspace, tmp_path: Path) -> None:
         await workspace.open(stranger, Access.WRITE)
 
 
-@pytest.mark.parametrize("name", ("../x", "a/b", "", "A", ".x", "-x", "x" * 65, "a~making", "a\nb"))
+@every_row("name", ("../x", "a/b", "", "A", ".x", "-x", "x" * 65, "a~making", "a\nb"))
 def test_strange_name(name: str) -> None:
     """Any name of a checkout becomes a plain file name of its own."""
     safe = safe_name(name)

@@ -17,6 +17,7 @@ from bot.workspace.mirror import Mirror
 from bot.workspace.remote import RemoteRepository, Route
 from bot.workspace.workspace import GitWorkspace
 from tests.contracts.smart_http import Site, served
+from tests.rows import every_row
 from tests.workspace.ground import NAME, TOKEN, Repository, approved, begin, order, publish, write
 
 
@@ -173,7 +174,7 @@ BAD_URLS = (
 
 
 @pytest.mark.req("G2")
-@pytest.mark.parametrize("url", BAD_URLS)
+@every_row("url", BAD_URLS)
 def test_bad_url(url: str) -> None:
     """Nothing but a plain HTTPS address is taken; plain HTTP stays on this machine."""
     with pytest.raises(Misconfigured, match="no address of a repository"):

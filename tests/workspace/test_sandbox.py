@@ -12,6 +12,7 @@ import pytest
 
 from bot.core.errors import NoSandbox
 from bot.workspace.sandbox import FALLBACK, PACKAGE, Mount, SandboxProfile, argv, cure, probe, python, shown_path
+from tests.rows import every_row
 from tests.workspace.machine import CANARY, attackers_machine
 
 LIBC = "import ctypes, os, socket, sys; libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -251,7 +252,7 @@ SHOWN = (
 )
 
 
-@pytest.mark.parametrize(("path", "shown"), SHOWN)
+@every_row(("path", "shown"), SHOWN)
 def test_shown_path(path: str, shown: str) -> None:
     """A checkout is shown at the repository's own path, unless that would hide what a sandbox needs."""
     assert shown_path(path, ("/data/mirrors/x.git",)) == shown

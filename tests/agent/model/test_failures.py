@@ -3,6 +3,7 @@
 import pytest
 
 from bot.agent.model.failures import status_failure
+from tests.rows import every_row
 
 OVERFULL = (
     "prompt is too long: 210000 tokens > 200000 maximum",
@@ -54,7 +55,7 @@ RAMP = "Usage grows too fast (ramp_limit_exceeded)"
 
 
 @pytest.mark.req("M9")
-@pytest.mark.parametrize(
+@every_row(
     ("status", "text", "headers", "retryable", "fix"),
     (
         (529, "overloaded", {"x-should-retry": "false"}, False, "says not to retry"),

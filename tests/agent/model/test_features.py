@@ -14,6 +14,7 @@ from bot.ports import AnswerCompleted, ModelRequest, Notice, Replay
 from bot.testing.model.reply import call, say, sequence, several, think
 from tests.agent.conftest import Open
 from tests.agent.ground import drive, ended, of, stream
+from tests.rows import every_row
 
 ONE = ModelRequest(
     "claude-opus-5-5",
@@ -110,7 +111,7 @@ SAID = {
 
 
 @pytest.mark.req("M6", "M9")
-@pytest.mark.parametrize("said", SAID, ids=lambda said: said[:40])
+@every_row("said", SAID)
 def test_what_a_refusal_is_about(said: str) -> None:
     """In the words of the service, of proxies and of other servers; what is none of a feature's stays an error."""
     binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}

@@ -23,6 +23,7 @@ from bot.testing.model.models import cost_usd as billed
 from bot.testing.model.reply import Policy, call, say, sequence, several, think
 from tests.agent.conftest import Open
 from tests.agent.ground import ENVIRONMENT, NoSubagents, assert_prefixes, drive, ended, marks, of, stream, unmarked
+from tests.rows import every_row
 
 TOKEN = 3.6
 """Bytes."""
@@ -106,7 +107,7 @@ COSTS = [
 
 
 @pytest.mark.req("M12")
-@pytest.mark.parametrize(("model", "usage", "dollars"), COSTS)
+@every_row(("model", "usage", "dollars"), COSTS)
 def test_costs_by_hand(model: str, usage: Usage, dollars: float) -> None:
     """What a response costs, worked out with pencil and paper."""
     assert cost_usd(resolve(model), usage) == pytest.approx(dollars)
@@ -159,7 +160,7 @@ def test_aliases_resolve(alias: str) -> None:
 
 
 @pytest.mark.req("M6")
-@pytest.mark.parametrize(
+@every_row(
     ("model", "role", "chosen", "sent"),
     (
         ("opus", "main", "", "medium"),
@@ -356,7 +357,7 @@ async def test_the_table_agrees_with_what_the_service_tells(room: Open, model: s
 
 
 @pytest.mark.req("M6", "M12")
-@pytest.mark.parametrize(
+@every_row(
     ("model", "adaptive", "enabled", "form"),
     (
         ("opus", False, False, "none"),

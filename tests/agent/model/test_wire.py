@@ -16,6 +16,7 @@ from bot.testing.host import host_application
 from bot.testing.model.reply import Fault, Reply, Text, say, sequence
 from tests.agent.conftest import Open
 from tests.agent.ground import HandClock, of, stream
+from tests.rows import every_row
 
 ASKED: dict[str, Any] = {
     "model": "claude-opus-5-5",
@@ -121,7 +122,7 @@ CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "LS", "input": {}
 
 
 @pytest.mark.req("M7", "M3")
-@pytest.mark.parametrize(
+@every_row(
     "blocks",
     (
         None,
@@ -136,7 +137,6 @@ CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "LS", "input": {}
         [{**CALL, "id": ["a"]}],
         [CALL, CALL],
     ),
-    ids=repr,
 )
 def test_what_could_not_be_acted_upon_is_no_answer(blocks: Any) -> None:
     """Nor could it be sent back: it is dropped as a whole and asked for again."""

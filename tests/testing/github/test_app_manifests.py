@@ -13,6 +13,7 @@ from bot.testing.github.page.page_routes import page_routes
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.github.turned_clock import TurnedClock
 from bot.testing.github.world import GitHubState
+from tests.rows import every_row
 from tests.testing.github.app_manifest import FACTS, MANIFEST
 
 
@@ -77,7 +78,7 @@ def test_a_code_is_worth_nothing_after_an_hour(tmp_path: Path) -> None:
     assert take_app(world, code) is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("change", "told"),
     (
         ({"url": ""}, "'url' wasn't supplied"),

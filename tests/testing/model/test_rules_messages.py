@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import every_row
 from tests.testing.model.messages import IMAGE, assistant, body, result, system, text, use, user
 from tests.testing.model.rules import HAIKU_4_5, Json, refused
 
@@ -237,7 +238,7 @@ ROWS: dict[str, tuple[Json, Json, str]] = {
 }
 
 
-@pytest.mark.parametrize(("good", "bad", "message"), list(ROWS.values()), ids=list(ROWS))
+@every_row(("good", "bad", "message"), list(ROWS.values()))
 @pytest.mark.req("M3")
 def test_rule(ok: Any, good: Json, bad: Json, message: str) -> None:
     """The good request is answered, the bad one refused with this message."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from anthropic import BadRequestError, NotFoundError
 
+from tests.rows import every_row
 from tests.testing.model.rules import (
     CLOSED,
     HAIKU,
@@ -208,7 +209,7 @@ PARAMETERS: dict[str, tuple[Json, Json, str]] = {
 }
 
 
-@pytest.mark.parametrize(("good", "bad", "message"), list(PARAMETERS.values()), ids=list(PARAMETERS))
+@every_row(("good", "bad", "message"), list(PARAMETERS.values()))
 @pytest.mark.req("M6")
 def test_parameter(ok: Any, good: Json, bad: Json, message: str) -> None:
     """The good request is answered, the bad one refused with this message."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import every_row
 from tests.testing.model.rules import CLOSED, HAIKU_4_5, OPUS_4_6, OPUS_5, SONNET, Json, body, refused, tool
 
 SHORT: Json = {"type": "ephemeral"}
@@ -285,14 +286,14 @@ MARKERS: dict[str, tuple[Json, Json, str]] = {
 }
 
 
-@pytest.mark.parametrize(("good", "bad", "message"), list(TOOLS.values()), ids=list(TOOLS))
+@every_row(("good", "bad", "message"), list(TOOLS.values()))
 @pytest.mark.req("M5")
 def test_tool(ok: Any, good: Json, bad: Json, message: str) -> None:
     """The good request is answered, the bad one refused with this message."""
     assert refused(ok, good, bad).startswith(message)
 
 
-@pytest.mark.parametrize(("good", "bad", "message"), list(MARKERS.values()), ids=list(MARKERS))
+@every_row(("good", "bad", "message"), list(MARKERS.values()))
 @pytest.mark.req("M4")
 def test_marker(ok: Any, good: Json, bad: Json, message: str) -> None:
     """The good request is answered, the bad one refused with this message."""

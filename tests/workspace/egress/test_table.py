@@ -12,6 +12,7 @@ from bot.core.network import NetworkDecision
 from bot.workspace.egress import urls
 from bot.workspace.egress.addresses import is_public
 from bot.workspace.egress.route import EgressRoute, Streams
+from tests.rows import every_row
 
 pytestmark = pytest.mark.req("N1")
 
@@ -117,7 +118,7 @@ CONNECTS = [
 ]
 
 
-@pytest.mark.parametrize("address", (*CLOSED_4, *CLOSED_6, *HELD, *NO_ADDRESSES), ids=ascii)
+@every_row("address", (*CLOSED_4, *CLOSED_6, *HELD, *NO_ADDRESSES))
 async def test_closed_addresses(address: str) -> None:
     """A listed name that leads to it, alone or beside a public one, is refused without a connection."""
     assert not is_public(address)
@@ -126,7 +127,7 @@ async def test_closed_addresses(address: str) -> None:
             await _reached("docs.example.org", answer)
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@every_row("address", PUBLIC)
 async def test_public_addresses(address: str) -> None:
     """A public address, the neighbours of closed ranges among them, is dialled exactly as it was checked."""
     with pytest.raises(Dialled) as dialled:
@@ -134,14 +135,14 @@ async def test_public_addresses(address: str) -> None:
     assert dialled.value.args == (address, 443)
 
 
-@pytest.mark.parametrize("url", URLS, ids=ascii)
+@every_row("url", URLS)
 def test_urls_that_are_not_canonical(url: str) -> None:
     """Whatever two parsers could read in two ways is refused."""
     with pytest.raises(Refused):
         urls.read(url)
 
 
-@pytest.mark.parametrize("text", CONNECTS, ids=ascii)
+@every_row("text", CONNECTS)
 def test_targets_that_are_not_canonical(text: str) -> None:
     """The same for what CONNECT names."""
     with pytest.raises(Refused):
@@ -149,7 +150,7 @@ def test_targets_that_are_not_canonical(text: str) -> None:
 
 
 @pytest.mark.req("N2")
-@pytest.mark.parametrize(
+@every_row(
     ("host", "listed"),
     (
         ("api.github.com", ("api.github.com",)),
@@ -162,7 +163,6 @@ def test_targets_that_are_not_canonical(text: str) -> None:
         ("docs.example.org", ("example.org",)),
         *((host, (host,)) for host in HOSTS),
     ),
-    ids=ascii,
 )
 async def test_names_that_stay_shut(host: str, listed: Sequence[str]) -> None:
     """Neither what is never open, nor a neighbour of a listed name, nor an address as a name is even looked up."""
