@@ -47,8 +47,8 @@ def test_no_program_of_a_checkout(workspace: Path, folder: str) -> None:
 @pytest.mark.req("PR4")
 def test_no_setting_or_certificate_of_a_checkout(workspace: Path) -> None:
     """Folders of settings and certificates stay where they lie elsewhere, as on runners behind a company's proxy."""
-    names = ("HOME", "XDG_CONFIG_HOME", "PIP_CONFIG_FILE", "PIP_CERT", "SSL_CERT_FILE", "SSL_CERT_DIR")
-    names += ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
+    settings = {"HOME", "XDG_CONFIG_HOME", "PIP_CONFIG_FILE"}
+    names = settings | {"PIP_CERT", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"}
     for place in (
         f"{workspace}/ca.pem",
         "ca.pem",
@@ -56,7 +56,7 @@ def test_no_setting_or_certificate_of_a_checkout(workspace: Path) -> None:
         f"{workspace}/../workspace/ca.pem",
         str(workspace),
     ):
-        assert not set(names) & set(sourced(workspace, **dict.fromkeys(names, place))), place
+        assert not names & set(sourced(workspace, **dict.fromkeys(names, place))), place
     kept = dict.fromkeys(names, f"{workspace.parent}/outside/ca.pem") | {"HTTPS_PROXY": "http://proxy.example:3128"}
     assert kept.items() <= sourced(workspace, **kept).items()
 

@@ -68,10 +68,11 @@ def envelopes(receipt: RandomReceipt) -> Iterator[Case]:
 
 def _fields(whole: Json, good: Json) -> Iterator[Case]:
     """Yield envelopes in which a key is missing, renamed, added, doubled, or has another type."""
+    others: tuple[object, ...] = (None, 1, True, {}, "x")
     for key in whole:
         yield f"no {key}", encoded({name: whole[name] for name in whole if name != key}), SYNTAX
         yield f"{key.upper()}", encoded({name.upper() if name == key else name: whole[name] for name in whole}), SYNTAX
-        yield from ((f"{key} is {other}", encoded(whole | {key: other}), SYNTAX) for other in (None, 1, True, {}, "x"))
+        yield from ((f"{key} is {other}", encoded(whole | {key: other}), SYNTAX) for other in others)
         yield f"{key} twice", encoded(whole).replace(b"{", b'{"%b": "e30=", ' % key.encode(), 1), SYNTAX
     yield "one key more", encoded(whole | {"keyid": good["keyid"]}), SYNTAX
     for key in good:
