@@ -266,11 +266,11 @@ class Dialogue(Protocol):
         unknown or does not let its author act.
         """
 
-    async def context(self, requested: Collection[str] = (), wished: Collection[str] = ()) -> str:
+    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
         """Return the thread as quoted, attributed, untrusted text; "" if there is nothing.
 
         For a pull request, its facts and its diff come first. `requested` has the keys of the turns, and the ids of
-        the comments, whose words the session has anyway: those are not quoted again. `wished` has the keys of all that
+        the comments, whose words the session has anyway: those are not quoted again. `planned` has the keys of all that
         is planned for: the newest review among them is shown with the lines that it is about. What does not fit is
         left out, and that is said. Reading takes time, so call this once per session.
         """

@@ -72,7 +72,7 @@ class Terminal:
         """Return the one turn from the command line, unless it was seen before."""
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 
-    async def context(self, requested: Collection[str] = (), wished: Collection[str] = ()) -> str:  # noqa: ARG002
+    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:  # noqa: ARG002
         """Return "": there is nothing to quote."""
         return ""
 

@@ -1,4 +1,5 @@
-"""Creates the bot's GitHub App with a person at a browser: GitHub's manifest flow, from the wish to the saved secrets.
+"""Creates the bot's GitHub App with a person at a browser: GitHub's manifest flow, from the first form to the
+saved secrets.
 
 - Each attempt has an unguessable state, which GitHub hands back with its code (W4a). A state is worth one App.
 - The order is: take the space on the disk, exchange the code, save. GitHub answers a code once, so an App whose

@@ -79,10 +79,14 @@ def _apply_request_move(state: ThreadState, event: RequestMove, at: datetime) ->
         case Noted(kept=True):
             return replace(state, kept_turns=(*state.kept_turns, event))
         case Noted():
-            unplanned = (*state.unplanned_wishes, event)
-            return replace(state, newest_wishes=(*state.newest_wishes, event), unplanned_wishes=unplanned)
+            unplanned = (*state.unplanned_request_entries, event)
+            return replace(
+                state,
+                newest_request_entries=(*state.newest_request_entries, event),
+                unplanned_request_entries=unplanned,
+            )
         case Closed():
-            return _clear_wishes(replace(state, published=None, plan_to_replace=None, plans=0))
+            return _clear_request_entries(replace(state, published=None, plan_to_replace=None, plans=0))
         case Retried():
             return replace(state, planning_ask=state.thread.ask, is_planned=False)
         case Stopped() | Resumed():
@@ -100,9 +104,9 @@ def _begin_request(state: ThreadState, event: Requested, at: datetime) -> Thread
         requested_at=at,
         planning_ask=state.thread.ask,
         is_planned=False,
-        newest_wishes=(event,),
-        earlier_wishes=state.planned_wishes,
-        unplanned_wishes=(event,),
+        newest_request_entries=(event,),
+        earlier_request_entries=state.planned_request_entries,
+        unplanned_request_entries=(event,),
         kept_turns=tuple(each for each in state.kept_turns if each.said.key != event.said.key),
         untrusted=event.said.foreign or event.said.strangers,
         setup=None,
@@ -150,8 +154,8 @@ def add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
         plans=state.plans + 1,
         rejected_by=(),
         unproposed_asks=(*state.unproposed_asks, state.thread.ask),
-        planned_wishes=(*state.planned_wishes, *state.unplanned_wishes),
-        unplanned_wishes=(),
+        planned_request_entries=(*state.planned_request_entries, *state.unplanned_request_entries),
+        unplanned_request_entries=(),
         result=replace(state.result, plan=plan),
     )
 
@@ -181,11 +185,11 @@ def _apply_work_move(state: ThreadState, event: WorkMove, at: datetime) -> Threa
             result = replace(state.result, work=event)
             return replace(state, work=event, has_finished_work=True, plan_to_replace=None, result=result)
         case Published():
-            return _clear_wishes(
+            return _clear_request_entries(
                 replace(_add_commit(state, event), published=event, pull_request_url=event.pull_request)
             )
         case Delivered():
-            return _clear_wishes(replace(_add_commit(state, event), plan_to_replace=None, plans=0))
+            return _clear_request_entries(replace(_add_commit(state, event), plan_to_replace=None, plans=0))
         case Failed():
             return _add_detail(replace(state, failed_at=at), event.detail)
         case Limited():
@@ -220,6 +224,6 @@ def _add_detail(state: ThreadState, detail: str | None) -> ThreadState:
     return replace(state, detail=detail, result=replace(state.result, detail=detail))
 
 
-def _clear_wishes(state: ThreadState) -> ThreadState:
+def _clear_request_entries(state: ThreadState) -> ThreadState:
     """Clear what a further request would build on: it was carried out, or its round ended."""
-    return replace(state, planned_wishes=(), unplanned_wishes=(), answers=())
+    return replace(state, planned_request_entries=(), unplanned_request_entries=(), answers=())

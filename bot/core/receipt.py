@@ -23,7 +23,7 @@ from bot.core.names import CommitId, Digest, RepositoryId
 from bot.core.plan import PlanDocument
 from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE
 from bot.core.thread_fold import fold_entries
-from bot.core.thread_parts import Wish
+from bot.core.thread_parts import RequestEntry
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json
 
@@ -97,7 +97,7 @@ def _predicate(
         "thread": plan.thread,
         "branch": subject.branch,
         "plan": _plan(plan),
-        "requests": [_request(wish) for wish in state.wishes],
+        "requests": [_request(entry) for entry in state.request_entries],
         "approvals": [_decision(each.digest, each.approved_at, each.evidence) for each in approvals],
         "rejections": [_decision(each.digest, at, each.evidence) for at, each in events if isinstance(each, Rejected)],
         "policy": _policy(approvals[-1].evidence),
@@ -138,8 +138,8 @@ def _plan(plan: PlanDocument) -> Json:
     }
 
 
-def _request(wish: Wish) -> Json:
-    said = wish.said
+def _request(entry: RequestEntry) -> Json:
+    said = entry.said
     return {
         "actor_id": said.actor.id,
         "login": said.actor.login,

@@ -108,17 +108,17 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
 
 def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: datetime) -> ThreadState:
     """Add the turn that an entry carries."""
-    wish, opening = isinstance(event, Requested | Noted), state.opening_accepted
-    if said.key == ISSUE and (wish or (event.owes and not (isinstance(event, Heard) and event.quota))):
+    is_request, opening = isinstance(event, Requested | Noted), state.opening_accepted
+    if said.key == ISSUE and (is_request or (event.owes and not (isinstance(event, Heard) and event.quota))):
         opening = (at, said.at) if opening is None else (max(opening[0], at), max(opening[1], said.at))
-    asks = wish or isinstance(event, Retried)
+    asks = is_request or isinstance(event, Retried)
     # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
     people = said.hands if said.key.startswith(ASKED) else (said.actor.id,)
-    asked = {(who, f"{said.at:%Y-%m-%d}", said.key) for who in people} if wish else set[tuple[int, str, str]]()
+    asked = {(who, f"{said.at:%Y-%m-%d}", said.key) for who in people} if is_request else set[tuple[int, str, str]]()
     return replace(
         state,
         seen=state.seen | {said.key},
-        last_wish_at=max(state.last_wish_at, said.at) if asks else state.last_wish_at,
+        last_request_at=max(state.last_request_at, said.at) if asks else state.last_request_at,
         newest_turn_at=max(state.newest_turn_at, said.at),
         waiting_since=state.waiting_since if said.waits is None else said.waits,
         opening_accepted=opening,

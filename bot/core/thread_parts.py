@@ -10,7 +10,7 @@ from bot.core.plan import PlanDocument
 
 NEVER: Final = datetime.min.replace(tzinfo=UTC)
 """The time that stands for an event that has not happened."""
-Wish: TypeAlias = Requested | Noted
+RequestEntry: TypeAlias = Requested | Noted
 """A request, or an addition to one."""
 
 

@@ -20,7 +20,7 @@ from bot.core.notes import Heard, Note, Operated, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
 from bot.core.task_history import TaskHistory
-from bot.core.thread_parts import NEVER, Debt, PlanDecision, PlannerAnswer, RequestResult, VoidedPlan, Wish
+from bot.core.thread_parts import NEVER, Debt, PlanDecision, PlannerAnswer, RequestEntry, RequestResult, VoidedPlan
 from bot.core.work import PushedWork
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
@@ -51,13 +51,13 @@ class ThreadState:
     """The ask of the newest request or retry. One progress comment shows all planning from there on."""
     is_planned: bool = False
     """Whether the planning since then has produced a plan."""
-    newest_wishes: tuple[Wish, ...] = ()
+    newest_request_entries: tuple[RequestEntry, ...] = ()
     """The newest request, and what people added while it was planned."""
-    earlier_wishes: tuple[Wish, ...] = ()
+    earlier_request_entries: tuple[RequestEntry, ...] = ()
     """The requests of the earlier plans that the newest request builds on."""
-    planned_wishes: tuple[Wish, ...] = ()
+    planned_request_entries: tuple[RequestEntry, ...] = ()
     """The requests that are in a plan of this round and were not carried out. A further request builds on them."""
-    unplanned_wishes: tuple[Wish, ...] = ()
+    unplanned_request_entries: tuple[RequestEntry, ...] = ()
     """The requests that are in no plan yet."""
     answers: tuple[PlannerAnswer, ...] = ()
     """The answers to planners' questions in this round that belong to no finished work, oldest first."""
@@ -73,7 +73,7 @@ class ThreadState:
     # --- what was said
     seen: frozenset[str] = frozenset()
     """The keys of all turns that were taken in or set aside."""
-    last_wish_at: datetime = NEVER
+    last_request_at: datetime = NEVER
     """When somebody last asked for work, added to a request, or asked for a retry."""
     newest_turn_at: datetime = NEVER
     """The time of the newest turn in the journal."""
@@ -291,25 +291,25 @@ class ThreadState:
         return bool(self.queued_ask) and self.queued_ask == self.thread.ask
 
     @property
-    def wishes(self) -> tuple[Wish, ...]:
+    def request_entries(self) -> tuple[RequestEntry, ...]:
         """The requests and additions that the plan covers.
 
         Each plan builds on the one before it, until one is carried out or its round ends.
         """
-        return (*self.earlier_wishes, *self.newest_wishes)
+        return (*self.earlier_request_entries, *self.newest_request_entries)
 
     @property
     def requesters(self) -> frozenset[int]:
         """Numeric ids of the people whose words the plan covers. With four eyes, none of them may approve it."""
-        return frozenset(who for each in self.wishes for who in (each.said.actor.id, *each.said.hands))
+        return frozenset(who for each in self.request_entries for who in (each.said.actor.id, *each.said.hands))
 
     @property
     def hidden(self) -> Hidden:
         """The invisible text that was removed from the requests, and from the rest of the thread that was read."""
-        *_, newest = (self.current_request, *self.newest_wishes)
+        *_, newest = (self.current_request, *self.newest_request_entries)
         if newest.beside is not None:  # it covers the whole thread, so also the other requests
             return newest.said.hidden + newest.beside
-        return sum((each.said.hidden for each in self.newest_wishes), start=Hidden())
+        return sum((each.said.hidden for each in self.newest_request_entries), start=Hidden())
 
     @property
     def heard_until(self) -> datetime | None:

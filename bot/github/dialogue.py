@@ -136,13 +136,13 @@ class GitHubDialogue:
         self._read = self._read or await self._threads.read(self.thread)
         return self._read
 
-    async def context(self, requested: Collection[str] = (), wished: Collection[str] = ()) -> str:
+    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
         """Return the pull request, if it is one, and a quotation of the thread as it was when its turns were read."""
         if not self.settings.untrusted_context:
             return ""
         quotes = self._quotes(await self._thread_to_quote(), requested)
         quoted = await asyncio.to_thread(quotes.text)  # Markdown that anybody may have written
-        pull = await self._pull(wished) if quotes.thread.pull else ""
+        pull = await self._pull(planned) if quotes.thread.pull else ""
         return await asyncio.to_thread(self.client.redactor.redact, "\n\n".join(filter(None, (pull, quoted))))
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
@@ -361,10 +361,10 @@ class GitHubDialogue:
         own = frozenset("issue" if key.startswith(MARKS) else key for key in requested)
         return ThreadQuotes(thread, self.parsed_texts, self.listener.mention, own)
 
-    async def _pull(self, wished: Collection[str]) -> str:
+    async def _pull(self, planned: Collection[str]) -> str:
         """Return the pull request as text, with the lines that the newest review among these turns is about."""
         reviews = self._read.reviews if self._read else ()
-        asked = next((said.node for said in reversed(reviews) if said.key in wished), "")
+        asked = next((said.node for said in reversed(reviews) if said.key in planned), "")
         return pull_text(await PullReader(self.client, self.address).read(self.thread, asked))
 
     def _roles(self) -> Roles:

@@ -58,7 +58,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
 async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:
     """Return the move that stops planning if the thread was closed after the last request, else None."""
-    if await context.dialogue.closed_since(state.last_wish_at):
+    if await context.dialogue.closed_since(state.last_request_at):
         return Stopped(owes=reply_text.thread_closed(context.settings.mention))
     return None
 

@@ -123,7 +123,7 @@ async def _ensure_pull_request(
         pull_request=pull.url,
         pull_number=pull.number,
         owes="\n\n".join(told),
-        reviews=tuple(each.said.key for each in state.newest_wishes if each.said.key.startswith("review-")),
+        reviews=tuple(each.said.key for each in state.newest_request_entries if each.said.key.startswith("review-")),
         digest=digest,
     )
 
@@ -219,7 +219,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
     evidence = state.current_approval.evidence
     origin = pull_text.Origin(
-        tuple(dict.fromkeys(each.said.actor.login for each in state.wishes)),
+        tuple(dict.fromkeys(each.said.actor.login for each in state.request_entries)),
         verdict,
         state.current_approval.approved_at,
         work.model or "",

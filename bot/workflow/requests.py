@@ -10,7 +10,7 @@ from bot.core.entry import JournaledTurn
 from bot.core.moves import Requested
 from bot.core.names import CommitId
 from bot.core.plan import Hidden
-from bot.core.thread_parts import Wish
+from bot.core.thread_parts import RequestEntry
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Turn
 from bot.workflow.thread_context import ThreadContext
@@ -47,23 +47,23 @@ async def beginning(context: ThreadContext, state: ThreadState) -> Beginning:
 def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
     """Return a request that repeats everything asked so far, for a turn that adds no words of its own.
 
-    The entries of the repeated words record who may have edited them (`ThreadState.wishes`).
+    The entries of the repeated words record who may have edited them (`ThreadState.request_entries`).
     """
-    request, *additions = state.newest_wishes
+    request, *additions = state.newest_request_entries
     return replace(
         JournaledTurn.of(turn),
         actor=request.said.actor,
         text="\n\n".join((request.said.text, *map(addition_text, additions))),
-        foreign=any(each.said.foreign for each in state.newest_wishes),
-        strangers=any(each.said.strangers for each in state.newest_wishes),
+        foreign=any(each.said.foreign for each in state.newest_request_entries),
+        strangers=any(each.said.strangers for each in state.newest_request_entries),
         hands=(),
         hidden=state.hidden,
     )
 
 
-def addition_text(wish: Wish) -> str:
+def addition_text(entry: RequestEntry) -> str:
     """Return an addition to a request, as the planner reads it."""
-    return f"@{wish.said.actor.login} adds: {wish.said.text}"
+    return f"@{entry.said.actor.login} adds: {entry.said.text}"
 
 
 def thread_title(context: ThreadContext, state: ThreadState) -> str:

@@ -74,7 +74,7 @@ class MemoryThread:
         new = (turn for turn in self.said if turn.key not in seen)
         return [turn if turn.role is not None and may_act(turn) else replace(turn, text="") for turn in new]
 
-    async def context(self, requested: Collection[str] = (), wished: Collection[str] = ()) -> str:  # noqa: ARG002
+    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:  # noqa: ARG002
         return ""
 
     async def hidden_fragments(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002

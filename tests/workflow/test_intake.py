@@ -110,7 +110,7 @@ async def test_a_role_that_cannot_be_looked_up() -> None:
     assert (await ground.state()).stage is Stage.AWAITING_APPROVAL
     ground.thread.said[0] = replace(waiting, role=Role.ADMIN)
     state = await ground.look()
-    assert [wish.said.key for wish in state.wishes] == ["comment-2", "comment-1"]
+    assert [entry.said.key for entry in state.request_entries] == ["comment-2", "comment-1"]
 
 
 @pytest.mark.req("A4a")
@@ -144,10 +144,10 @@ async def test_quota() -> None:
         "will has asked once today",
         "This thread is at: awaiting approval. ⏸ plan mode on.",
     ]
-    assert (len(state.wishes), len(ground.model.requests)) == (1, 1)
+    assert (len(state.request_entries), len(ground.model.requests)) == (1, 1)
     ground.clock.seconds += 24 * 3600
     ground.thread.say(WILL, "Now, then.")
-    assert len((await ground.look()).wishes) == 2
+    assert len((await ground.look()).request_entries) == 2
 
 
 @pytest.mark.req("PR1")
@@ -173,7 +173,7 @@ async def test_a_request_at_work_is_kept() -> None:
     state = await ground.look()
     assert (await ground.kinds()).count("published") == 1
     assert (state.stage, state.thread.plan) == (Stage.AWAITING_APPROVAL, 2)
-    assert [wish.said.text for wish in state.newest_wishes] == ["And the docs."]
+    assert [entry.said.text for entry in state.newest_request_entries] == ["And the docs."]
     assert "And the docs." not in str(ground.model.requests[2].messages)
 
 

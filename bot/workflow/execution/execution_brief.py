@@ -16,7 +16,7 @@ from bot.workflow.thread_context import ThreadContext
 
 def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrief:
     """Return the brief of a new session of approved work."""
-    request, *added = _wishes(state)
+    request, *added = _unedited_requests(state)
     others = [*added, *_answers(state)]
     additions = [words for words in others if words is not None]
     return ExecutionBrief(
@@ -30,23 +30,23 @@ def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrie
     )
 
 
-def _wishes(state: ThreadState) -> Iterator[Words | None]:
+def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
     """Yield the request, and what was added until the plan was made, in order; None for what stays behind.
 
     A request that only repeats those before it, as `retry` makes it, is left out.
     """
     repeated = ""
-    for wish in state.wishes:
-        said, is_request = wish.said, isinstance(wish, Requested)
+    for entry in state.request_entries:
+        said, is_request = entry.said, isinstance(entry, Requested)
         if is_request and said.text == repeated:
             continue
-        repeated = said.text if is_request else f"{repeated}\n\n{addition_text(wish)}"
+        repeated = said.text if is_request else f"{repeated}\n\n{addition_text(entry)}"
         yield None if said.foreign else Words(said.actor.login, said.text)
 
 
 def _answers(state: ThreadState) -> Iterator[Words | None]:
-    """Yield what was answered to the planners of these wishes; None for what stays behind."""
-    requests = {wish.said.key for wish in state.wishes if isinstance(wish, Requested)}
+    """Yield what was answered to the planners of these requests; None for what stays behind."""
+    requests = {entry.said.key for entry in state.request_entries if isinstance(entry, Requested)}
     for answer in state.answers:
         if answer.request in requests:
             yield None if answer.edited else Words(answer.login, answer.text, answer.question)

@@ -66,7 +66,7 @@ async def append(context: ThreadContext, state: ThreadState, event: MoveEvent) -
             moved = replace(later.thread, kept=state.thread.kept) != state.thread
             if ask is None or moved or later.written <= state.written:
                 raise
-            if event.kind in _OF_PLANNING and len(later.newest_wishes) > len(state.newest_wishes):
+            if event.kind in _OF_PLANNING and len(later.newest_request_entries) > len(state.newest_request_entries):
                 return later  # the planner may not know what was added: it plans again
             state = later
 

@@ -207,7 +207,7 @@ async def run_until_moved(context: ThreadContext, state: ThreadState, work: Coro
 
 def unsent_additions(session: Session, state: ThreadState) -> list[str]:
     """List the additions to the newest request that the session has neither sent nor queued."""
-    additions = (escape_reminders(addition_text(wish)) for wish in state.newest_wishes[1:])
+    additions = (escape_reminders(addition_text(entry)) for entry in state.newest_request_entries[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
     sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
     return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]

@@ -15,11 +15,11 @@ async def quote_thread(context: ThreadContext, state: ThreadState, tree: Checkou
     Words that stand in the task are not quoted again, nor are those that a retry repeats, nor the plan to be revised.
     Nothing in it can imitate the harness (S11a).
     """
-    task = "\n\n".join(wish.said.text for wish in state.newest_wishes)
-    requested = [wish.said.key for wish in state.wishes if wish.said.text in task]
+    task = "\n\n".join(entry.said.text for entry in state.newest_request_entries)
+    requested = [entry.said.key for entry in state.request_entries if entry.said.text in task]
     requested += [state.plan_comment] if state.newest_plan is not None and state.plan_comment else []
-    wished = [wish.said.key for wish in state.wishes]
-    quoted = escape_harness_markup(await context.dialogue.context(requested, wished))
+    planned = [entry.said.key for entry in state.request_entries]
+    quoted = escape_harness_markup(await context.dialogue.context(requested, planned))
     return "\n\n".join(filter(None, (pull_refs(context, tree), f"{_INTRODUCTION}\n\n{quoted}" if quoted else "")))
 
 
@@ -55,6 +55,6 @@ async def attached_pictures(context: ThreadContext, state: ThreadState, *, plann
     reader = context.resources.repository
     if reader is None or not (planning or not state.turn.foreign):
         return ()
-    turns = dict.fromkeys(wish.said.key for wish in state.wishes)
+    turns = dict.fromkeys(entry.said.key for entry in state.request_entries)
     reads_images = context.resources.model.abilities(context.settings.model).reads_images
     return await reader.pictures(tuple(turns), strangers=planning, reads_images=reads_images)
