@@ -2,7 +2,7 @@
 
 A job that only listens reads what people said while another job works on the thread (product.md, Faces). A sweep skips
 threads that another job works on. It continues threads that wait for approval, requests that this run took in, and work
-or debts that a dead job left. A scheduled run also reads what was said on a thread without an event.
+or texts that a dead job did not post. A scheduled run also reads what was said on a thread without an event.
 """
 
 import asyncio
@@ -222,7 +222,7 @@ async def _nobodys(job: Job, address: ThreadAddress, state: ThreadState) -> bool
     """Return whether a thread needs work and no other job can be working on it."""
     if state.stage in WAITS_FOR_PEOPLE or state.has_void_plan:
         return True
-    left_over = state.stage in ON_ENTER or state.due_debts(job.clock.now()) or state.can_begin_kept_turn
+    left_over = state.stage in ON_ENTER or state.texts_to_post(job.clock.now()) or state.can_begin_kept_turn
     return bool(left_over) and (state.run == job.given.run or await job.host.is_abandoned(address, state.run))
 
 

@@ -333,7 +333,7 @@ class GitHubHost:
         return [
             address
             for address, state in states.items()
-            if state.stage not in AT_REST or state.debts or state.kept_turns or self._is_void(state)
+            if state.stage not in AT_REST or state.unposted_texts or state.kept_turns or self._is_void(state)
         ]
 
     async def _states_in(
@@ -358,7 +358,7 @@ class GitHubHost:
 
     async def _waits_in(self, found: ServedRepository) -> bool:
         states = await self._states_in(found.installation, found.id, found.at)
-        if any(state.stage in ON_ENTER or state.debts or state.kept_turns for state in states.values()):
+        if any(state.stage in ON_ENTER or state.unposted_texts or state.kept_turns for state in states.values()):
             return True
         reader = await self._check_reader(found)
         if reader is not None and await reader.is_under_way():

@@ -37,7 +37,7 @@ from bot.core.notes import (
     Unknown,
 )
 from bot.core.task_history import add_move, add_task_note
-from bot.core.thread_parts import Debt
+from bot.core.thread_parts import UnpostedText
 from bot.core.thread_state import ThreadState
 
 ISSUE: Final = "issue"
@@ -90,7 +90,7 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
     state = replace(
         state,
         position=n,
-        debts=(*state.debts, Debt(n, at, event)) if event.owes else state.debts,
+        unposted_texts=(*state.unposted_texts, UnpostedText(n, at, event)) if event.owes else state.unposted_texts,
         run=event.run or state.run,
         mode=event.mode_change.after if event.mode_change else state.mode,
         cost_usd=total,
@@ -140,7 +140,10 @@ def _apply_note(state: ThreadState, event: Note, at: datetime) -> ThreadState:
         case Heard():
             return _add_heard(state, event)
         case Told():
-            return replace(state, debts=tuple(debt for debt in state.debts if debt.n != event.answers))
+            return replace(
+                state,
+                unposted_texts=tuple(unposted for unposted in state.unposted_texts if unposted.n != event.answers),
+            )
         case Shown():
             shown_question = event if event.ask == state.thread.ask else state.shown_question
             return replace(state, shown_question=shown_question, question_comment=event.question)

@@ -28,7 +28,7 @@ class PlannerAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Debt:
+class UnpostedText:
     """An entry whose text was not posted yet."""
 
     n: int

@@ -20,7 +20,15 @@ from bot.core.notes import Heard, Note, Operated, Prepared, Shown
 from bot.core.plan import Hidden, PlanDocument
 from bot.core.question import Asking
 from bot.core.task_history import TaskHistory
-from bot.core.thread_parts import NEVER, Debt, PlanDecision, PlannerAnswer, RequestEntry, RequestResult, VoidedPlan
+from bot.core.thread_parts import (
+    NEVER,
+    PlanDecision,
+    PlannerAnswer,
+    RequestEntry,
+    RequestResult,
+    UnpostedText,
+    VoidedPlan,
+)
 from bot.core.work import PushedWork
 
 LEFT_BEHIND: Final = timedelta(minutes=2)
@@ -169,7 +177,7 @@ class ThreadState:
     """The scheduled task and its occurrences, if the thread is a task's tracking issue; else None."""
 
     # --- texts to post, and costs
-    debts: tuple[Debt, ...] = ()
+    unposted_texts: tuple[UnpostedText, ...] = ()
     """The entries whose text was not posted yet, oldest first."""
     queued_ask: int = 0
     """The ask for which the thread shows that its session waits for a free slot; 0 for none."""
@@ -327,7 +335,7 @@ class ThreadState:
     @property
     def is_finished(self) -> bool:
         """Whether the round has ended and everything was posted, so that repeating the request begins a new round."""
-        return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.debts
+        return self.stage in {Stage.DONE, Stage.ANSWERED, Stage.REJECTED} and not self.unposted_texts
 
     @property
     def tokens(self) -> tuple[int, int]:
@@ -342,9 +350,13 @@ class ThreadState:
         """Return the answer of people to a session's pending call; None before there is one."""
         return next((each for each in self.replies if (each.session, each.call) == (session, call)), None)
 
-    def due_debts(self, at: datetime) -> tuple[Debt, ...]:
-        """Return the debts that a look at that time must post: those of moves, and replies that were left behind."""
-        return tuple(debt for debt in self.debts if not isinstance(debt.event, Heard) or debt.at < at - LEFT_BEHIND)
+    def texts_to_post(self, at: datetime) -> tuple[UnpostedText, ...]:
+        """Return what a look at that time must post: the texts of moves, and replies that were left behind."""
+        return tuple(
+            unposted
+            for unposted in self.unposted_texts
+            if not isinstance(unposted.event, Heard) or unposted.at < at - LEFT_BEHIND
+        )
 
 
 def _expect(value: _T | None, kind: str) -> _T:

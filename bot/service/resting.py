@@ -40,7 +40,7 @@ class Resting:
     def record_look(self, address: ThreadAddress, state: ThreadState, began: datetime, head: CommitId | None) -> None:
         """Record a whole look, which began with the default branch at that head."""
         self._rests.pop(address, None)
-        if state.stage in WAITS_FOR_PEOPLE and not (state.debts or state.kept_turns):
+        if state.stage in WAITS_FOR_PEOPLE and not (state.unposted_texts or state.kept_turns):
             until = began + LOOKED_AT
             until = min(until, state.plan.expires) if state.stage is Stage.AWAITING_APPROVAL else until
             self._rests[address] = Rest(until, state.position, head)

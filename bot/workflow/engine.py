@@ -106,7 +106,7 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
         raise
     if not before.position:  # transcripts stored here belong to a thread that was deleted
         await asyncio.to_thread(context.resources.transcripts.set_aside)
-    return await outcomes.tell_replies(context, await intake.take_in(context, before), before.position)
+    return await outcomes.post_replies(context, await intake.take_in(context, before), before.position)
 
 
 async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -128,7 +128,7 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
             break  # the effect waits, and nobody moved the thread meanwhile
     if effect not in _SPENDING:
         state = await session_wait.end_wait(context, state)
-    return await notices.notice_void_plan(context, await outcomes.tell_outcomes(context, state))
+    return await notices.notice_void_plan(context, await outcomes.post_outcomes(context, state))
 
 
 async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:

@@ -29,8 +29,8 @@ from bot.core.red_checks import (
 from bot.core.thread_state import ThreadState
 from bot.workflow.harness_access import CheckAccess
 from bot.workflow.journal.writing import append, note
-from bot.workflow.outbox.outcomes import tell_replies
-from bot.workflow.requests import beginning
+from bot.workflow.outbox.outcomes import post_replies
+from bot.workflow.requests import find_start
 from bot.workflow.thread_context import ThreadContext
 
 _log: Final = logging.getLogger(__name__)
@@ -61,9 +61,9 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
     if turns_begun(state.seen) == MOST_TURNS:
         said = JournaledTurn(key, bot, "", now)
         noted = await note(context, state, Heard(said=said, owes=stop_text(found.runs, context.settings.mention)))
-        return await tell_replies(context, noted, state.position)
+        return await post_replies(context, noted, state.position)
     text = request_text(found.head, found.runs, as_data(found.report))
-    start = await beginning(context, state)
+    start = await find_start(context, state)
     return await append(context, state, start.request(JournaledTurn(key, bot, text, now, foreign=True)))
 
 

@@ -30,7 +30,7 @@ from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.asking import waits_for
 from bot.workflow.journal import rewind
 from bot.workflow.journal.writing import append, defer, settle
-from bot.workflow.requests import beginning, renewed_request
+from bot.workflow.requests import find_start, renewed_request
 from bot.workflow.rights import is_over_quota, may_act, may_ask, may_command
 from bot.workflow.thread_context import ThreadContext, working_mode
 
@@ -41,7 +41,7 @@ _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage
 
 SIGNS_A_DAY: Final = 20
 """Most signs for one person's refused turns on one thread and day (UTC), because each sign is a write to GitHub."""
-WITH_IT: Final = timedelta(minutes=1)
+OPENING_SPAN: Final = timedelta(minutes=1)
 """A label that is set within this time after an issue was opened is part of opening it."""
 
 
@@ -133,7 +133,7 @@ def _asked_already(state: ThreadState, mark: Turn) -> bool:
     if state.opening_accepted is None:
         return False
     journaled_at, said_at = state.opening_accepted
-    return mark.at <= max(journaled_at, said_at + WITH_IT)
+    return mark.at <= max(journaled_at, said_at + OPENING_SPAN)
 
 
 def _parse_command(context: ThreadContext, turn: Turn) -> Command | UnknownCommand | None:
@@ -174,7 +174,7 @@ async def _begin(
     context: ThreadContext, state: ThreadState, said: JournaledTurn, beside: Hidden | None = None
 ) -> ThreadState:
     """Begin a request. If the round's pull request is closed, a new round begins with it (PR2)."""
-    start = await beginning(context, state)
+    start = await find_start(context, state)
     if start.closes_round and Move.CLOSED in TRANSITIONS[state.stage]:
         state = await append(context, state, Closed())
     return await append(context, state, start.request(said, beside))

@@ -33,7 +33,7 @@ from bot.workflow.execution.set_up import leftovers
 from bot.workflow.intake import take_in
 from bot.workflow.journal.writing import note
 from bot.workflow.operating import carry_out, finish_operations, report
-from bot.workflow.outbox.outcomes import tell_replies
+from bot.workflow.outbox.outcomes import post_replies
 from bot.workflow.requests import branch_name, pull_number, pull_title
 from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
@@ -47,7 +47,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """
     if (pushed := await _earlier_push(context, state)) is not None:
         return await _ensure_pull_request(context, state, pushed, _verdict(state))
-    if (heard := await _hear_the_rest(context, state)) is None:
+    if (heard := await _take_in_latest(context, state)) is None:
         return None
     state = heard
     if await context.have_rules_changed():
@@ -62,12 +62,12 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     return await _publish(context, state, proof)
 
 
-async def _hear_the_rest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
+async def _take_in_latest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
     """Take in what people said until now, and return the state; None if that moved the thread.
 
     It finds a stop of which no delivery came, and one that the journal lost because its ref was set back (A4b).
     """
-    heard = await tell_replies(context, await take_in(context, state), state.position)
+    heard = await post_replies(context, await take_in(context, state), state.position)
     return heard if (heard.stage, heard.thread.ask) == (state.stage, state.thread.ask) else None
 
 
@@ -84,7 +84,7 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
     except OutOfScope as error:
         if hidden := context.redactor.find_secrets("\n".join(error.paths)):
             raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
-        plan = outgrown(proof.document, error.paths, error.tree)
+        plan = amended_plan(proof.document, error.paths, error.tree)
         return Outgrew(plan=plan, digest=plan.digest)
     except (Refused, Conflict) as error:
         if isinstance(error, Conflict):
@@ -169,7 +169,7 @@ def _verdict(state: ThreadState) -> Verdict:
     return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in state.current_approval.by))
 
 
-def outgrown(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
+def amended_plan(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
     """Return the amendment for work that changed more than its plan names: the next plan version, which needs approval.
 
     It allows exactly the tree of the finished work and nothing else (product.md, Risk tiers).

@@ -17,7 +17,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class RequestStart:
     """The commit, title, and branch that a request begins on."""
 
     base: CommitId
@@ -32,10 +32,10 @@ class Beginning:
         return Requested(said=said, beside=beside, base=self.base, title=self.title, onto=self.onto)
 
 
-async def beginning(context: ThreadContext, state: ThreadState) -> Beginning:
+async def find_start(context: ThreadContext, state: ThreadState) -> RequestStart:
     """Return what a request begins on: the thread's or its round's open pull request, else the base (PR2)."""
     place, published = context.location, state.published
-    start = Beginning(place.base, place.title, place.branch)
+    start = RequestStart(place.base, place.title, place.branch)
     if published is None:
         return start
     head = await context.pulls.head(published.pull_number)

@@ -24,7 +24,7 @@ from bot.core.gate import Stage, Thread
 from bot.core.moves import Failed, Noted
 from bot.core.names import ThreadAddress
 from bot.core.notes import Heard
-from bot.core.thread_parts import Debt
+from bot.core.thread_parts import UnpostedText
 from bot.core.thread_state import ThreadState
 from bot.logs import say
 
@@ -44,9 +44,9 @@ def standing(stage: Stage, **facts: Any) -> ThreadState:
     return ThreadState(Thread(stage=stage), 1, **facts)
 
 
-def owed(event: JournalEvent, when: datetime) -> tuple[Debt, ...]:
-    """Return the debts to people since that time."""
-    return (Debt(1, when, event),)
+def owed(event: JournalEvent, when: datetime) -> tuple[UnpostedText, ...]:
+    """Return a text that is owed to people since that time."""
+    return (UnpostedText(1, when, event),)
 
 
 @dataclass
@@ -172,10 +172,13 @@ LEFT: dict[str, tuple[ThreadState, bool]] = {
     "what this job took in": (standing(Stage.PLANNING, run="9"), True),
     "a plan that waits": (standing(Stage.AWAITING_APPROVAL, run="8"), True),
     "nothing to do": (standing(Stage.FAILED, run="7"), False),
-    "an outcome to be told": (standing(Stage.FAILED, run="7", debts=owed(READY, LATELY)), True),
-    "an outcome that somebody is about to tell": (standing(Stage.FAILED, run="8", debts=owed(READY, LATELY)), False),
-    "a reply that somebody is about to give": (standing(Stage.DONE, run="7", debts=owed(HELP, LATELY)), False),
-    "a reply that was left behind": (standing(Stage.DONE, run="7", debts=owed(HELP, EARLIER)), True),
+    "an outcome to be told": (standing(Stage.FAILED, run="7", unposted_texts=owed(READY, LATELY)), True),
+    "an outcome that somebody is about to tell": (
+        standing(Stage.FAILED, run="8", unposted_texts=owed(READY, LATELY)),
+        False,
+    ),
+    "a reply that somebody is about to give": (standing(Stage.DONE, run="7", unposted_texts=owed(HELP, LATELY)), False),
+    "a reply that was left behind": (standing(Stage.DONE, run="7", unposted_texts=owed(HELP, EARLIER)), True),
     "a turn that was kept": (standing(Stage.IN_REVIEW, run="7", kept_turns=(Noted(said=SAID, kept=True),)), True),
 }
 

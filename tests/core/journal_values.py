@@ -35,7 +35,7 @@ def state_values(state: ThreadState) -> Json:
         "requesters": sorted(state.requesters),
         "hidden": state.hidden.to_json(),
         "kept": [each.said.key for each in state.kept_turns],
-        "debts": [debt.n for debt in state.debts],
+        "debts": [unposted.n for unposted in state.unposted_texts],
         "seen": sorted(state.seen),
         "asked_at": state.last_request_at.isoformat(),
         "heard_to": state.heard_until and state.heard_until.isoformat(),

@@ -140,11 +140,11 @@ def test_whose_words_are_planned_for(words: str, whose: set[int]) -> None:
 
 @pytest.mark.req("PR3")
 def test_a_round_is_finished_when_the_people_know() -> None:
-    """An outcome that is owed is a debt: until it is told, the same request goes on instead of beginning anew."""
+    """An outcome that is owed is unposted: until it is told, the same request goes on instead of beginning anew."""
     owing = after(REQUESTED, _STORIES["answered"])
     told = after(REQUESTED, _STORIES["answered"], Told(answers=2))
-    assert (owing.is_finished, [debt.n for debt in owing.debts]) == (False, [2])
-    assert (told.is_finished, told.debts) == (True, ())
+    assert (owing.is_finished, [unposted.n for unposted in owing.unposted_texts]) == (False, [2])
+    assert (told.is_finished, told.unposted_texts) == (True, ())
 
 
 @pytest.mark.req("PR3")

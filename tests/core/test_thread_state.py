@@ -75,14 +75,14 @@ def heard(minutes: int = 0, **facts: object) -> Heard:
 def test_what_is_pending_counts_and_is_not_written() -> None:
     """An entry that the journal does not have yet is part of the state; how many are written does not change."""
     state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
-    assert (state.position, state.written, [debt.n for debt in state.debts]) == (1, 0, [1])
+    assert (state.position, state.written, [unposted.n for unposted in state.unposted_texts]) == (1, 0, [1])
 
 
 def test_a_reply_is_left_behind_after_a_while() -> None:
     """A reply is posted by whoever heard; only one that is owed for long is posted by a look."""
     state = apply_pending(ThreadState(), heard(owes="Help."), BEGAN)
-    assert not state.due_debts(BEGAN + LEFT_BEHIND)
-    assert [debt.n for debt in state.due_debts(BEGAN + LEFT_BEHIND * 2)] == [1]
+    assert not state.texts_to_post(BEGAN + LEFT_BEHIND)
+    assert [unposted.n for unposted in state.texts_to_post(BEGAN + LEFT_BEHIND * 2)] == [1]
 
 
 def test_a_reply_is_found_by_session_and_call() -> None:

@@ -7,7 +7,7 @@ import pytest
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.paths import in_scope
 from bot.core.plan import Contract, PlanDocument
-from bot.workflow.publishing import outgrown
+from bot.workflow.publishing import amended_plan
 
 
 @pytest.mark.req("PR1", "PR5")
@@ -25,7 +25,7 @@ def test_amendment_covers_the_work(scope: tuple[str, ...]) -> None:
         budget_usd=1.0,
         expires=datetime(2026, 1, 2, tzinfo=UTC),
     )
-    amended = outgrown(plan, ("CLAUDE.md", "src/a.py"), "e" * 40)
+    amended = amended_plan(plan, ("CLAUDE.md", "src/a.py"), "e" * 40)
     assert all(in_scope(path, amended.contract.scope) for path in ("src/a.py", "src/b.py", "CLAUDE.md"))
     assert not in_scope("AGENTS.md", amended.contract.scope)
     assert (amended.plan, amended.tier, amended.base) == (2, "high", plan.base)

@@ -23,7 +23,7 @@ from bot.core.notes import Heard
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.journal.writing import note, read_state, restart
-from bot.workflow.requests import beginning, renewed_request
+from bot.workflow.requests import find_start, renewed_request
 from bot.workflow.rights import may_approve
 from bot.workflow.thread_context import ThreadContext
 
@@ -70,7 +70,7 @@ async def _wait_for_decision(
     context.dialogue.forget(number)
     if state.request is None:  # no request to plan again: every turn of the thread is taken in again
         return await note(context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
-    request = (await beginning(context, state)).request(renewed_request(state, decision))
+    request = (await find_start(context, state)).request(renewed_request(state, decision))
     return await restart(context, state, replace(request, forgotten=number, apart=number))
 
 

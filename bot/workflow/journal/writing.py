@@ -163,12 +163,12 @@ def _people(event: MoveEvent) -> tuple[str, ...]:
 
 
 def _is_journaled(state: ThreadState, new: Note) -> bool:
-    """Return whether the journal already holds this turn, posted debt, occurrence, or end of an occurrence."""
+    """Return whether the journal already holds this turn, posted text, occurrence, or end of an occurrence."""
     match new:
         case Heard():
             return new.said.key in state.seen
         case Told():
-            return all(debt.n != new.answers for debt in state.debts)
+            return all(unposted.n != new.answers for unposted in state.unposted_texts)
         case OccurrenceDue():
             return state.task is not None and state.task.outcome_of(new.key) is not None
         case OccurrenceEnded():

@@ -16,7 +16,7 @@ from bot.core.notes import Folded, Noticed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment
 from bot.workflow.journal.writing import note
-from bot.workflow.outbox.outcomes import tell_outcomes
+from bot.workflow.outbox.outcomes import post_outcomes
 from bot.workflow.rights import may_ask
 from bot.workflow.thread_context import ThreadContext
 
@@ -71,5 +71,5 @@ async def _answer_approval(
         state.plan, state.plan_comment, onto=state.onto, begun=state.work_begun_lines
     )
     if approval_attempts(live, context.policy, since or live.shown.since):
-        state = await tell_outcomes(context, await note(context, state, Noticed(owes=owes)))
+        state = await post_outcomes(context, await note(context, state, Noticed(owes=owes)))
     return state

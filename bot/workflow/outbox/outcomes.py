@@ -13,7 +13,7 @@ from bot.core import reply_text
 from bot.core.errors import PlangateError
 from bot.core.moves import Answered, Published, Stopped
 from bot.core.notes import Heard, Told
-from bot.core.thread_parts import Debt
+from bot.core.thread_parts import UnpostedText
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import all_messages, todos_of
 from bot.workflow.journal.writing import defer, take_over
@@ -22,34 +22,34 @@ from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
 
 
-async def tell_replies(context: ThreadContext, state: ThreadState, since: int) -> ThreadState:
+async def post_replies(context: ThreadContext, state: ThreadState, since: int) -> ThreadState:
     """Post the replies to turns that this process took in after position `since`."""
-    mine = [debt for debt in state.debts if isinstance(debt.event, Heard) and debt.n > since]
-    return await _tell(context, state, mine)
+    mine = [unposted for unposted in state.unposted_texts if isinstance(unposted.event, Heard) and unposted.n > since]
+    return await _post(context, state, mine)
 
 
-async def tell_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def post_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Post what moves owe, and abandoned replies. Raises Conflict if another look takes the thread over first."""
-    if not (debts := state.due_debts(context.resources.clock.now())):
+    if not (texts := state.texts_to_post(context.resources.clock.now())):
         return state
-    return await _tell(context, await take_over(context, state), debts)
+    return await _post(context, await take_over(context, state), texts)
 
 
-async def _tell(context: ThreadContext, state: ThreadState, debts: Iterable[Debt]) -> ThreadState:
-    """Post debts, oldest first, and note each one. The dialogue looks each up first, so a crash repeats none (E1)."""
-    for debt in debts:
-        event = debt.event
+async def _post(context: ThreadContext, state: ThreadState, texts: Iterable[UnpostedText]) -> ThreadState:
+    """Post texts, oldest first, and note each one. The dialogue looks each up first, so a crash repeats none (E1)."""
+    for unposted in texts:
+        event = unposted.event
         said = ""
         if isinstance(event, Stopped):
             said = await _progress_so_far(context, state)
             await end_stopped_planning(context, state)
         if isinstance(event, Published) and event.reviews:
-            await context.dialogue.reply(event.reviews, reply_text.dealt_with(event.commit), debt.n)
+            await context.dialogue.reply(event.reviews, reply_text.dealt_with(event.commit), unposted.n)
         if isinstance(event, Answered) and event.review is not None:
-            await context.dialogue.review(event.review, debt.n)
+            await context.dialogue.review(event.review, unposted.n)
         else:
-            await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), debt.n)
-        state = defer(context, state, Told(answers=debt.n))
+            await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), unposted.n)
+        state = defer(context, state, Told(answers=unposted.n))
     return state
 
 

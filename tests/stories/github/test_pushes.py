@@ -14,7 +14,7 @@ async def test_what_only_notes_goes_with_the_next_entry(story: Story) -> None:
     story.says("maya", f"@plangate approve {story.digest[:12]}")
     record = await story.rests(1)
     assert record.stage is Stage.IN_REVIEW
-    assert (record.pending, record.debts) == ((), ())
+    assert (record.pending, record.unposted_texts) == ((), ())
     kinds = [entry.kind for entry in (await story.entries())[3:]]
     assert kinds == ["heard", "heard", "told", "approved", "executed", "published", "told"]
     bare = story.world.bare(story.world.repository(HOME))
