@@ -1,6 +1,6 @@
 """Every side effect of the bot, as Protocols. bot/compose connects the adapters to them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -69,7 +69,7 @@ class Clock(Protocol):
 class Model(Protocol):
     """A model that answers one request at a time."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Yield the answer as it streams, ending with exactly one AnswerCompleted.
 
         Raises Transient if the service failed for good, Refused if it will never accept this request, and TooLong if

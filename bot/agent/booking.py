@@ -5,11 +5,10 @@ one did; an answer that nobody waits for any more is booked up to where it got.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 
-from bot.agent.forwarding import forward
 from bot.agent.limits import Ticket, most_expensive_answer
 from bot.agent.session_events import Info
 from bot.agent.session_log import SessionLog
@@ -29,7 +28,7 @@ async def stream_and_book(
     began = clock.monotonic()
     request = replace(request, heartbeat=partial(_report_silence, log))
     try:
-        async with forward(log.resources.model.stream(request)) as events:
+        async with aclosing(log.resources.model.stream(request)) as events:
             async for event in events:
                 if not isinstance(event, Delta | CallReceived):
                     so_far = event.so_far if isinstance(event, AnswerStarted) else None

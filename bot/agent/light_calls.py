@@ -7,12 +7,11 @@ call decides nothing.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.booking import stream_and_book
-from bot.agent.forwarding import forward
 from bot.agent.history.cutting import tokens
 from bot.agent.limits import Ticket, most_expensive_answer
 from bot.agent.prompts import prompt_text
@@ -69,7 +68,7 @@ class LightCalls:
         """Send a request that has a ticket. Returns None if it failed."""
         found = None
         try:
-            async with forward(stream_and_book(self.log, request, ticket, size=size, aside=True)) as events:
+            async with aclosing(stream_and_book(self.log, request, ticket, size=size, aside=True)) as events:
                 async for event in events:
                     match event:
                         case AnswerCompleted():

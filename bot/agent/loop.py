@@ -15,9 +15,9 @@ from functools import partial
 from typing import Final
 
 from bot.agent import dispatch
+from bot.agent.async_iteration import iterate_events
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_if_finished, end_on_canary, end_with_answer, keep_answer
-from bot.agent.forwarding import follow
 from bot.agent.history import compaction
 from bot.agent.history.reminders import due_budget, due_memory, due_reminders
 from bot.agent.limits import Resource
@@ -46,7 +46,7 @@ def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
 
     AnswerStarted passes through for prefix sharing (M4).
     """
-    return follow(partial(drive, session))
+    return iterate_events(partial(drive, session))
 
 
 async def drive(session: Session, tell: Sink) -> Ended:

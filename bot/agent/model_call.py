@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Set
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
 from typing import Final, TypeVar, assert_never
@@ -10,7 +11,6 @@ from typing import Final, TypeVar, assert_never
 from bot.agent.booking import stream_and_book
 from bot.agent.eager import EagerCalls
 from bot.agent.ending import end_at_limit, end_on_budget, end_on_canary
-from bot.agent.forwarding import forward
 from bot.agent.limits import Ticket
 from bot.agent.session import Session
 from bot.agent.session_events import End, Ended, Info, RequestStarted, Sink, Streamed
@@ -76,7 +76,7 @@ async def _send_request(
     begun = session.prefix.request(session.history, resources.user_id)
     request = replace(begun, peak=session.peak, stored=session.encoded, replay=session.replay)
     answered = stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
-    async with forward(answered) as events:
+    async with aclosing(answered) as events:
         async for event in events:
             match event:
                 case CallReceived():

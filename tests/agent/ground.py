@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -261,14 +261,14 @@ def plan_input(text: str = "# Plan\n\n1. Change `parcel/shipping.py`.") -> Json:
 
 async def stream(model: Model, request: ModelRequest) -> list[object]:
     """All events of one answer."""
-    events: AsyncIterator[object] = model.stream(request)
+    events: AsyncGenerator[object] = model.stream(request)
     return [event async for event in events]
 
 
 class Silent:
     """A model port that breaks its promise: it ends without an answer."""
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:  # noqa: ARG002 - the port's
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:  # noqa: ARG002 - the port's
         yield AnswerStarted()
 
     def abilities(self, model: str) -> Abilities:  # noqa: ARG002 - the port's

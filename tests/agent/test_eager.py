@@ -1,7 +1,7 @@
 """Calls that start while the answer still streams: which may, and that nothing stays of those of a dropped answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -56,7 +56,7 @@ class Streaming:
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when an answer begins to wait."""
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:  # noqa: ARG002 - the port's
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:  # noqa: ARG002 - the port's
         yield AnswerStarted()
         for step in self.answers.pop(0) if self.answers else [completed(DONE, "end_turn")]:
             match step:
@@ -288,7 +288,7 @@ class Parted:
     room: Room
     holds_first: bool = True
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         mine = request.role == "main"
         if self.holds_first and not mine and self.parent.entered.is_set() is False:
             await asyncio.Event().wait()  # the first one never gets its answer

@@ -1,8 +1,8 @@
 """Works side by side: the bound holds, no result is lost, cancelling ends all; and what a work reports is read (S6)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.forwarding import follow, forward, forward_within
+from bot.agent.async_iteration import iterate_events, iterate_within
 from bot.agent.subagents.scheduler import run_together
 from bot.core.errors import Broken
 
@@ -146,7 +146,7 @@ async def test_what_a_work_reports_is_yielded_and_its_result_is_the_last() -> No
         return 99
 
     seen = []
-    async with forward(follow(counts)) as reports:
+    async with aclosing(iterate_events(counts)) as reports:
         async for report in reports:
             await asyncio.sleep(0)
             seen.append((report, len(handled)))
@@ -167,7 +167,7 @@ async def test_a_reader_that_stops_ends_the_work(after: int) -> None:
         return len(await run_together([partial(reports, tell, index) for index in range(4)], at_once=2))
 
     before = asyncio.all_tasks()
-    async with forward(follow(many)) as told:
+    async with aclosing(iterate_events(many)) as told:
         async for _ in told:
             after -= 1
             if not after:
@@ -187,7 +187,7 @@ async def test_a_deadline_of_the_work_does_not_end_the_reader() -> None:
     seen = []
 
     async def read() -> None:
-        async for report in follow(hurries):
+        async for report in iterate_events(hurries):
             await asyncio.sleep(0.03)
             seen.append(report)
 
@@ -209,33 +209,13 @@ async def source(index: int, steps: list[int], books: Books) -> AsyncGenerator[i
         books.ended.append(index)
 
 
-async def test_sources_that_cannot_be_closed_are_read_too() -> None:
-    """A plain iterator is a source as well."""
-
-    class Plain:
-        def __init__(self) -> None:
-            self.left = 2
-
-        def __aiter__(self) -> "Plain":
-            return self
-
-        async def __anext__(self) -> int:
-            self.left -= 1
-            if self.left < 0:
-                raise StopAsyncIteration
-            return self.left
-
-    async with forward(Plain()) as values:
-        assert [value async for value in values] == [1, 0]
-
-
 @pytest.mark.req("T3")
 async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
     """A source that takes too long gets the TimeoutError; a reader that takes its time does not."""
     books = Books()
 
-    async def forever() -> AsyncIterator[int]:
-        async with forward(source(0, [0, 0], books)) as values:
+    async def forever() -> AsyncGenerator[int]:
+        async with aclosing(source(0, [0, 0], books)) as values:
             async for value in values:
                 yield value
             await asyncio.Event().wait()
@@ -243,7 +223,7 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
     seen: list[int] = []
 
     async def read() -> None:
-        async for value in forward_within(forever(), 0.05):
+        async for value in iterate_within(forever(), 0.05):
             seen.append(value)  # noqa: PERF401 - what came before the error counts
 
     with pytest.raises(TimeoutError):
@@ -251,7 +231,7 @@ async def test_a_deadline_strikes_the_source_and_never_the_reader() -> None:
     assert seen == [0, 1]
     assert books.running == 0
     slow = []
-    async for value in forward_within(source(1, [0], books), 0.02):
+    async for value in iterate_within(source(1, [0], books), 0.02):
         await asyncio.sleep(0.05)
         slow.append(value)
     assert slow == [0]

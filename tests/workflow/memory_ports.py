@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -288,7 +288,7 @@ class ScriptedAnswers:
     meanwhile: dict[int, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     """What happens while a request waits for its answer, by the number of the request."""
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         self.requests.append(replace(request, messages=list(request.messages)))
         if (happens := self.meanwhile.pop(len(self.requests), None)) is not None:
             await happens()

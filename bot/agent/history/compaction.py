@@ -11,11 +11,11 @@ and one line records what is sent from now on.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent.booking import stream_and_book
-from bot.agent.forwarding import forward
 from bot.agent.history import cutting
 from bot.agent.history.restored_context import digest, restored_context
 from bot.agent.prompts import prompt_text
@@ -146,7 +146,7 @@ async def _request_summary(
         answered = stream_and_book(session.log, request, ticket, size=session.context_size, aside=True)
         answer = None
         try:
-            async with forward(answered) as events:
+            async with aclosing(answered) as events:
                 async for event in events:
                     if isinstance(event, Notice):
                         session.book_notice(event)

@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Iterator
 from functools import partial
 
 from bot.agent import dispatch
+from bot.agent.async_iteration import iterate_events
 from bot.agent.ending import end_on_canary
-from bot.agent.forwarding import follow
 from bot.agent.loop import drive
 from bot.agent.session import NOT_RUN, Session
 from bot.agent.session_events import AgentEvent, Ended, Sink
@@ -44,7 +44,7 @@ def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent
     If the caller stops after the call has finished, its result is saved. After a crash before that, the call is still
     pending and is run again.
     """
-    return follow(partial(_drive_from_call, session, call))
+    return iterate_events(partial(_drive_from_call, session, call))
 
 
 async def _drive_from_call(session: Session, call: str, tell: Sink) -> Ended:

@@ -8,13 +8,13 @@ first time without streaming.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from bot.agent.forwarding import forward, forward_within
+from bot.agent.async_iteration import iterate_within
 from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, parse_object, reading, refusal, usage_of, whole
 from bot.agent.model.connection import Connection, OutgoingCall, direct, report_silence
 from bot.agent.model.context_fields import COMPACTION
@@ -79,14 +79,14 @@ class AnthropicModel:
         made = direct(self.api_key, self.base_url, self.identity, self.patience.silence)
         self._connection = self.connection or made
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Yield one answer as it arrives; see the port. A Notice voids what was shown of the answer before it."""
         tries = _Tries(request, await self._load_spec(request.model), streaming=request.streams)
         while True:
             answer, call = StreamedAnswer(), self._call(tries)
             try:
                 attempt = self._attempt(call, tries.spec, answer)
-                async with forward(forward_within(attempt, self.patience.total)) as events:
+                async with aclosing(iterate_within(attempt, self.patience.total)) as events:
                     async for event in events:
                         yield event
                 return
@@ -216,12 +216,14 @@ class AnthropicModel:
     def _lacks(self, beta: str) -> bool:
         return any(feature.beta == beta for feature in self.missing)
 
-    async def _attempt(self, call: OutgoingCall, spec: ModelSpec, answer: StreamedAnswer) -> AsyncIterator[ModelEvent]:
+    async def _attempt(self, call: OutgoingCall, spec: ModelSpec, answer: StreamedAnswer) -> AsyncGenerator[ModelEvent]:
         """Make one call, and collect its result in `answer`."""
         if not call.fields.get("stream"):
             yield await self._request_whole(call, spec, answer)
             return
-        async with forward(forward_within(self._events(call), self.patience.total, idle=self.patience.quiet)) as events:
+        async with aclosing(
+            iterate_within(self._events(call), self.patience.total, idle=self.patience.quiet)
+        ) as events:
             async for event in events:
                 shown = answer.feed(event)
                 if isinstance(shown, AnswerStarted):
@@ -235,11 +237,11 @@ class AnthropicModel:
                     await anext(events)
         yield self._completion(answer, answer.message(), answer.usage, spec)
 
-    async def _events(self, call: OutgoingCall) -> AsyncIterator[Json]:
+    async def _events(self, call: OutgoingCall) -> AsyncGenerator[Json]:
         """Yield the raw events of one stream, and report a long silence (M7)."""
         silent = f"the model has sent nothing for {self.patience.murmur:.0f} s; still waiting"
         with report_silence(self.patience.murmur, partial(call.request.heartbeat, silent)) as sound:
-            async with forward(self._connection.events(call, self.patience.silence, sound)) as events:
+            async with aclosing(self._connection.events(call, self.patience.silence, sound)) as events:
                 async for event in events:
                     yield event
 

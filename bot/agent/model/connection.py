@@ -8,15 +8,15 @@ content of a message stays the same. Measured with anthropic 2.12.
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import quote
 
-from bot.agent.forwarding import forward, forward_within
+from bot.agent.async_iteration import iterate_within
 from bot.agent.model.answer import parse_object
 from bot.agent.model.failures import ErrorEvent
 from bot.agent.model.lazy_library import load_types_on_demand
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         RequestOptions,
         Timeout,
     )
+    from anthropic._streaming import ServerSentEvent
 
     Client: TypeAlias = AsyncAnthropic | AsyncAnthropicBedrock | AsyncAnthropicVertex
 
@@ -78,7 +79,7 @@ class Connection:
         )
         return response.content
 
-    async def events(self, call: OutgoingCall, silence: float, hear: Callable[[], None]) -> AsyncIterator[Json]:
+    async def events(self, call: OutgoingCall, silence: float, hear: Callable[[], None]) -> AsyncGenerator[Json]:
         """Yield the raw events of a stream, without pings; raises ErrorEvent for an error event.
 
         Raises TimeoutError after `silence` seconds without an event. Calls `hear` at each event, including pings.
@@ -90,8 +91,8 @@ class Connection:
         stream = await client.post(
             PATH, cast_to=object, options=_options(call.betas), stream=True, stream_cls=kind, **self._payload(call)
         )
-        pieces = forward_within(self._pieces(stream), math.inf, idle=silence, first=FIRST_BYTE * silence)
-        async with stream, forward(pieces):
+        pieces = iterate_within(self._pieces(stream), math.inf, idle=silence, first=FIRST_BYTE * silence)
+        async with stream, aclosing(pieces):
             async for event in pieces:
                 hear()
                 if event is None:
@@ -128,13 +129,14 @@ class Connection:
     def _payload(self, call: OutgoingCall) -> dict[str, Any]:
         return {"body": dict(call.fields)} if self.rewrites else {"content": body(call.fields, call.request)}
 
-    async def _pieces(self, stream: "AsyncStream[object]") -> AsyncIterator[Json | None]:
+    async def _pieces(self, stream: "AsyncStream[object]") -> AsyncGenerator[Json | None]:
         """Yield each event, None for a ping. A client that rewrites bodies has its own framing, and hides pings."""
         if self.rewrites:
             async for event in stream:
                 yield event if isinstance(event, dict) else None
             return
-        async with forward(stream.raw_events(stream.response)) as pieces:
+        raw = cast("AsyncGenerator[ServerSentEvent]", stream.raw_events(stream.response))  # the library declares less
+        async with aclosing(raw) as pieces:
             async for sse in pieces:
                 yield parse_object(sse.data) if sse.data and sse.event != "ping" else None
 

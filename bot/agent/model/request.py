@@ -3,7 +3,7 @@
 Nothing that a model refuses is sent to it. Cache marks are set on an outgoing copy; stored messages never change.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, Final
@@ -180,7 +180,7 @@ class ConfiguredModel:
     effort: str = ""
     clear_at: int = CLEAR_AT
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Yield one answer as it arrives, as the client does; only the configured fields of the request are changed."""
         chosen = replace(request, fallback=self.fallback, effort=self.effort, clear_at=self.clear_at)
         return self.client.stream(chosen)

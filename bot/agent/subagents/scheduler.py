@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from bot.agent.booking import stream_and_book
-from bot.agent.forwarding import forward
 from bot.agent.history.cutting import tokens
 from bot.agent.history.request_prefix import RequestPrefix
 from bot.agent.session_log import SessionLog
@@ -118,7 +117,7 @@ async def write_prefix(log: SessionLog, prefix: RequestPrefix, first_block: Json
         if ticket is None:
             return False
         try:
-            async with forward(stream_and_book(log, request, ticket, size=size, aside=True)) as events:
+            async with aclosing(stream_and_book(log, request, ticket, size=size, aside=True)) as events:
                 async for event in events:
                     if isinstance(event, Notice):
                         break

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from bot.agent.forwarding import forward_within
+from bot.agent.async_iteration import iterate_within
 from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, whole
 from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
 from bot.agent.model.connection import timeout
@@ -84,12 +84,12 @@ async def test_pings_alone_keep_no_stream_alive(room: Open) -> None:
 async def test_the_first_byte_may_take_longer_than_any_other() -> None:
     """A long prompt is read before anything comes of it; once something has come, silence is borne half as long."""
 
-    async def late() -> AsyncIterator[str]:
+    async def late() -> AsyncGenerator[str]:
         await asyncio.sleep(0.05)
         yield "first"
         await asyncio.sleep(3600)
 
-    source = forward_within(late(), 3600, idle=0.001, first=3600)
+    source = iterate_within(late(), 3600, idle=0.001, first=3600)
     assert await anext(source) == "first"
     with pytest.raises(TimeoutError):
         await anext(source)

@@ -1,30 +1,20 @@
-"""Passes values from a source to its consumer, so that closing or cancelling the consumer ends the source.
+"""Iterates over what work reports, and bounds how long a source may take.
 
-A generator that is only dropped ends at some later time, unnoticed by its consumer. A deadline around a `yield` hits
-the consumer. This module prevents both.
+Ending the iteration ends the work. A deadline hits the source, and never the code that consumes it, as a deadline
+around a `yield` would.
 """
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Last = TypeVar("Last")
 
 
-@asynccontextmanager
-async def forward(source: AsyncIterator[Item]) -> AsyncIterator[AsyncIterator[Item]]:
-    """Close the source when the block exits, however it exits, so that the source's resources are released."""
-    try:
-        yield source
-    finally:
-        if isinstance(source, AsyncGenerator):
-            await source.aclose()
-
-
-async def follow(
+async def iterate_events(
     work: Callable[[Callable[[Item], Awaitable[None]]], Coroutine[Any, Any, Last]],
 ) -> AsyncGenerator[Item | Last, None]:
     """Do work that reports to a sink. Yield what it reports, and its result at the end.
@@ -52,8 +42,8 @@ async def follow(
         await asyncio.gather(working, return_exceptions=True)
 
 
-async def forward_within(
-    source: AsyncIterator[Item], seconds: float, *, idle: float = math.inf, first: float | None = None
+async def iterate_within(
+    source: AsyncGenerator[Item], seconds: float, *, idle: float = math.inf, first: float | None = None
 ) -> AsyncGenerator[Item, None]:
     """Yield a source's values. Raises TimeoutError inside the source when it runs longer than `seconds`.
 
@@ -62,7 +52,7 @@ async def forward_within(
     now = asyncio.get_running_loop().time
     deadline = now() + seconds
     patience = now() + (idle if first is None else first)
-    async with forward(source):
+    async with aclosing(source):
         while True:
             try:
                 async with asyncio.timeout_at(min(deadline, patience)):
