@@ -80,7 +80,7 @@ def facts(span: dict[str, Any]) -> dict[str, Any]:
 async def heard(r: Room, counters: Counters, collector: Collector) -> None:
     """A session with a tool that fails, a retry and two sub-agents, told to telemetry."""
     telemetry = Telemetry("7#12", HandClock(), counters, collector)
-    t = team(replace(r, world=replace(r.world, tell=telemetry.take)))
+    t = team(replace(r, world=replace(r.world, emit=telemetry.take)))
     await followed(telemetry, t.session)
 
 
@@ -287,7 +287,7 @@ async def test_small_questions_tell_of_their_troubles(room: Open, caplog: pytest
     """A try that failed, and a failure for good, whether or not anybody misses the answer."""
     r, counters = room(sequence(Fault.status(500), Fault.status(400))), Counters()
     telemetry = Telemetry("7#12", r.clock, counters)
-    session = r.session(world=replace(r.world, tell=telemetry.take))
+    session = r.session(world=replace(r.world, emit=telemetry.take))
     with caplog.at_level(logging.INFO, "plangate"):
         assert await pull_request_title(LightCalls(session.log, "haiku"), "a", "b") == ""
     assert [record.message for record in caplog.records] == ["retry", "light"]
@@ -303,7 +303,7 @@ async def test_counters_agree_with_the_ledger(room: Open, caplog: pytest.LogCapt
     kept, counters = Collected(), Counters()
     with caplog.at_level(logging.INFO, "plangate"), serve_routes(kept.routes()) as address:
         telemetry = Telemetry("7#12", r.clock, counters, Collector(address))
-        session = r.session(tools=LOOKING, world=replace(r.world, tell=telemetry.take))
+        session = r.session(tools=LOOKING, world=replace(r.world, emit=telemetry.take))
         await followed(telemetry, session)
         assert await pull_request_title(LightCalls(session.log, "haiku"), "a", "b")
         posted()

@@ -24,12 +24,12 @@ async def iterate_events(
     """
     reports: asyncio.Queue[tuple[Item, asyncio.Event] | None] = asyncio.Queue()
 
-    async def tell(event: Item) -> None:
+    async def emit(event: Item) -> None:
         handled = asyncio.Event()
         reports.put_nowait((event, handled))
         await handled.wait()
 
-    working = asyncio.create_task(work(tell))
+    working = asyncio.create_task(work(emit))
     working.add_done_callback(lambda _: reports.put_nowait(None))
     try:
         while (report := await reports.get()) is not None:

@@ -60,4 +60,4 @@ async def _again(log: SessionLog, request: ModelRequest, notice: Notice, *, tick
 def _report_silence(log: SessionLog, text: str) -> None:
     """Record that the model has been silent for long, and report it."""
     log.note("silence", {"text": text})
-    log.resources.tell(Info(log.agent, "silence", text))
+    log.resources.emit(Info(log.agent, "silence", text))

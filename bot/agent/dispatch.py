@@ -33,7 +33,7 @@ from bot.agent.session_events import (
 )
 from bot.agent.subagents.scheduler import run_together
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
-from bot.agent.tools.tool import Tell, Tool, ToolInput, ToolProgress
+from bot.agent.tools.tool import Tool, ToolInput, ToolProgress, ToolSink
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import PlangateError, Refused
 from bot.core.maintenance import PlanLimits, check_undecided
@@ -156,7 +156,7 @@ async def run(
     prepared: Sequence[PreparedCall],
     results: dict[str, Json],
     *,
-    tell: Sink,
+    emit: Sink,
     started: StartedCalls = NOTHING_STARTED,
 ) -> None:
     """Run calls in order, adjacent safe calls concurrently, and fill `results` (call id -> tool_result).
@@ -166,7 +166,7 @@ async def run(
     for batch in _batches(prepared):
         queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
         runs = [started.get(each.call["id"]) or partial(run_call, session, each, results) for each in batch]
-        await run_together([partial(each, tell) for each in runs], at_once=max(most_at_once(session), queueing))
+        await run_together([partial(each, emit) for each in runs], at_once=max(most_at_once(session), queueing))
 
 
 def most_at_once(session: Session) -> int:
@@ -237,16 +237,16 @@ def is_safe(prepared: PreparedCall) -> bool:
     return isinstance(prepared, RefusedCall)
 
 
-async def run_call(session: Session, prepared: PreparedCall, results: dict[str, Json], tell: Sink) -> None:
+async def run_call(session: Session, prepared: PreparedCall, results: dict[str, Json], emit: Sink) -> None:
     """Run one call, report its events, and store its result."""
     call = prepared.call
     ident = ToolUseId(call["id"])
     now = session.resources.clock.now
-    await tell(ToolStarted(session.agent, ident, call["name"], call["input"], now()))
+    await emit(ToolStarted(session.agent, ident, call["name"], call["input"], now()))
     if isinstance(prepared, ReadyCall):
-        output = await _run_guarded(session, prepared, partial(_tell_of_call, session, ident, tell))
+        output = await _run_guarded(session, prepared, partial(_tell_of_call, session, ident, emit))
         if prepared.tool.kind(prepared.tool_input) is CallKind.LIST:
-            await tell(TodosChanged(session.agent, tuple(session.context.todos), session.context.doing))
+            await emit(TodosChanged(session.agent, tuple(session.context.todos), session.context.doing))
         output = await _with_scope_notice(session, prepared, output)
     else:
         output = ToolOutput(prepared.text if isinstance(prepared, RefusedCall) else CANCELLED, is_error=True)
@@ -258,28 +258,28 @@ async def run_call(session: Session, prepared: PreparedCall, results: dict[str, 
         session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)
     refused = isinstance(prepared, RefusedCall)
-    await tell(
+    await emit(
         ToolFinished(session.agent, ident, call["name"], output.text, output.is_error, refused=refused, at=now())
     )
 
 
-async def _tell_of_call(session: Session, ident: ToolUseId, tell: Sink, event: AgentEvent | ToolProgress) -> None:
+async def _tell_of_call(session: Session, ident: ToolUseId, emit: Sink, event: AgentEvent | ToolProgress) -> None:
     """Report what a tool reports while it runs, as events of its call."""
     match event:
         case ToolProgress():
-            await tell(ToolProgressed(session.agent, ident, event.text))
+            await emit(ToolProgressed(session.agent, ident, event.text))
         case AgentChanged():
-            await tell(replace(event, call=ident))
+            await emit(replace(event, call=ident))
         case _:
-            await tell(event)
+            await emit(event)
 
 
-async def _run_guarded(session: Session, ready: ReadyCall, tell: Tell) -> ToolOutput:
+async def _run_guarded(session: Session, ready: ReadyCall, emit: ToolSink) -> ToolOutput:
     """Run a tool with its timeout. Timeouts and errors become an error output."""
     seconds = min(ready.tool.timeout(ready.tool_input), session.monitor.limits.tool_seconds or math.inf)
     try:
         async with asyncio.timeout(seconds):
-            return await ready.tool.call(ready.tool_input, session.context, tell)
+            return await ready.tool.call(ready.tool_input, session.context, emit)
     except TimeoutError:
         return ToolOutput(f"{ready.tool.name} took longer than {seconds:.0f} s and was ended.", is_error=True)
     except (PlangateError, OSError) as error:

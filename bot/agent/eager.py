@@ -29,20 +29,20 @@ class HeldEvents:
     """A sink that keeps events until somebody may see them, and passes them on from then on."""
 
     _events: deque[AgentEvent | AnswerStarted] = field(default_factory=deque)
-    _tell: Sink | None = None
+    _emit: Sink | None = None
 
     async def take(self, event: AgentEvent | AnswerStarted) -> None:
         """Keep an event, or pass it on."""
-        if self._tell is None:
+        if self._emit is None:
             self._events.append(event)
         else:
-            await self._tell(event)
+            await self._emit(event)
 
-    async def release(self, tell: Sink) -> None:
+    async def release(self, emit: Sink) -> None:
         """Report the kept events, and pass on those that follow."""
         while self._events:
-            await tell(self._events.popleft())
-        self._tell = tell
+            await emit(self._events.popleft())
+        self._emit = emit
 
 
 @dataclass(slots=True)
@@ -53,13 +53,13 @@ class EagerCall:
     task: "asyncio.Task[None]"
     events: HeldEvents
 
-    async def finish(self, tell: Sink) -> None:
+    async def finish(self, emit: Sink) -> None:
         """Report the call's events, until its result is stored, and raise its error.
 
         Cancelling this cancels the call.
         """
         try:
-            await self.events.release(tell)
+            await self.events.release(emit)
             await self.task
         finally:
             await self.cancel()

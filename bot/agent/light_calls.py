@@ -74,16 +74,16 @@ class LightCalls:
                         case AnswerCompleted():
                             found = event
                         case Notice():
-                            self._tell(event.kind, event.text)
+                            self._emit(event.kind, event.text)
                         case _:
                             pass
         except PlangateError as error:
             self.log.note("light", {"text": str(error)})
-            self._tell("light", f"a small question failed: {error}")
+            self._emit("light", f"a small question failed: {error}")
         return found
 
-    def _tell(self, kind: str, text: str) -> None:
-        self.log.resources.tell(Info(self.log.agent, kind, text))
+    def _emit(self, kind: str, text: str) -> None:
+        self.log.resources.emit(Info(self.log.agent, kind, text))
 
 
 async def pull_request_title(light: LightCalls | None, asked: str, done: str) -> str:

@@ -49,8 +49,8 @@ def run(session: Session) -> AsyncGenerator[AgentEvent | AnswerStarted, None]:
     return iterate_events(partial(drive, session))
 
 
-async def drive(session: Session, tell: Sink) -> Ended:
-    """Drive a session until it rests, and return why it rests. `tell` takes what happens meanwhile.
+async def drive(session: Session, emit: Sink) -> Ended:
+    """Drive a session until it rests, and return why it rests. `emit` takes what happens meanwhile.
 
     A finished session rests at once on its last answer: the model is not asked again.
     """
@@ -58,16 +58,16 @@ async def drive(session: Session, tell: Sink) -> Ended:
         return Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
     ended, in_vain = None, Counter[str]()
     if session.unfinished_answer is not None:
-        ended = await _run_tools(session, session.unfinished_answer, EagerCalls(session), tell)
+        ended = await _run_tools(session, session.unfinished_answer, EagerCalls(session), emit)
     while ended is None:
         before = in_vain.total()
-        ended = await _step(session, in_vain, tell)
+        ended = await _step(session, in_vain, emit)
         if in_vain.total() == before:
             in_vain.clear()
     return ended
 
 
-async def _step(session: Session, in_vain: Counter[str], tell: Sink) -> Ended | None:
+async def _step(session: Session, in_vain: Counter[str], emit: Sink) -> Ended | None:
     """Make one request and act on its answer. Returns Ended if the session rests then, or at a limit or an alarm."""
     if session.resources.alarm.is_triggered:
         return Ended(session.agent, End.FAILED, str(CanaryShown()))
@@ -77,25 +77,25 @@ async def _step(session: Session, in_vain: Counter[str], tell: Sink) -> Ended | 
     if (limit := end_at_limit(session)) and not (needs_room and limit.limit is Resource.CONTEXT):
         return limit
     if needs_room:
-        return await end_in_time(session, compaction.compact(session, tell))
+        return await end_in_time(session, compaction.compact(session, emit))
     async with EagerCalls(session) as eager:
-        answer = await request_answer(session, eager, tell)
+        answer = await request_answer(session, eager, emit)
         if isinstance(answer, AnswerCompleted):
             facts = (answer.message, answer.usage, answer.cost_usd, answer.model, session.resources.clock.now())
-            await tell(AnswerArrived(session.agent, session.monitor.steps, *facts))
-            return await _react(session, answer, eager, in_vain=in_vain, tell=tell)
+            await emit(AnswerArrived(session.agent, session.monitor.steps, *facts))
+            return await _react(session, answer, eager, in_vain=in_vain, emit=emit)
     if answer is None and not session.full:
         raise Broken("the model port ended without an answer or an error")
     return answer
 
 
 async def _react(
-    session: Session, completed: AnswerCompleted, eager: EagerCalls, *, in_vain: Counter[str], tell: Sink
+    session: Session, completed: AnswerCompleted, eager: EagerCalls, *, in_vain: Counter[str], emit: Sink
 ) -> Ended | None:
     """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
-            return await _run_tools(session, completed, eager, tell)
+            return await _run_tools(session, completed, eager, emit)
         case "pause_turn" if in_vain["pause"] < PAUSES:
             keep_answer(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
             kind, text = "pause", "the service paused the answer; it goes on"
@@ -109,11 +109,11 @@ async def _react(
         case _:
             return end_with_answer(session, completed)
     in_vain[kind] += kind in {"pause", "nudge"}
-    await tell(Info(session.agent, kind, text))
+    await emit(Info(session.agent, kind, text))
     return None
 
 
-async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerCalls, tell: Sink) -> Ended | None:
+async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerCalls, emit: Sink) -> Ended | None:
     """Run the calls of a message and commit it together with their results, or suspend."""
     calls = tool_calls(completed.message)
     prepared = [eager.ready(call) or dispatch.prepare(session, call) for call in calls]
@@ -126,7 +126,7 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
         session.save_unfinished_answer(completed)
     results = eager.results
     try:
-        await dispatch.run(session, prepared, results, tell=tell, started=started)
+        await dispatch.run(session, prepared, results, emit=emit, started=started)
         beside = [] if is_unresolved([completed.message]) else await _additions(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
         session.drop(completed)

@@ -34,18 +34,18 @@ async def end_in_time(session: Session, work: Awaitable[Result]) -> Result | End
         raise
 
 
-async def request_answer(session: Session, eager: EagerCalls, tell: Sink) -> AnswerCompleted | Ended | None:
+async def request_answer(session: Session, eager: EagerCalls, emit: Sink) -> AnswerCompleted | Ended | None:
     """Make one model request as soon as the budget has room for it, and return its answer.
 
     Returns Ended for a permanent failure or a limit, and None if the history must be shortened first. A complete answer
     is never discarded.
     """
     answers: list[AnswerCompleted] = []
-    ended = await end_in_time(session, _request(session, eager, tell, answers))
+    ended = await end_in_time(session, _request(session, eager, emit, answers))
     return answers[0] if answers else ended
 
 
-async def _request(session: Session, eager: EagerCalls, tell: Sink, answers: list[AnswerCompleted]) -> Ended | None:
+async def _request(session: Session, eager: EagerCalls, emit: Sink, answers: list[AnswerCompleted]) -> Ended | None:
     """Make one model request, and add its answer to `answers` the moment it is complete."""
     ledger, shared = session.resources.ledger, session.resources.shared_budget
     async with ledger.call(session.highest_cost, shared) as ticket:
@@ -53,14 +53,14 @@ async def _request(session: Session, eager: EagerCalls, tell: Sink, answers: lis
             return end_on_budget(session)
         session.monitor.step()
         abilities = session.resources.model.abilities(session.prefix.model)
-        await tell(RequestStarted(session.agent, session.monitor.steps, abilities.id, session.resources.clock.now()))
+        await emit(RequestStarted(session.agent, session.monitor.steps, abilities.id, session.resources.clock.now()))
         if session.monitor.steps == 1 and ledger.budget_usd is not None and not abilities.answer_usd:
-            await tell(Info(session.agent, "unpriced", UNPRICED.format(abilities.id)))
+            await emit(Info(session.agent, "unpriced", UNPRICED.format(abilities.id)))
         try:
-            return await _send_request(session, ticket, eager, tell=tell, answers=answers)
+            return await _send_request(session, ticket, eager, emit=emit, answers=answers)
         except TooLong as error:
             session.full = True
-            await tell(Info(session.agent, "full", str(error)))
+            await emit(Info(session.agent, "full", str(error)))
             return None
         except PlangateError as error:
             if answers:
@@ -69,7 +69,7 @@ async def _request(session: Session, eager: EagerCalls, tell: Sink, answers: lis
 
 
 async def _send_request(
-    session: Session, ticket: Ticket, eager: EagerCalls, *, tell: Sink, answers: list[AnswerCompleted]
+    session: Session, ticket: Ticket, eager: EagerCalls, *, emit: Sink, answers: list[AnswerCompleted]
 ) -> Ended | None:
     """Send one model request, and report what comes."""
     resources = session.resources
@@ -85,13 +85,13 @@ async def _send_request(
                     answers.append(event)
                     answers[0] = _book_answer(session, event)
                 case AnswerStarted():
-                    await tell(event)
+                    await emit(event)
                 case Delta():
-                    await tell(Streamed(session.agent, event.kind, event.text))
+                    await emit(Streamed(session.agent, event.kind, event.text))
                 case Notice():
                     await eager.discard()  # the answer so far is void
                     session.book_notice(event)
-                    await tell(Info(session.agent, event.kind, event.text))
+                    await emit(Info(session.agent, event.kind, event.text))
                 case _:
                     assert_never(event)
     return end_on_budget(session) if not answers and resources.ledger.used_up else None

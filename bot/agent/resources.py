@@ -41,7 +41,7 @@ class SessionResources:
     """None if no repository on GitHub stands behind the thread."""
     compact_at: int = 250_000
     """Tokens from which older history is summarized; in a small window earlier (C1)."""
-    tell: Callable[[AgentEvent], None] = lambda _: None
+    emit: Callable[[AgentEvent], None] = lambda _: None
     """Receives the events that no session yields."""
     eager: bool = True
     """Whether calls that only read start while the answer still streams (M7)."""

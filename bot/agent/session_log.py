@@ -36,7 +36,7 @@ class SessionLog:
         """Add the cost of an answer to the ledger and report it."""
         price = (self.agent, completed.model, completed.usage, completed.cost_usd)
         self.resources.ledger.add(*price)
-        self.resources.tell(Billed(*price, seconds))
+        self.resources.emit(Billed(*price, seconds))
 
     def book(self, completed: AnswerCompleted, seconds: float) -> None:
         """Book an answer that is not part of the conversation, note its cost, and check it for canaries (X3)."""

@@ -26,7 +26,7 @@ from bot.agent.session_events import AgentEvent, Ended
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.types import TYPES, AgentType
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.tool import Tell, Tool, ToolContext
+from bot.agent.tools.tool import Tool, ToolContext, ToolSink
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
 from bot.ports import Abilities, AnswerStarted, Model, ModelEvent, ModelRequest, ToolOutput
@@ -112,7 +112,7 @@ class NoSubagents:
 
     types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
 
-    async def delegate(self, agent_type: str, description: str, brief: str, tell: Tell) -> ToolOutput:  # noqa: ARG002
+    async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:  # noqa: ARG002
         return ToolOutput(f"Nobody is here: {agent_type}, {description}, {brief}", is_error=True)
 
 

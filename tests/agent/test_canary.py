@@ -11,7 +11,7 @@ import pytest
 from bot.agent.session_events import AgentChanged, End, ToolFinished
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
-from bot.agent.tools.tool import Tell
+from bot.agent.tools.tool import ToolSink
 from bot.compose.canaries import FILE, lay_decoy
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
@@ -87,10 +87,10 @@ async def test_a_subagent_that_hears_it_ends_its_parent(room: Open) -> None:
     )
 
     class Hearing(NoSubagents):
-        async def delegate(self, agent_type: str, description: str, brief: str, tell: Tell) -> ToolOutput:
+        async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
             with pytest.raises(CanaryShown):
                 r.world.alarm.listen(VALUE)
-            return await super().delegate(agent_type, description, brief, tell)
+            return await super().delegate(agent_type, description, brief, emit)
 
     events = await drive(r.session(tools=(*ALL, task_tool(Hearing()))))
     assert ended(events).text == str(CanaryShown())

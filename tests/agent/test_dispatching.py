@@ -23,7 +23,7 @@ from bot.agent.session import Session, result_block
 from bot.agent.session_events import AgentEvent, End, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
 from bot.agent.session_log import SessionLog
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput, ToolProgress, relative
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolProgress, ToolSink, relative
 from bot.core.errors import Broken, Refused
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
@@ -123,24 +123,24 @@ def tool(name: str, call_: Any, **more: Any) -> Tool:
     return Tool(name, "A tool.", Nothing, call_, lambda _: CallKind.LOOK, **more)
 
 
-async def never(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
-    await tell(ToolProgress("begun"))
+async def never(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
+    await emit(ToolProgress("begun"))
     await asyncio.Event().wait()
     return ToolOutput("")
 
 
-async def refuses(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
-    await tell(ToolProgress("about to"))
+async def refuses(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
+    await emit(ToolProgress("about to"))
     raise Refused("no such place", where="here", fix="look elsewhere")
 
 
-async def breaks(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
-    await tell(ToolProgress("about to"))
+async def breaks(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
+    await emit(ToolProgress("about to"))
     raise Broken("two and two are five")
 
 
-async def full(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
-    await tell(ToolProgress("copying"))
+async def full(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
+    await emit(ToolProgress("copying"))
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/work/x")
 
 
@@ -170,7 +170,7 @@ async def test_a_tool_that_times_out_is_ended(room: Open) -> None:
     r = room(sequence(call("Slow"), say("Done.")))
     r.host.hold = asyncio.Event()
 
-    async def slow(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
+    async def slow(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
         return await context.host.call("Bash", {})
 
     await outcome(r, tool("Slow", slow, timeout=lambda _: 0.05))
@@ -181,9 +181,9 @@ async def test_a_tool_that_times_out_is_ended(room: Open) -> None:
 async def test_a_slow_reader_does_not_hang_a_tool_that_times_out(room: Open) -> None:
     """A tool waits for who reads what it reports. If its time is up meanwhile, that is its result, and all is read."""
 
-    async def chatty(_: Nothing, context: ToolContext, tell: Tell) -> ToolOutput:
+    async def chatty(_: Nothing, context: ToolContext, emit: ToolSink) -> ToolOutput:
         for number in range(AT_ONCE * 5):
-            await tell(ToolProgress(str(number)))
+            await emit(ToolProgress(str(number)))
         return ToolOutput("told")
 
     r = room(sequence(call("Chatty"), say("Done.")))
@@ -365,10 +365,10 @@ async def dispatched(host: DeskHost, calls: list[Json], filled: dict[str, Json])
     prepared = [dispatch.prepare(session, each) for each in calls]
     events: list[AgentEvent | AnswerStarted] = []
 
-    async def tell(event: AgentEvent | AnswerStarted) -> None:
+    async def emit(event: AgentEvent | AnswerStarted) -> None:
         events.append(event)
 
-    await dispatch.run(session, prepared, filled, tell=tell)
+    await dispatch.run(session, prepared, filled, emit=emit)
     return of(events, ToolFinished)
 
 

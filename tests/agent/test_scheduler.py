@@ -131,7 +131,7 @@ async def test_one_that_waits_does_not_hold_the_others() -> None:
     assert books.most == 1
 
 
-Tell = Callable[[int], Awaitable[None]]
+Emit = Callable[[int], Awaitable[None]]
 
 
 @pytest.mark.req("L1")
@@ -139,9 +139,9 @@ async def test_what_a_work_reports_is_yielded_and_its_result_is_the_last() -> No
     """A report returns when the reader asks for the next one: nothing runs ahead of the reader."""
     handled: list[int] = []
 
-    async def counts(tell: Tell) -> int:
+    async def counts(emit: Emit) -> int:
         for number in range(3):
-            await tell(number)
+            await emit(number)
             handled.append(number)
         return 99
 
@@ -159,12 +159,12 @@ async def test_a_reader_that_stops_ends_the_work(after: int) -> None:
     """In the middle, or in parallel works that all report: each has ended when closing returns."""
     books = Books()
 
-    async def reports(tell: Tell, index: int) -> int:
-        await tell(index)
+    async def reports(emit: Emit, index: int) -> int:
+        await emit(index)
         return await work(index, 100, books)
 
-    async def many(tell: Tell) -> int:
-        return len(await run_together([partial(reports, tell, index) for index in range(4)], at_once=2))
+    async def many(emit: Emit) -> int:
+        return len(await run_together([partial(reports, emit, index) for index in range(4)], at_once=2))
 
     before = asyncio.all_tasks()
     async with aclosing(iterate_events(many)) as told:
@@ -179,9 +179,9 @@ async def test_a_reader_that_stops_ends_the_work(after: int) -> None:
 async def test_a_deadline_of_the_work_does_not_end_the_reader() -> None:
     """A work whose time is up while it waits for the reader goes on without; its error is raised after all reports."""
 
-    async def hurries(tell: Tell) -> int:
+    async def hurries(emit: Emit) -> int:
         async with asyncio.timeout(0.01):
-            await tell(0)
+            await emit(0)
         return 1
 
     seen = []

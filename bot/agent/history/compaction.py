@@ -68,7 +68,7 @@ def is_due(session: Session) -> bool:
     return grown and session.context_size >= session.resources.most_context(window)
 
 
-async def compact(session: Session, tell: Sink) -> Ended | None:
+async def compact(session: Session, emit: Sink) -> Ended | None:
     """Make room in a session's history and report it. Returns Ended if that does not help."""
     abilities = session.resources.model.abilities(session.prefix.model)
     start = cutting.cut_point(session.history, int(KEPT_SHARE * cutting.tokens(session.history)))
@@ -85,14 +85,14 @@ async def compact(session: Session, tell: Sink) -> Ended | None:
         given = await restored_context(session, everything, kept, abilities.window)
         part = HistoryPart(head, kept, given, abilities)
         for by, back_end in _back_ends(part):  # noqa: B007 - names the back-end that made the summary
-            if (made := await back_end(session, part, tell)) is not None:
+            if (made := await back_end(session, part, emit)) is not None:
                 break
         else:
             by, made = "digest", _new_history(part, digest(everything[: len(everything) - len(kept)]))
     history = made if made is not None else [*head, *kept]
     after = cutting.tokens([*session.prefix.system, *session.prefix.tools, *history])
     session.shorten(history, by=by, before=before, after=after)
-    await tell(Compacted(session.agent, before, after))
+    await emit(Compacted(session.agent, before, after))
     return None
 
 
@@ -102,18 +102,18 @@ def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
     return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
 
 
-async def _by_service(session: Session, part: HistoryPart, tell: Sink) -> NewHistory | None:
+async def _by_service(session: Session, part: HistoryPart, emit: Sink) -> NewHistory | None:
     """Let the service summarize. Its signed block replaces the head, so that the kept turns may keep their thinking."""
-    answer = await _request_summary(session, part.head, tell, summarize=prompt_text("compact"))
+    answer = await _request_summary(session, part.head, emit, summarize=prompt_text("compact"))
     if answer is None or not _is_block(answer):
         return None
     return [answer.message, *part.kept, {"role": "user", "content": list(part.restored)}]
 
 
-async def _by_model(session: Session, part: HistoryPart, tell: Sink) -> NewHistory | None:
+async def _by_model(session: Session, part: HistoryPart, emit: Sink) -> NewHistory | None:
     """Let the model summarize in a separate request, which reads the cache of the one before."""
     asking = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
-    answer = await _request_summary(session, [*part.head, asking], tell)
+    answer = await _request_summary(session, [*part.head, asking], emit)
     if answer is None or tool_calls(answer.message):
         return None
     return _new_history(part, text) if (text := text_of(answer.message)) else None
@@ -134,7 +134,7 @@ def _new_history(part: HistoryPart, summary: str) -> NewHistory:
 
 
 async def _request_summary(
-    session: Session, messages: Sequence[Json], tell: Sink, *, summarize: str = ""
+    session: Session, messages: Sequence[Json], emit: Sink, *, summarize: str = ""
 ) -> AnswerCompleted | None:
     """Request a summary and book it. Returns None if the budget has no room or the call fails."""
     resources = session.resources
@@ -150,10 +150,10 @@ async def _request_summary(
                 async for event in events:
                     if isinstance(event, Notice):
                         session.book_notice(event)
-                        await tell(Info(session.agent, event.kind, event.text))
+                        await emit(Info(session.agent, event.kind, event.text))
                     answer = event if isinstance(event, AnswerCompleted) else answer
         except PlangateError as error:
             session.note("unsummarised", {"text": str(error)})
-            await tell(Info(session.agent, "compaction", f"no summary: {error}"))
+            await emit(Info(session.agent, "compaction", f"no summary: {error}"))
             return None
     return answer

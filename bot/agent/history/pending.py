@@ -47,13 +47,13 @@ def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent
     return iterate_events(partial(_drive_from_call, session, call))
 
 
-async def _drive_from_call(session: Session, call: str, tell: Sink) -> Ended:
+async def _drive_from_call(session: Session, call: str, emit: Sink) -> Ended:
     stored = next(block for block in pending_calls(session.history) if block["id"] == call)
     results: dict[str, Json] = {}
     prepared = dispatch.prepare(session, stored, permitted=True)
     session.monitor.tool_calls += 1
     try:
-        await dispatch.run(session, [prepared], results, tell=tell)
+        await dispatch.run(session, [prepared], results, emit=emit)
     except CanaryShown as error:
         return end_on_canary(session, error)
     except asyncio.CancelledError:
@@ -61,7 +61,7 @@ async def _drive_from_call(session: Session, call: str, tell: Sink) -> Ended:
             session.settle(call, results[call])
         raise
     session.settle(call, results[call])
-    return await drive(session, tell)
+    return await drive(session, emit)
 
 
 def _suspending_calls(session: Session) -> Iterator[dispatch.SuspendedCall]:

@@ -35,7 +35,7 @@ from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.subagent_run import SubagentRun
 from bot.agent.subagents.synthesis import SCHEMA
 from bot.agent.subagents.types import AgentType
-from bot.agent.tools.tool import Tell, ToolProgress
+from bot.agent.tools.tool import ToolProgress, ToolSink
 from bot.core.errors import PlangateError
 from bot.core.names import AgentId
 from bot.core.transcript import Json, Line
@@ -87,7 +87,7 @@ class SubagentPool:
             if turn.leads and await write_prefix(self.parent.log, prefix, self._sessions.first_block(kind)):
                 turn.response_began.set()
 
-    async def delegate(self, agent_type: str, description: str, brief: str, tell: Tell) -> ToolOutput:
+    async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
         """Run one sub-agent, and return its report. A refused call gets an error that names the types or the reason."""
         kind = self.types.get(agent_type)
         made_before = kind is not None and any(
@@ -98,13 +98,13 @@ class SubagentPool:
             return ToolOutput(known if kind is None else refusal, is_error=True)
         several = self.policy.agents_on_one_task(kind, self._used)
         if several <= 1:
-            return await self._run_one(kind, description, brief, tell)
+            return await self._run_one(kind, description, brief, emit)
         # Several agents work on the task independently, and one more synthesizes their reports (S7).
         formed = replace(kind, schema=SCHEMA)
         names = [f"{description} ({n} of {several})" for n in range(1, several + 1)]
-        runs = [partial(self._run_one, formed, name, brief, tell) for name in names]
+        runs = [partial(self._run_one, formed, name, brief, emit) for name in names]
         return await run_parallel_task(
-            runs, brief, lambda reports: self._run_one(SYNTHESIS, description, reports, tell)
+            runs, brief, lambda reports: self._run_one(SYNTHESIS, description, reports, emit)
         )
 
     def restore(self, lines: Sequence[Line]) -> None:
@@ -137,32 +137,32 @@ class SubagentPool:
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
         return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
 
-    async def _run_one(self, kind: AgentType, description: str, brief: str, tell: Tell) -> ToolOutput:
+    async def _run_one(self, kind: AgentType, description: str, brief: str, emit: ToolSink) -> ToolOutput:
         """Run one sub-agent, record its result, and return its report. One that has reported is not run again."""
         assignment, earlier = self._assignment(kind, description, brief)
         if earlier and earlier.report:
-            await tell(self.rows[assignment.agent])
+            await emit(self.rows[assignment.agent])
             return earlier.report
         row = AgentChanged(assignment.agent, self.parent.log.agent, kind.name, description, Lifecycle.INITIALIZING)
         status = SubagentStatus(self.parent.log.resources, self.rows, row)
         self.metrics.started += 1
-        await tell(status.row)
+        await emit(status.row)
         report = None
         try:
-            report = await self._work(Subagent(kind, assignment, earlier, status), partial(self._sample, tell))
+            report = await self._work(Subagent(kind, assignment, earlier, status), partial(self._sample, emit))
         except (PlangateError, OSError) as error:
             status.ended = Ended(assignment.agent, End.FAILED, str(error))
-            await tell(status.updated_row(Lifecycle.FAILED))
+            await emit(status.updated_row(Lifecycle.FAILED))
             report = status.report()
         finally:
             self._record_end(status, report)
         await self._checkouts.discard(assignment.fork)
         return report
 
-    async def _sample(self, tell: Tell, event: AgentEvent | ToolProgress) -> None:
+    async def _sample(self, emit: ToolSink, event: AgentEvent | ToolProgress) -> None:
         """Report what happens in a sub-agent, and count how many work at that moment (S13)."""
         self.metrics.sample(self.rows)
-        await tell(event)
+        await emit(event)
 
     def _record_end(self, status: SubagentStatus, report: ToolOutput | None) -> None:
         """Record a sub-agent that has ended, with its report, so that a later process need not run it again."""
@@ -174,7 +174,7 @@ class SubagentPool:
         facts |= {count: getattr(status.row, count) for count in COUNTS}
         self.parent.log.note(ENDED, facts)
 
-    async def _work(self, subagent: Subagent, tell: Tell) -> ToolOutput:
+    async def _work(self, subagent: Subagent, emit: ToolSink) -> ToolOutput:
         """Prepare the checkout, do the work, merge it back, and return the report."""
         kind, status = subagent.kind, subagent.status
         bounds = self.policy.bounds(kind, self.parent.tools)
@@ -184,14 +184,14 @@ class SubagentPool:
                 earlier = None
                 if subagent.earlier:
                     subagent, earlier = await self._sessions.resume(subagent, host, bounds, found=place.checkout.found)
-                    await tell(status.recoveries[-1])
-                work = SubagentRun(subagent, host, self._sessions, self._prefixes, bounds, tell, earlier)
+                    await emit(status.recoveries[-1])
+                work = SubagentRun(subagent, host, self._sessions, self._prefixes, bounds, emit, earlier)
                 await host.run_beside(work.run())
             if kind.writes:
-                await tell(status.updated_row(Lifecycle.WAITING))
+                await emit(status.updated_row(Lifecycle.WAITING))
                 try:
                     status.merge = await place.merge()
                 except PlangateError as error:
                     status.mark_unmerged(error)
-        await tell(status.updated_row(Lifecycle.COMPLETED if status.is_success else Lifecycle.FAILED))
+        await emit(status.updated_row(Lifecycle.COMPLETED if status.is_success else Lifecycle.FAILED))
         return status.report()

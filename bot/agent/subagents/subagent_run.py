@@ -19,7 +19,7 @@ from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, 
 from bot.agent.subagents.scheduler import Prefixes
 from bot.agent.subagents.session_factory import SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
-from bot.agent.tools.tool import Tell
+from bot.agent.tools.tool import ToolSink
 from bot.core.transcript import text_of
 from bot.ports import AnswerStarted, Toolhost
 
@@ -44,7 +44,7 @@ class SubagentRun:
     sessions: SessionFactory
     prefixes: Prefixes
     bounds: SubagentBounds
-    tell: Tell
+    emit: ToolSink
     earlier: Session | None = None
     """Session that an earlier process left, to resume."""
 
@@ -65,16 +65,16 @@ class SubagentRun:
             self.status.troubles[trouble] += 1
             if cure is Remedy.PARENT:
                 self.status.note(session)
-                await self.tell(self._outcome(trouble))
+                await self.emit(self._outcome(trouble))
                 return
-            await self.tell(Info(self.status.row.agent, "recovery", f"{self.status.end.text}: {cure}"))
+            await self.emit(Info(self.status.row.agent, "recovery", f"{self.status.end.text}: {cure}"))
             if cure is Remedy.SPLIT:
                 await self._run_in_parts(session)
-                await self.tell(self._outcome(trouble))
+                await self.emit(self._outcome(trouble))
                 return
             self._apply_remedy(session, cure)
         for trouble in self.status.troubles:
-            await self.tell(self._outcome(trouble))
+            await self.emit(self._outcome(trouble))
 
     def _has_answer(self, session: Session) -> bool:
         """Return whether the session succeeded. A session left by an earlier process may already have its answer."""
@@ -95,12 +95,12 @@ class SubagentRun:
                 turn.response_began.set()
             else:
                 for shown in self.status.take(event, session):
-                    await self.tell(shown)
+                    await self.emit(shown)
             quiet.reschedule(now() + idle_seconds)
 
         with self.prefixes.join(session.prefix) as turn:
             await turn.wait()
-            await self.tell(self.status.updated_row(Lifecycle.RUNNING))
+            await self.emit(self.status.updated_row(Lifecycle.RUNNING))
             try:
                 async with asyncio.timeout(limits.seconds), quiet:
                     quiet.reschedule(now() + idle_seconds)

@@ -5,7 +5,7 @@ from typing import Final, Self
 from pydantic import Field, model_validator
 
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.names import ToolUseId
 from bot.core.question import Asking, AskKind, Option, Question
 from bot.ports import ToolOutput
@@ -59,7 +59,7 @@ def asking(call: ToolUseId, tool_input: AskInput) -> Asking:
     return Asking(AskKind.QUESTION, call, questions)
 
 
-async def _call(_: AskInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _call(_: AskInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     """Answer a sub-agent. The main agent's call never gets here, because it suspends the session."""
     return ToolOutput(TO_PARENT if context.is_subagent else "Nobody was asked.", is_error=True)
 

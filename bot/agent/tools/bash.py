@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput, run_in_toolhost
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink, run_in_toolhost
 from bot.ports import ToolOutput
 
 LONGEST_MS: Final = 600_000
@@ -37,7 +37,7 @@ def _kind(tool_input: BashInput) -> CallKind:
     return CallKind.LOOK_COMMAND if is_read_only(tool_input.command) else CallKind.COMMAND
 
 
-async def _call(tool_input: BashInput, context: ToolContext, tell: Tell) -> ToolOutput:
+async def _call(tool_input: BashInput, context: ToolContext, emit: ToolSink) -> ToolOutput:
     """Run a command on the checkout.
 
     In plan mode, a command that may write runs on a copy that is thrown away (P4a), and nothing in the background.
@@ -48,7 +48,7 @@ async def _call(tool_input: BashInput, context: ToolContext, tell: Tell) -> Tool
     if context.rehearsal is not None and planning and _kind(tool_input) is CallKind.COMMAND:
         return await context.rehearsal.run(tool_input.arguments())
     operation = "StartShell" if tool_input.run_in_background else "Bash"
-    output = await run_in_toolhost(tool_input, context, tell, operation=operation)
+    output = await run_in_toolhost(tool_input, context, emit, operation=operation)
     if planning or output.details.get("ended") != "timeout":
         return output
     return replace(output, text=output.text + _LONGER)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE, HANDED_TO_PARENT
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.operations import OperationKind
 from bot.ports import ToolOutput
 
@@ -48,7 +48,7 @@ class TaskPlanInput(PlanInput):
     operations: list[OperationInput] | None = None
 
 
-async def _call(_: PlanInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _call(_: PlanInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     """Answer a sub-agent. The main agent's call never gets here, because it suspends the session."""
     return ToolOutput(HANDED_TO_PARENT, is_error=not context.is_subagent)
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from bot.agent.history.escaping import as_data
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.repository_reads import BYTES, CALLS, GITHUB_READ, RepositoryReads
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.ports import ToolOutput
 
@@ -50,7 +50,7 @@ class GitHubReadInput(ToolInput):
         return RepositoryQuery(self.what, self.number or 0, self.commit or "", path, self.page, strangers)
 
 
-async def _call(tool_input: GitHubReadInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _call(tool_input: GitHubReadInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     reads = context.reads
     if reads is None:
         return ToolOutput("No repository on GitHub stands behind this session.", is_error=True)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from bot.agent.limits import Resource
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.ports import ToolOutput
 
 NO_MORE: Final = "There is no more. Report what you have, and say what is left."
@@ -19,7 +19,7 @@ class RequestInput(ToolInput):
     reason: str = Field(min_length=1, max_length=500)
 
 
-async def _call(tool_input: RequestInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _call(tool_input: RequestInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     resource = Resource(tool_input.resource)
     if context.allowance is not None and context.allowance.raise_limit(resource):
         return ToolOutput(f"You have half as much again of {resource.label}.")

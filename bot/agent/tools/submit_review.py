@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import Field
 
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput, relative
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink, relative
 from bot.core.names import CommitId
 from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.transcript import Json
@@ -39,7 +39,7 @@ class ReviewInput(ToolInput):
     findings: list[FindingInput] = Field(max_length=50)
 
 
-async def _call(_: ReviewInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _call(_: ReviewInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     """Report that the review is recorded. A sub-agent never has this tool."""
     return ToolOutput(_RECORDED, is_error=context.is_subagent)
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.subagents.types import AgentType
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.ports import ToolOutput
 
 
@@ -25,7 +25,7 @@ class SubagentStarter(Protocol):
     types: Mapping[str, AgentType]
     """The available types, by name."""
 
-    async def delegate(self, agent_type: str, description: str, brief: str, tell: Tell) -> ToolOutput:
+    async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
         """Run a sub-agent, and return its report."""
 
 
@@ -34,8 +34,8 @@ def task_tool(subagents: SubagentStarter) -> Tool:
     listed = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in subagents.types.values())
     writers = frozenset(kind.name for kind in subagents.types.values() if kind.writes)
 
-    async def run_task(tool_input: TaskInput, _: ToolContext, tell: Tell) -> ToolOutput:
-        return await subagents.delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt, tell)
+    async def run_task(tool_input: TaskInput, _: ToolContext, emit: ToolSink) -> ToolOutput:
+        return await subagents.delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt, emit)
 
     return Tool(
         name="Task",

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.comment import BOXES
 from bot.ports import ToolOutput
 
@@ -28,14 +28,14 @@ class TodoReadInput(ToolInput):
     """Input of TodoRead: nothing."""
 
 
-async def _write(tool_input: TodoWriteInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _write(tool_input: TodoWriteInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     context.todos[:] = [(todo.content, todo.status) for todo in tool_input.todos]
     active = [todo.activeForm or "" for todo in tool_input.todos if todo.status == "in_progress"]
     context.doing = active[0] if len(active) == 1 else ""
     return ToolOutput(f"Todo list of {len(context.todos)} items saved. Go on with the item in progress.")
 
 
-async def _read(_: TodoReadInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _read(_: TodoReadInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     lines = [f"{BOXES[status]} {content}" for content, status in context.todos]
     return ToolOutput("\n".join(lines) or "The todo list is empty.")
 

@@ -84,7 +84,7 @@ class ToolContext:
     """Access to the repository on GitHub, or None if there is no such repository."""
 
 
-Tell: TypeAlias = Callable[[AgentEvent | ToolProgress], Awaitable[None]]
+ToolSink: TypeAlias = Callable[[AgentEvent | ToolProgress], Awaitable[None]]
 """Takes what a tool reports while it runs, and returns once that is handled."""
 
 
@@ -95,7 +95,7 @@ class Tool:
     name: str
     description: str
     input_model: type[ToolInput]
-    call: Callable[[Any, ToolContext, Tell], Awaitable[ToolOutput]]
+    call: Callable[[Any, ToolContext, ToolSink], Awaitable[ToolOutput]]
     """Runs a call, and reports what happens meanwhile."""
     kind: Callable[[Any], CallKind]
     concurrent: Callable[[Any], bool] = lambda _: False
@@ -144,14 +144,14 @@ def editing(
 
 
 async def run_in_toolhost(
-    tool_input: ToolInput, context: ToolContext, tell: Tell, *, operation: str, stamp: str | None = None
+    tool_input: ToolInput, context: ToolContext, emit: ToolSink, *, operation: str, stamp: str | None = None
 ) -> ToolOutput:
     """Run an operation in the toolhost. `stamp` names the input field whose file must have been read before."""
     arguments = tool_input.arguments()
     if stamp is not None:
         arguments["stamp"] = context.stamps.get(relative(arguments[stamp], context.folder), "")
     progress: asyncio.Queue[str | None] = asyncio.Queue()
-    reporting = asyncio.create_task(_report_progress(progress, tell))
+    reporting = asyncio.create_task(_report_progress(progress, emit))
     try:
         output = await context.host.call(operation, arguments, progress=progress.put_nowait)
         progress.put_nowait(None)
@@ -163,10 +163,10 @@ async def run_in_toolhost(
     return output
 
 
-async def _report_progress(progress: "asyncio.Queue[str | None]", tell: Tell) -> None:
+async def _report_progress(progress: "asyncio.Queue[str | None]", emit: ToolSink) -> None:
     """Report a toolhost call's progress as it arrives, until None."""
     while (text := await progress.get()) is not None:
-        await tell(ToolProgress(text))
+        await emit(ToolProgress(text))
 
 
 def relative(path: str, folder: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from bot.agent.history.escaping import escape_harness_markup
 from bot.agent.permissions.tool_gate import CallKind, PermissionGate
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.network import Page
 from bot.core.tool_rule import FETCH
 from bot.core.transcript import text_of
@@ -46,7 +46,7 @@ def is_offered(web: Web | None, gate: PermissionGate) -> bool:
     return web is not None and any(rule.tool == FETCH for rule in gate.rules.allow)
 
 
-async def _call(tool_input: FetchInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _call(tool_input: FetchInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     if context.web is None:
         return ToolOutput("No host of the web is open here.", is_error=True)
     page = await context.web.fetch(tool_input.url, context.reached.record)

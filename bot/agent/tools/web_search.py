@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from bot.agent.history.escaping import escape_harness_markup
 from bot.agent.permissions.tool_gate import SEARCH, CallKind, ToolRules
-from bot.agent.tools.tool import Tell, Tool, ToolContext, ToolInput
+from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput
 
@@ -55,7 +55,7 @@ def searches(rules: ToolRules) -> bool:
     return any(rule.tool == SEARCH and rule.pattern == "*" for rule in rules.allow)
 
 
-async def _call(tool_input: SearchInput, context: ToolContext, _tell: Tell) -> ToolOutput:
+async def _call(tool_input: SearchInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     blocks = (
         await context.light.ask(SYSTEM, f"Query: {tool_input.query}", (_search(tool_input),)) if context.light else None
     )

@@ -80,7 +80,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
         aclosing(Rehearsal(context.workspace, tree, settings.setup, seconds)) as rehearsal,
     ):
         gate = replace(context.resources.gate, granted=state.granted)
-        resources = replace(context.resources, gate=gate, tell=context.listener, light=settings.light_model)
+        resources = replace(context.resources, gate=gate, emit=context.listener, light=settings.light_model)
         environment = await context.environment(state.base)
         place = Place(context.workspace, tree, host, environment, network, rehearsal, opening.scope)
         made = await _session_settings(context, state, opening)

@@ -281,10 +281,10 @@ async def test_a_model_is_looked_up(room: Open) -> None:
 async def test_a_server_that_tells_of_models_in_its_own_way(page: str) -> None:
     """It is a failed call: nothing is learned, and whoever does without goes on."""
 
-    async def tell(_: Request) -> Response:
+    async def emit(_: Request) -> Response:
         return Response(page, media_type="text/html")
 
-    with serve_routes([Route("/v1/models/{name}", tell)]) as url:
+    with serve_routes([Route("/v1/models/{name}", emit)]) as url:
         model = AnthropicModel(HandClock(), "key", url)
         with pytest.raises(Transient):
             await model.check_model("opus")
@@ -304,10 +304,10 @@ async def test_those_who_come_at_once_learn_the_same(room: Open) -> None:
 async def test_a_server_that_has_its_own_ids() -> None:
     """What it tells of a model holds for the id that was asked for, and for the one that it answers with."""
 
-    async def tell(_: Request) -> Response:
+    async def emit(_: Request) -> Response:
         return JSONResponse({"id": "their-model-20260101", "max_input_tokens": 64_000})
 
-    with serve_routes([Route("/v1/models/{name}", tell)]) as url:
+    with serve_routes([Route("/v1/models/{name}", emit)]) as url:
         model = AnthropicModel(HandClock(), "key", url)
         assert await model.check_model("their-model") == "their-model-20260101"
         asked, answered = model.spec("their-model"), model.spec("their-model-20260101")
