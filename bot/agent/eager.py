@@ -130,7 +130,7 @@ class EagerCalls:
 
     def _admit(self, call: Json) -> dispatch.ReadyCall | None:
         """Return a call that may start now, counted. Otherwise nothing is counted."""
-        if call["id"] in self.session.called or call["id"] in self._started:
+        if call["id"] in self.session.call_ids or call["id"] in self._started:
             return None
         self.session.resources.alarm.listen(json.dumps(call, ensure_ascii=False))
         prepared = dispatch.prepare(self.session, call)

@@ -56,18 +56,18 @@ async def drive(session: Session, emit: Sink) -> Ended:
     """
     if session.is_finished:  # its process died before it reported the answer
         return Ended(session.agent, End.ANSWERED, text_of(session.history[-1]))
-    ended, in_vain = None, Counter[str]()
+    ended, unproductive = None, Counter[str]()
     if session.unfinished_answer is not None:
         ended = await _run_tools(session, session.unfinished_answer, EagerCalls(session), emit)
     while ended is None:
-        before = in_vain.total()
-        ended = await _step(session, in_vain, emit)
-        if in_vain.total() == before:
-            in_vain.clear()
+        before = unproductive.total()
+        ended = await _step(session, unproductive, emit)
+        if unproductive.total() == before:
+            unproductive.clear()
     return ended
 
 
-async def _step(session: Session, in_vain: Counter[str], emit: Sink) -> Ended | None:
+async def _step(session: Session, unproductive: Counter[str], emit: Sink) -> Ended | None:
     """Make one request and act on its answer. Returns Ended if the session rests then, or at a limit or an alarm."""
     if session.resources.alarm.is_triggered:
         return Ended(session.agent, End.FAILED, str(CanaryShown()))
@@ -83,32 +83,34 @@ async def _step(session: Session, in_vain: Counter[str], emit: Sink) -> Ended | 
         if isinstance(answer, AnswerCompleted):
             facts = (answer.message, answer.usage, answer.cost_usd, answer.model, session.resources.clock.now())
             await emit(AnswerArrived(session.agent, session.monitor.steps, *facts))
-            return await _react(session, answer, eager, in_vain=in_vain, emit=emit)
-    if answer is None and not session.full:
+            return await _react(session, answer, eager, unproductive=unproductive, emit=emit)
+    if answer is None and not session.is_full:
         raise Broken("the model port ended without an answer or an error")
     return answer
 
 
 async def _react(
-    session: Session, completed: AnswerCompleted, eager: EagerCalls, *, in_vain: Counter[str], emit: Sink
+    session: Session, completed: AnswerCompleted, eager: EagerCalls, *, unproductive: Counter[str], emit: Sink
 ) -> Ended | None:
     """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10)."""
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
             return await _run_tools(session, completed, eager, emit)
-        case "pause_turn" if in_vain["pause"] < PAUSES:
+        case "pause_turn" if unproductive["pause"] < PAUSES:
             keep_answer(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
             kind, text = "pause", "the service paused the answer; it goes on"
-        case "max_tokens" | "end_turn" | "stop_sequence" if in_vain["nudge"] < NUDGES and _nudge(session, completed):
+        case "max_tokens" | "end_turn" | "stop_sequence" if unproductive["nudge"] < NUDGES and _nudge(
+            session, completed
+        ):
             what = "cut" if completed.stop_reason == "max_tokens" else "empty"
             kind, text = "nudge", f"the model's answer was {what}; asked to go on"
         case "model_context_window_exceeded":
-            session.full = True
+            session.is_full = True
             session.drop(completed)
             kind, text = "full", "the model's context is full; its last answer is asked for again"
         case _:
             return end_with_answer(session, completed)
-    in_vain[kind] += kind in {"pause", "nudge"}
+    unproductive[kind] += kind in {"pause", "nudge"}
     await emit(Info(session.agent, kind, text))
     return None
 

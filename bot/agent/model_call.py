@@ -59,7 +59,7 @@ async def _request(session: Session, eager: EagerCalls, emit: Sink, answers: lis
         try:
             return await _send_request(session, ticket, eager, emit=emit, answers=answers)
         except TooLong as error:
-            session.full = True
+            session.is_full = True
             await emit(Info(session.agent, "full", str(error)))
             return None
         except PlangateError as error:
@@ -107,7 +107,7 @@ def _end_on_error(session: Session, error: PlangateError) -> Ended:
 
 def _book_answer(session: Session, completed: AnswerCompleted) -> AnswerCompleted:
     """Book what a complete answer costs, and return it with call ids that the session has not seen."""
-    completed = replace(completed, message=unique_call_ids(completed.message, session.called))
+    completed = replace(completed, message=unique_call_ids(completed.message, session.call_ids))
     session.log.pay(completed)
     session.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
     if completed.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room

@@ -66,19 +66,19 @@ class Session:
     """Whether people asked that it ends with what is there."""
     peak: int = 0
     """Largest context since the last compaction."""
-    full: bool = False
+    is_full: bool = False
     """Whether the service reported that the history does not fit."""
-    futile: int = 0
+    futile_compactions: int = 0
     """Number of consecutive compactions that made no room."""
-    shortened: int = 0
+    compacted_length: int = 0
     """Number of messages that the last compaction left."""
-    called: set[str] = field(default_factory=set)
+    call_ids: set[str] = field(default_factory=set)
     """Ids of all calls that its answers ever made."""
     unfinished_answer: AnswerCompleted | None = None
     """Answer whose calls have no results yet, and can be made again after a crash."""
     replay: Replay = Replay.WHOLE
     """How the thinking in its history is sent."""
-    stopped: str = ""
+    last_stop_reason: str = ""
     """Stop reason of the last answer in the history."""
     _noted: dict[str, str] = field(default_factory=dict)
     """File stamps that the transcript already contains."""
@@ -120,8 +120,8 @@ class Session:
         message, text = sendable(without_empty_text(completed.message))
         lines = [self._message(message, answer_facts(completed))]
         self._append(message, text)
-        self.stopped = completed.stop_reason
-        self.called.update(call["id"] for call in tool_calls(message))
+        self.last_stop_reason = completed.stop_reason
+        self.call_ids.update(call["id"] for call in tool_calls(message))
         if results is not None:
             results, text = sendable(results)
             lines.append(self._results(results))
@@ -185,14 +185,14 @@ class Session:
             facts["seen"] = dict(self.context.stamps)
         self._save(self.log.line(LineKind.COMPACTED, facts))
         self._replace(history)
-        self.shortened = len(history)
-        self.futile += 1
+        self.compacted_length = len(history)
+        self.futile_compactions += 1
         self._cut_for_summary(after)
 
     @property
     def is_finished(self) -> bool:
         """Whether the model's answer ends the conversation, so that there is nothing left to ask it."""
-        if not self.history or self.history[-1]["role"] != "assistant" or self.stopped not in _ENDS:
+        if not self.history or self.history[-1]["role"] != "assistant" or self.last_stop_reason not in _ENDS:
             return False
         return not (pending_calls(self.history) or is_unresolved(self.history))
 
@@ -212,7 +212,7 @@ class Session:
         self.monitor.context = usage.context
         self.peak = max(self.peak, usage.context)
         if usage.context < self.resources.most_context(window):
-            self.futile = 0
+            self.futile_compactions = 0
 
     def book_notice(self, notice: Notice) -> None:
         """Record what the client did by itself. If it switched models, the new model answers from now on (L4)."""
@@ -250,7 +250,7 @@ class Session:
         spoken = all_messages(lines)
         for answer in spoken[:-1]:
             self._recall_calls(tool_calls(answer))
-        self.called = {call["id"] for answer in spoken for call in tool_calls(answer)}
+        self.call_ids = {call["id"] for answer in spoken for call in tool_calls(answer)}
         if (reads := self.context.reads) is not None:
             reads.used.recount(spoken)
             self._noted_untrusted = any(line.body.get("note") == UNTRUSTED for line in lines)
@@ -266,7 +266,7 @@ class Session:
                 self.context.mode = Mode(body["mode"])
             case LineKind.MESSAGE if body["message"]["role"] == "assistant":
                 self.unfinished_answer = None
-                self.stopped = body.get("stop_reason", "")
+                self.last_stop_reason = body.get("stop_reason", "")
                 self._take_in(body)
             case LineKind.MESSAGE:
                 self.unfinished_answer = None
@@ -280,7 +280,7 @@ class Session:
                 self.unfinished_answer = None
             case LineKind.COMPACTED:
                 self._restore_stamps(body)
-                self.shortened = len(body["history"])
+                self.compacted_length = len(body["history"])
                 self._cut_for_summary(body["after"])
             case LineKind.NOTE if "replay" in body:
                 self.replay = Replay(body["replay"])
@@ -323,7 +323,7 @@ class Session:
 
     def _cut_for_summary(self, context: int) -> None:
         self.monitor.context = self.peak = context
-        self.full = False
+        self.is_full = False
 
     def _message(self, message: Json, facts: Json | None = None) -> Line:
         return self.log.line(LineKind.MESSAGE, {**(facts or {}), "message": message})

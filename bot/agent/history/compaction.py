@@ -61,10 +61,10 @@ def is_due(session: Session) -> bool:
 
     The size is the last usage plus an estimate of what was appended since.
     """
-    if session.full:
+    if session.is_full:
         return True
     window = session.resources.model.abilities(session.prefix.model).window
-    grown = len(session.history) > session.shortened
+    grown = len(session.history) > session.compacted_length
     return grown and session.context_size >= session.resources.most_context(window)
 
 
@@ -73,9 +73,9 @@ async def compact(session: Session, emit: Sink) -> Ended | None:
     abilities = session.resources.model.abilities(session.prefix.model)
     start = cutting.cut_point(session.history, int(KEPT_SHARE * cutting.tokens(session.history)))
     if start is None:
-        session.shortened = len(session.history)
-        return Ended(session.agent, End.LIMIT, TOO_LARGE) if session.full else None
-    if session.futile >= FUTILE:
+        session.compacted_length = len(session.history)
+        return Ended(session.agent, End.LIMIT, TOO_LARGE) if session.is_full else None
+    if session.futile_compactions >= FUTILE:
         return Ended(session.agent, End.LIMIT, STUCK)
     before, by, made = session.context_size, "cut", None
     head = session.history[:start]
