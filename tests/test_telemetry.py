@@ -239,7 +239,7 @@ async def test_retries_limits_and_a_collector_that_fails(room: Open, caplog: pyt
 @pytest.mark.req("M7", "L7")
 async def test_a_silence_is_logged_with_its_ids(room: Open, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
     """Whose model it is that sends nothing; the transcript has it too."""
-    r = room(lambda _: Fault.stall(0.3, reply=say("Late.")), patience=RetryPolicy(murmur=0.1))
+    r = room(lambda _: Fault.stall(0.3, reply=say("Late.")), patience=RetryPolicy(report_silence_after=0.1))
     await heard(r, Counters(), Collector())
     (line,) = [record for record in caplog.records if record.message == "silence"]
     told = {"thread": "7#12", "session": "thread-1", "agent": "main", "step": 1}

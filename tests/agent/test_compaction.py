@@ -312,7 +312,7 @@ async def test_a_resumed_session_has_the_same_history(room: Open, signed: bool) 
     assert json.dumps(second.history) == json.dumps(first.history)
     used = [(each.monitor.steps, each.monitor.tool_calls, each.monitor.context) for each in (first, second)]
     assert used[0] == used[1]
-    assert (second.peak, second.shortened) == (first.peak, first.shortened)
+    assert (second.peak, second.compacted_length) == (first.peak, first.compacted_length)
     assert second.context.stamps == first.context.stamps
     assert second.resources.ledger.cost_usd == pytest.approx(first.resources.ledger.cost_usd)
     second.add({"role": "user", "content": [{"type": "text", "text": "Again."}]})

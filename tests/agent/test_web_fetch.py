@@ -13,7 +13,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import End
 from bot.agent.subagents.types import RESTRICTED
 from bot.agent.tools.registry import ALL
-from bot.agent.tools.web_fetch import LONGEST, SHORT, SYSTEM, WEB_FETCH, is_offered
+from bot.agent.tools.web_fetch import LONGEST, SHORT, SYSTEM, WEB_FETCH, is_web_fetch_offered
 from bot.core.errors import PlangateError, Refused
 from bot.core.network import NetworkDecision, Page
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, stop
@@ -61,10 +61,10 @@ def reading(
 def test_offered_where_a_rule_opens_a_host() -> None:
     """Not by default, in no mode."""
     web = Shelf({})
-    assert is_offered(web, ALLOWED)
-    assert not is_offered(web, PermissionGate())
-    assert not is_offered(web, PermissionGate(ToolRules(ask=ALLOWED.rules.allow)))
-    assert not is_offered(None, ALLOWED)
+    assert is_web_fetch_offered(web, ALLOWED)
+    assert not is_web_fetch_offered(web, PermissionGate())
+    assert not is_web_fetch_offered(web, PermissionGate(ToolRules(ask=ALLOWED.rules.allow)))
+    assert not is_web_fetch_offered(None, ALLOWED)
 
 
 async def test_a_page_is_shown_as_data(room: Open) -> None:

@@ -9,7 +9,7 @@ from bot.agent.light_calls import LightCalls
 from bot.agent.permissions.tool_gate import SEARCH, PermissionGate, Rule, ToolRules
 from bot.agent.session import Session
 from bot.agent.tools.registry import ALL
-from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, searches
+from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, is_web_search_offered
 from bot.core.transcript import Json
 from bot.testing.model.reply import Block, Fault, Reply, Text, Verbatim, call, say, sequence, several, stop, verbatim
 from bot.testing.model.request_view import ModelRequest
@@ -154,8 +154,8 @@ async def test_a_malformed_search_is_refused(room: Open, given: Json) -> None:
 @pytest.mark.req("T4", "P7")
 def test_only_an_allow_rule_for_every_query_brings_the_tool() -> None:
     """A rule with a pattern would promise a bound that plan mode does not keep."""
-    assert searches(ToolRules(allow=(Rule(SEARCH),)))
-    assert not searches(ToolRules(allow=(Rule(SEARCH, "python*"), Rule("WebFetch"))))
-    assert not searches(ToolRules(ask=(Rule(SEARCH),)))
+    assert is_web_search_offered(ToolRules(allow=(Rule(SEARCH),)))
+    assert not is_web_search_offered(ToolRules(allow=(Rule(SEARCH, "python*"), Rule("WebFetch"))))
+    assert not is_web_search_offered(ToolRules(ask=(Rule(SEARCH),)))
     assert SEARCH not in {tool.name for tool in ALL}
     assert json.dumps(WEB_SEARCH.input_model.model_json_schema())

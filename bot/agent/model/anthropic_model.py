@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bot.agent.async_iteration import iterate_within
 from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, parse_object, reading, refusal, usage_of, whole
-from bot.agent.model.connection import Connection, OutgoingCall, direct, report_silence
+from bot.agent.model.connection import Connection, OutgoingCall, direct_connection, report_silence
 from bot.agent.model.context_fields import COMPACTION
 from bot.agent.model.failures import LONGEST_WAIT, CallFailure, ErrorEvent, status_failure
 from bot.agent.model.features import Feature, refused_features, without_features
@@ -46,7 +46,7 @@ class RetryPolicy:
     """Overloaded answers in a row before the fallback model takes over (L4)."""
     silence: float = 90.0
     """A stream without an event for this long is abandoned (pings count); the first event may take twice as long."""
-    murmur: float = 30.0
+    report_silence_after: float = 30.0
     """Silence of this length is reported to the user."""
     quiet: float = 300.0
     """A stream with only pings for this long is abandoned too."""
@@ -76,7 +76,7 @@ class AnthropicModel:
     _connection: Connection = field(init=False)
 
     def __post_init__(self) -> None:
-        made = direct(self.api_key, self.base_url, self.identity, self.patience.silence)
+        made = direct_connection(self.api_key, self.base_url, self.identity, self.patience.silence)
         self._connection = self.connection or made
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -239,8 +239,8 @@ class AnthropicModel:
 
     async def _events(self, call: OutgoingCall) -> AsyncGenerator[Json]:
         """Yield the raw events of one stream, and report a long silence (M7)."""
-        silent = f"the model has sent nothing for {self.patience.murmur:.0f} s; still waiting"
-        with report_silence(self.patience.murmur, partial(call.request.heartbeat, silent)) as sound:
+        silent = f"the model has sent nothing for {self.patience.report_silence_after:.0f} s; still waiting"
+        with report_silence(self.patience.report_silence_after, partial(call.request.heartbeat, silent)) as sound:
             async with aclosing(self._connection.events(call, self.patience.silence, sound)) as events:
                 async for event in events:
                     yield event

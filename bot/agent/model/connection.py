@@ -141,7 +141,9 @@ class Connection:
                 yield parse_object(sse.data) if sse.data and sse.event != "ping" else None
 
 
-def direct(api_key: str, base_url: str | None, identity: WorkloadIdentity | None, silence: float) -> Connection:
+def direct_connection(
+    api_key: str, base_url: str | None, identity: WorkloadIdentity | None, silence: float
+) -> Connection:
     """Return a connection to Anthropic, or to any server of its API, with a key or else as the workload (M12)."""
 
     def connect() -> "AsyncAnthropic":

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from bot.agent.tools.tool import ToolInput, editing
+from bot.agent.tools.tool import ToolInput, edit_tool
 
 
 class WriteInput(ToolInput):
@@ -12,7 +12,7 @@ class WriteInput(ToolInput):
     content: str
 
 
-WRITE = editing(
+WRITE = edit_tool(
     "Write",
     "Write a whole file, making its folders. An existing file must have been read before. Prefer Edit.",
     WriteInput,
@@ -40,14 +40,14 @@ class MultiEditInput(ToolInput):
     edits: list[Replacement] = Field(min_length=1)
 
 
-EDIT = editing(
+EDIT = edit_tool(
     "Edit",
     "Replace `old_string` by `new_string` in a file that was read before. The text must match exactly (without the "
     "line numbers of Read) and be unique, unless `replace_all`.",
     EditInput,
 )
 
-MULTI_EDIT = editing(
+MULTI_EDIT = edit_tool(
     "MultiEdit",
     "Make several replacements in one file, in order; either all are made or none. Rules as for Edit.",
     MultiEditInput,

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from bot.agent.tools.tool import ToolInput, looking
+from bot.agent.tools.tool import ToolInput, read_tool
 
 
 class ReadInput(ToolInput):
@@ -15,7 +15,7 @@ class ReadInput(ToolInput):
     limit: int | None = Field(default=None, ge=1)
 
 
-READ = looking(
+READ = read_tool(
     "Read",
     "Read a file: numbered lines, at most 2000 from `offset`; images are shown. Long results are cut with a note. "
     "Read several files in one message.",
@@ -41,7 +41,7 @@ class GrepInput(ToolInput):
     offset: int | None = Field(default=None, ge=0)
 
 
-GREP = looking(
+GREP = read_tool(
     "Grep",
     "Search file contents with a ripgrep regular expression. output_mode: files_with_matches (default), content "
     "(with -A, -B, -C lines of context) or count. Filter by `glob` or `type`. `head_limit` "
@@ -64,13 +64,13 @@ class GlobInput(ToolInput):
     path: str | None = None
 
 
-LS = looking(
+LS = read_tool(
     "LS",
     "List one folder.",
     LsInput,
 )
 
-GLOB = looking(
+GLOB = read_tool(
     "Glob",
     'Find files by a pattern such as "src/**/*.py", newest first, at most 100.',
     GlobInput,

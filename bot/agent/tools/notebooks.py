@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from bot.agent.tools.tool import ToolInput, editing, looking
+from bot.agent.tools.tool import ToolInput, edit_tool, read_tool
 
 
 class NotebookReadInput(ToolInput):
@@ -24,13 +24,13 @@ class NotebookEditInput(ToolInput):
     new_source: str = ""
 
 
-NOTEBOOK_READ = looking(
+NOTEBOOK_READ = read_tool(
     "NotebookRead",
     "Read a Jupyter notebook (.ipynb): its cells with their ids, sources and outputs; images are shown.",
     NotebookReadInput,
 )
 
-NOTEBOOK_EDIT = editing(
+NOTEBOOK_EDIT = edit_tool(
     "NotebookEdit",
     "Change one cell of a notebook that was read before: replace its source (a code cell's outputs are cleared), "
     "insert a cell after `cell_id` (first without one; needs `cell_type`), or delete it.",

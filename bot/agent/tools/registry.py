@@ -14,8 +14,8 @@ from bot.agent.tools.github_read import GITHUB
 from bot.agent.tools.notebooks import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
-from bot.agent.tools.web_fetch import WEB_FETCH, is_offered
-from bot.agent.tools.web_search import WEB_SEARCH, searches
+from bot.agent.tools.web_fetch import WEB_FETCH, is_web_fetch_offered
+from bot.agent.tools.web_search import WEB_SEARCH, is_web_search_offered
 from bot.core.transcript import Json
 from bot.ports import RepositoryReader, Web
 
@@ -41,8 +41,8 @@ https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-sc
 
 def web_tools(web: Web | None, gate: PermissionGate) -> tuple[Tool, ...]:
     """Return the web tools that a session gets: those that a rule opens."""
-    fetching = (WEB_FETCH,) if is_offered(web, gate) else ()
-    return (*fetching, WEB_SEARCH) if searches(gate.rules) else fetching
+    fetching = (WEB_FETCH,) if is_web_fetch_offered(web, gate) else ()
+    return (*fetching, WEB_SEARCH) if is_web_search_offered(gate.rules) else fetching
 
 
 def repository_tools(reader: RepositoryReader | None) -> tuple[Tool, ...]:

@@ -114,7 +114,7 @@ class Tool:
     """
 
 
-def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
+def read_tool(name: str, description: str, input_model: type[ToolInput]) -> Tool:
     """Return a tool that reads the checkout. It runs in the toolhost, concurrently with others of its kind."""
     return Tool(
         name=name,
@@ -126,7 +126,7 @@ def looking(name: str, description: str, input_model: type[ToolInput]) -> Tool:
     )
 
 
-def editing(
+def edit_tool(
     name: str, description: str, input_model: type[ToolInput], *, place: str = "file_path", strict: bool = False
 ) -> Tool:
     """Return a tool that changes a file. It runs alone, in the toolhost.

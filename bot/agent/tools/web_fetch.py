@@ -41,7 +41,7 @@ class FetchInput(ToolInput):
     prompt: str = Field(min_length=1, max_length=10_000)
 
 
-def is_offered(web: Web | None, gate: PermissionGate) -> bool:
+def is_web_fetch_offered(web: Web | None, gate: PermissionGate) -> bool:
     """Return whether a session gets the tool: an allow rule must open a host to it."""
     return web is not None and any(rule.tool == FETCH for rule in gate.rules.allow)
 

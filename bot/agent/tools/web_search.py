@@ -50,7 +50,7 @@ class SearchInput(ToolInput):
         return self
 
 
-def searches(rules: ToolRules) -> bool:
+def is_web_search_offered(rules: ToolRules) -> bool:
     """Return whether a session gets the tool: an allow rule must name it, for every query."""
     return any(rule.tool == SEARCH and rule.pattern == "*" for rule in rules.allow)
 

@@ -7,8 +7,8 @@ import sys
 PROGRAM = """
 import ast, json, sys
 from pathlib import Path
-from bot.agent.model.connection import direct
-direct("none", "http://127.0.0.1:9", None, 90.0).open()
+from bot.agent.model.connection import direct_connection
+direct_connection("none", "http://127.0.0.1:9", None, 90.0).open()
 import anthropic
 loaded = sum(name.startswith("anthropic.types") for name in sys.modules)
 parts = ast.parse(Path(anthropic.__file__).read_text()).body

@@ -63,7 +63,7 @@ async def test_an_answer_is_whole_at_message_stop() -> None:
 @pytest.mark.req("M7")
 async def test_a_long_silence_is_told(room: Open) -> None:
     """Once for each silence, while the answer is still waited for; what comes then counts."""
-    r = room(lambda _: Fault.stall(0.5, reply=say("Late.")), patience=RetryPolicy(murmur=0.1))
+    r = room(lambda _: Fault.stall(0.5, reply=say("Late.")), patience=RetryPolicy(report_silence_after=0.1))
     told: list[str] = []
     (completed,) = of(await stream(r.model, ModelRequest(**ASKED, heartbeat=told.append)), AnswerCompleted)
     assert completed.message["content"][0]["text"] == "Late."
