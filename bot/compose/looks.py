@@ -12,7 +12,7 @@ from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.core.names import ThreadAddress
 from bot.github import repository
-from bot.github.news import MOVED
+from bot.github.activity import CHANGED
 from bot.github.turns import MARKS
 from bot.service.reconcile import Reconciler
 from bot.terminal import SessionPrinter
@@ -59,7 +59,7 @@ async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
 
     async def take(address: ThreadAddress, keys: frozenset[str]) -> None:
         marked = any(key.startswith(MARKS) for key in host.heard_turns(address.repository, address.number))
-        if not (marked and all(key.startswith(MOVED) for key in keys)):
+        if not (marked and all(key.startswith(CHANGED) for key in keys)):
             found.append(address)
 
     await Reconciler(host, UNHEARD_SPAN).read(take)

@@ -18,9 +18,9 @@ from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
 from bot.compose.served_repository import ServedRepository
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
+from bot.github.activity import RepositoryActivity, repository_activities
 from bot.github.client import AT_ONCE
 from bot.github.errors import RateLimited
-from bot.github.news import MovedRepository, moved_repositories
 
 SETTLED: Final = timedelta(minutes=1)
 LONGEST_REST: Final = timedelta(hours=3)
@@ -87,13 +87,13 @@ class MaintenanceRounds:
             if rest is not None:
                 self._resting[found.id] = rest
 
-    async def _newest_changes(self, batch: Sequence[ServedRepository]) -> Mapping[int, MovedRepository]:
+    async def _newest_changes(self, batch: Sequence[ServedRepository]) -> Mapping[int, RepositoryActivity]:
         """Return when issues changed last, by one query; nothing if GitHub cannot say. Raises RateLimited."""
         if not batch:
             return {}
         try:
             poller = self.host.connections.poller(batch[0].installation)
-            return {each.id: each for each in await moved_repositories(poller, [each.listed.node for each in batch])}
+            return {each.id: each for each in await repository_activities(poller, [each.listed.node for each in batch])}
         except RateLimited:
             raise
         except PlangateError as error:
@@ -101,7 +101,7 @@ class MaintenanceRounds:
             return {}
 
     async def _run_pass(
-        self, found: ServedRepository, newest: MovedRepository | None, wake: Callable[[ThreadAddress], None]
+        self, found: ServedRepository, newest: RepositoryActivity | None, wake: Callable[[ThreadAddress], None]
     ) -> _Rest | None:
         """Run a pass over a repository, and return how it rests afterward; None if the next round comes again."""
         began = self.host.clock.now()

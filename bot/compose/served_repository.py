@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.task_history import TaskHistory
 from bot.github import repository
-from bot.github.reach import Reachable
+from bot.github.reach import ReachableRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class ServedRepository:
     """A repository that is served, and the App installation that reaches it (None with a plain token)."""
 
     installation: int | None
-    listed: Reachable
+    listed: ReachableRepository
 
     @property
     def id(self) -> RepositoryId:

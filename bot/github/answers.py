@@ -23,7 +23,7 @@ from bot.github.edit_history import EDITS, versions
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
+from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older, read_comments
 from bot.github.turns import Listener
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
@@ -80,7 +80,7 @@ class AnswerReader:
         newer = await self._newer(number, subject["comments"], time(node["createdAt"]))
         edits = list(_edits(node, posted, boxes))
         people = {said.actor for said in newer} | {by for by, *_ in edits}
-        await self.roles.foresee(people)
+        await self.roles.prefetch_roles(people)
         known = {who: Author(who, await self.roles.of(who), bool(await self.roles.is_listed(who))) for who in people}
         theirs = [said for said in newer if self.may(known[said.actor])]
         spoken = await asyncio.to_thread(lambda: [said for said in theirs if self._can_answer(said)])
@@ -92,7 +92,7 @@ class AnswerReader:
             complete=all(who.role is not None for who in known.values()),
         )
 
-    async def _newer(self, number: ThreadNumber, connection: Json, posted: datetime) -> Sequence[Said]:
+    async def _newer(self, number: ThreadNumber, connection: Json, posted: datetime) -> Sequence[ThreadPost]:
         """Return what people said since the question was posted."""
         comments, cursor = read_comments(connection), older(connection)
         while cursor and comments and comments[0].at > posted:
@@ -100,17 +100,17 @@ class AnswerReader:
             comments = (*earlier, *comments)
         return [said for said in comments if said.at > posted and self.listener.hears(said.actor)]
 
-    def _can_answer(self, said: Said) -> bool:
+    def _can_answer(self, said: ThreadPost) -> bool:
         """Return whether a comment speaks to everybody or to the bot, and holds no command."""
         text, parsed = self._own(said), self.parsed_texts.parse(said.body, self.listener.mention)
         commands = (parse(line, self.listener.mention) for line in parsed.lines)
         meant = any(isinstance(it, Command) or (isinstance(it, UnknownCommand) and it.nearest) for it in commands)
         return bool(text) and not meant and (parsed.speaks or _TO_SOMEBODY.match(text) is None)
 
-    def _words(self, who: Author, said: Said) -> AnswerComment:
+    def _words(self, who: Author, said: ThreadPost) -> AnswerComment:
         return AnswerComment(said.key, who, said.at, self._own(said), said.edited)
 
-    def _own(self, said: Said) -> str:
+    def _own(self, said: ThreadPost) -> str:
         """Return the visible text of a comment without its quotations, which may be somebody else's words."""
         lines = self.parsed_texts.parse(said.body, self.listener.mention).shown.text.split("\n")
         own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))

@@ -19,10 +19,10 @@ from bot.core.lines import shorten_line
 from bot.core.markdown.visible import visible_title
 from bot.core.transcript import Json
 from bot.core.turn import Picture
-from bot.github.attribution import Attribution, Written
+from bot.github.attribution import Attribution, WrittenText
 from bot.github.client import RENDERED, GitHubClient
 from bot.github.repository import Address
-from bot.github.threads import GitHubThread, Said
+from bot.github.threads import GitHubThread, ThreadPost
 
 MOST: Final = 8
 """Pictures that are shown."""
@@ -45,7 +45,7 @@ _DIGITS: Final = re.compile(r"\s*(\d{1,6})")
 class _Drawn:
     """One picture of a text: where GitHub draws it, and what stands in its place for people who do not see it."""
 
-    said: Said
+    said: ThreadPost
     trusted: bool
     src: str
     alt: str = ""
@@ -103,7 +103,7 @@ class AttachedPictures:
                 for src, alt, tiny in parser.found:
                     yield _Drawn(each, trusted, src, alt if trusted else "", tiny)
 
-    async def _rendered_texts(self, thread: GitHubThread, said: Said) -> AsyncIterator[tuple[bool, str]]:
+    async def _rendered_texts(self, thread: GitHubThread, said: ThreadPost) -> AsyncIterator[tuple[bool, str]]:
         """Yield the HTML of what was said, and whether nobody but people who may ask can have written it."""
         kind, _, ident = said.key.rpartition("-")
         paths = {
@@ -115,7 +115,7 @@ class AttachedPictures:
         for path in paths.get(kind, ()):
             found = await self.client.get(f"{self.at.path}/{path}", accept=RENDERED)
             for item in found if isinstance(found, list) else [found]:
-                written = Written.of("", item, at="submitted_at" if "submitted_at" in item else "created_at")
+                written = WrittenText.of("", item, at="submitted_at" if "submitted_at" in item else "created_at")
                 trusted = written.node in await self.attribution.trusted_ids([written])
                 yield trusted, str(item.get("body_html") or "")
 

@@ -26,7 +26,7 @@ WITHHELD: Final = "(Withheld here, because people who may not ask may have writt
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenText:
     """One thing that somebody wrote: what it is, who wrote it, and what they wrote."""
 
     what: str
@@ -41,7 +41,7 @@ class Written:
     """Lines such as a title and labels. Others than the author can change them, so not every session reads them."""
 
     @classmethod
-    def of(cls, what: str, item: Json, *, place: str = "", title: str = "", at: str = "created_at") -> "Written":
+    def of(cls, what: str, item: Json, *, place: str = "", title: str = "", at: str = "created_at") -> "WrittenText":
         """Return what an item of GitHub's REST API says."""
         return cls(what, rest_actor(item["user"]), item["node_id"], time(item[at]), item["body"] or "", place, title)
 
@@ -56,7 +56,7 @@ class Attribution:
     parsed_texts: ParsedTextCache
     may_ask: Callable[[Actor, Role | None], bool]
 
-    async def passages(self, items: Sequence[Written], *, strangers: bool, longest: int) -> list[Passage]:
+    async def passages(self, items: Sequence[WrittenText], *, strangers: bool, longest: int) -> list[Passage]:
         """Return a passage for each item, with at most `longest` characters of its text."""
         if not items:
             return []
@@ -82,9 +82,9 @@ class Attribution:
         """Return a text without secrets (X3)."""
         return self.client.redactor.redact(text)
 
-    async def trusted_ids(self, items: Sequence[Written]) -> set[str]:
+    async def trusted_ids(self, items: Sequence[WrittenText]) -> set[str]:
         """Return the global ids of the texts that nobody but people who may ask, or the bot, can have written."""
-        await self.roles.foresee({it.actor for it in items})
+        await self.roles.prefetch_roles({it.actor for it in items})
         own = [it for it in items if await self.is_trusted(it.actor)]
         try:
             hands = await editors(self.client, [it.node for it in own])
@@ -92,12 +92,12 @@ class Attribution:
             return set()
         return {it.node for it in own if hands[it.node] <= {it.actor.id}}
 
-    async def _head(self, it: Written) -> str:
+    async def _head(self, it: WrittenText) -> str:
         asks = "the bot" if it.actor.id == self.listener.bot.id else None
         right = asks or ("may ask" if await self.is_trusted(it.actor) else "may not ask")
         return f"{it.what} by @{it.actor.login} ({right}), {it.at:%Y-%m-%d %H:%M} UTC"
 
-    def _text(self, it: Written, longest: int, *, titled: bool) -> str:
+    def _text(self, it: WrittenText, longest: int, *, titled: bool) -> str:
         shown = self.parsed_texts.parse(it.markdown, self.listener.mention).shown.text
         above = f"{it.title if titled else ''}\n{it.place}"
         lines = [line for each in above.splitlines() if (line := visible_title(each).text)]

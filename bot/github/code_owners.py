@@ -17,7 +17,7 @@ PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
 """Paths of the file. The first one that exists counts."""
 
 
-async def owning(roles: Roles, branch: str, scope: Sequence[str], people: Collection[Actor]) -> frozenset[int]:
+async def owner_ids(roles: Roles, branch: str, scope: Sequence[str], people: Collection[Actor]) -> frozenset[int]:
     """Return the numeric ids of the people who own everything in a scope; empty if CODEOWNERS cannot be read (A3)."""
     if not people:
         return frozenset()

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.turn import Turn
+from bot.github.activity import active_threads, repository_activity
 from bot.github.client import GitHubClient
-from bot.github.news import fresh, moved_repository
 from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.repository import Address
 from bot.github.turns import Listener
@@ -20,7 +20,7 @@ async def asked_before(
 ) -> AsyncIterator[tuple[int, str]]:
     """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    async for each in fresh(client, await moved_repository(client, address), day):
+    async for each in active_threads(client, await repository_activity(client, address), day):
         for said in each.thread.everything():
             mine = said.actor.id == turn.actor.id and day <= said.at
             earlier = (said.at, said.key) < (turn.at, turn.key)

@@ -62,7 +62,7 @@ class Roles:
             self._listed[actor.id] = True if True in answers else None if None in answers else False
         return self._listed[actor.id]
 
-    async def who_may(self, least: Role) -> frozenset[int] | None:
+    async def accounts_with_role(self, least: Role) -> frozenset[int] | None:
         """Return the numeric ids of everybody who has at least that role or is listed, or None if that is unknown.
 
         Returns None if teams are listed, or if a listed login is not a collaborator: neither has an id here.
@@ -84,7 +84,7 @@ class Roles:
         }
         return ids | may
 
-    async def foresee(self, actors: Collection[Actor]) -> None:
+    async def prefetch_roles(self, actors: Collection[Actor]) -> None:
         """Record the roles of many people by one listing. Only roles below triage are recorded; others are looked up
         live."""
         if len(actors) <= FEW:

@@ -22,7 +22,7 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True)
-class Reachable:
+class ReachableRepository:
     """One repository that the bot can reach: its number, its node id, and its current name."""
 
     id: int
@@ -66,7 +66,7 @@ async def installations(app: GitHubClient) -> AsyncIterator[int]:
             yield found.id
 
 
-async def installation_repositories(client: GitHubClient) -> AsyncIterator[Reachable]:
+async def installation_repositories(client: GitHubClient) -> AsyncIterator[ReachableRepository]:
     """Yield the repositories of the installation that the client's token belongs to.
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
@@ -75,7 +75,7 @@ async def installation_repositories(client: GitHubClient) -> AsyncIterator[Reach
         yield _reachable(found)
 
 
-async def pushable_repositories(client: GitHubClient) -> AsyncIterator[Reachable]:
+async def pushable_repositories(client: GitHubClient) -> AsyncIterator[ReachableRepository]:
     """Yield the repositories that a machine account can push to.
 
     https://docs.github.com/en/rest/repos/repos#list-repositories-for-the-authenticated-user
@@ -85,7 +85,7 @@ async def pushable_repositories(client: GitHubClient) -> AsyncIterator[Reachable
             yield _reachable(found)
 
 
-async def repository_by_name(client: GitHubClient, at: Address) -> Reachable:
+async def repository_by_name(client: GitHubClient, at: Address) -> ReachableRepository:
     """Return the repository that has or had that name. Raises Missing. Needs only read access to it.
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
@@ -93,7 +93,7 @@ async def repository_by_name(client: GitHubClient, at: Address) -> Reachable:
     return _reachable(await client.get(at.path))
 
 
-def _reachable(found: Json) -> Reachable:
+def _reachable(found: Json) -> ReachableRepository:
     address = Address(str(found["owner"]["login"]), str(found["name"]))
     pushed = time(found["pushed_at"]) if found["pushed_at"] else None
-    return Reachable(int(found["id"]), str(found["node_id"]), address, str(found["default_branch"]), pushed)
+    return ReachableRepository(int(found["id"]), str(found["node_id"]), address, str(found["default_branch"]), pushed)

@@ -12,7 +12,7 @@ from bot.core.errors import Refused
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
 from bot.core.turn import Picture
 from bot.github.attached_pictures import AttachedPictures
-from bot.github.attribution import WITHHELD, Attribution, Written, cut
+from bot.github.attribution import WITHHELD, Attribution, WrittenText, cut
 from bot.github.check_results import CheckResults, missing_permission
 from bot.github.client import GitHubClient, Json
 from bot.github.errors import Forbidden
@@ -103,7 +103,7 @@ class GitHubReader:
         facts = [f"{kind} #{number}", found["state"], f"{found['comments']} comments"]
         labels = ", ".join(str(each["name"] if isinstance(each, dict) else each) for each in found["labels"])
         title = f"Title: {found['title']}" + (f"\nLabels: {labels}" if labels else "")
-        opened = Written.of(", ".join(facts) + ", opened", found, title=title)
+        opened = WrittenText.of(", ".join(facts) + ", opened", found, title=title)
         return RepositoryText(tuple(await self.attribution.passages([opened], strangers=strangers, longest=BODY)))
 
     async def _comments(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
@@ -111,7 +111,7 @@ class GitHubReader:
         items, more = await self._page(f"issues/{query.number}/comments", query.page)
         for each in items:
             self._require_here(each["issue_url"])
-        said = [Written.of("comment", each) for each in items]
+        said = [WrittenText.of("comment", each) for each in items]
         return RepositoryText(tuple(await self.attribution.passages(said, strangers=strangers, longest=COMMENT)), more)
 
     async def _pull_request(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
@@ -123,15 +123,15 @@ class GitHubReader:
         state = "merged" if found["merged_at"] else "draft" if found["draft"] else found["state"]
         fork = ", from a fork" if _is_fork(found) else ""
         title = f"Title: {found['title']}\nBranches: {found['head']['ref']} into {found['base']['ref']}"
-        opened = Written.of(f"pull request #{query.number}, {state}{fork}, opened", found, title=title)
+        opened = WrittenText.of(f"pull request #{query.number}, {state}{fork}, opened", found, title=title)
         placed = strangers or not await self._is_foreign(found)
         tell = self.attribution.passages
         first = [] if query.page > 1 else await tell([opened], strangers=strangers, longest=BODY)
         listed = self.attribution.clean("\n".join(f"- {_file(each)}" for each in files))
         submitted = [each for each in reviews if each.get("submitted_at") and (each["body"] or "").strip()]
         said = [
-            *[Written.of(f"review, {str(each['state']).lower()},", each, at="submitted_at") for each in submitted],
-            *[Written.of("comment on a line", each, place=_place(each) if placed else "") for each in notes],
+            *[WrittenText.of(f"review, {str(each['state']).lower()},", each, at="submitted_at") for each in submitted],
+            *[WrittenText.of("comment on a line", each, place=_place(each) if placed else "") for each in notes],
         ]
         changed = await self._code(found, f"changed files ({found['changed_files']} in all)", [listed], strangers)
         return RepositoryText(
@@ -272,11 +272,11 @@ _PERMISSIONS: Final = {
 }
 
 
-def _linked_item(kind: str, node: Json) -> Written:
+def _linked_item(kind: str, node: Json) -> WrittenText:
     state = str(node.get("state") or node["issueState"]).lower()
     what = f"{kind}, #{node['number']}, {state}, opened"
     opened = time(node["createdAt"])
-    return Written(what, actor(node["author"]), node["id"], opened, "", title=f"Title: {node['title']}")
+    return WrittenText(what, actor(node["author"]), node["id"], opened, "", title=f"Title: {node['title']}")
 
 
 def _is_fork(pull: Json) -> bool:

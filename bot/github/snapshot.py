@@ -20,12 +20,12 @@ from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 from bot.github.client import GitHubClient, Json
-from bot.github.code_owners import owning
+from bot.github.code_owners import owner_ids
 from bot.github.edit_history import EDITS, History, history
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, Said, Threads, is_closed, older, read_comments
+from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older, read_comments
 from bot.github.turns import SHORT
 
 FILES_LIMIT: Final = 300
@@ -146,7 +146,7 @@ class SnapshotReader:
             drifted=await self._drifted_files(plan, _base(repository)),
             complete=all(people[word.actor].is_known(barred=roles.barred) for word in words),
             plans=plan.plan,
-            approvers=await roles.who_may(self.approve) if plan.tier == Tier.HIGH else None,
+            approvers=await roles.accounts_with_role(self.approve) if plan.tier == Tier.HIGH else None,
             owners=await self._owners(plan, candidates, roles),
         )
 
@@ -160,7 +160,7 @@ class SnapshotReader:
             for word in candidates
             if word.opinion is Opinion.APPROVE and (word.listed or (word.role or Role.NONE) >= self.approve)
         }
-        return await owning(roles, self.branch, plan.contract.scope, people)
+        return await owner_ids(roles, self.branch, plan.contract.scope, people)
 
     async def _votes(self, node: Json, shown: str) -> AsyncIterator[Candidate]:
         """Yield the reactions that express an opinion, from all pages."""
@@ -176,7 +176,7 @@ class SnapshotReader:
                 after = {"plan": shown, "content": vote, "after": page["pageInfo"]["endCursor"]}
                 page = (await self._client.graphql(_MORE, after))["node"]["reactions"]
 
-    async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[Said]:
+    async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[ThreadPost]:
         """Return the comments since the plan was posted that may approve or reject it, judged without parsing them."""
         comments, cursor = read_comments(connection), older(connection)
         while cursor and comments and comments[0].at >= posted:
@@ -185,7 +185,7 @@ class SnapshotReader:
         newer = [said for said in comments if said.at >= posted and said.actor.id != self.bot.id]
         return [said for said in newer if may_name(said.body, self.mention) and _may_decide(said.body)]
 
-    def _silent_people(self, comments: Sequence[Said]) -> set[Actor]:
+    def _silent_people(self, comments: Sequence[ThreadPost]) -> set[Actor]:
         """Return whose comments express no opinion. A long text may express one; it is not parsed to know."""
         speaking = {
             said.actor
@@ -197,7 +197,7 @@ class SnapshotReader:
     def _lines(self, body: str) -> Sequence[str]:
         return self.parsed_texts.parse(body, self.mention).lines
 
-    def _commands(self, comments: Sequence[Said], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
+    def _commands(self, comments: Sequence[ThreadPost], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
         """Return the opinions that comments express on the plan.
 
         People who may not decide only need to be told so. Their text is not parsed: a command is found only if it
@@ -253,7 +253,7 @@ def _is_merged(subject: Json | None, branch: str) -> bool:
     return subject is not None and bool(subject.get("merged")) and subject["headRefName"] == branch
 
 
-def decisions(said: Said, lines: Sequence[str], mention: str) -> list[Candidate]:
+def decisions(said: ThreadPost, lines: Sequence[str], mention: str) -> list[Candidate]:
     """Return the approve and reject commands among the lines of one comment. Their authors' roles are not looked up
     yet."""
     commands = [parse(line, mention) for line in lines]
@@ -307,7 +307,7 @@ async def _look_up_people(
     neither does whether it can be looked up.
     """
     people = {who for who in actors if who.kind not in _NO_ROLES}
-    await roles.foresee(people)
+    await roles.prefetch_roles(people)
     known = dict.fromkeys(actors, _Person())
     for who in people:
         role = await roles.of(who)

@@ -16,7 +16,7 @@ from bot.core.actor import Actor
 from bot.core.lines import cut_middle
 from bot.core.markdown.visible import visible_title
 from bot.github.parsed_texts import ParsedTextCache
-from bot.github.threads import CATCH_UP, GitHubThread, Said, Threads
+from bot.github.threads import CATCH_UP, GitHubThread, ThreadPost, Threads
 
 OPENING_LIMIT: Final = 20_000
 """Characters of the opening post that are shown; its middle is cut."""
@@ -32,7 +32,7 @@ PARSED_LIMIT: Final = 150_000
 class _Quotation:
     """One thing that was said, as it is quoted, and what was removed from it because nobody sees it."""
 
-    said: Said
+    said: ThreadPost
     text: str
     hidden: tuple[str, ...] = ()
 
@@ -84,7 +84,7 @@ class ThreadQuotes:
                 return
             yield entry
 
-    def _quote(self, said: Said, limit: int) -> _Quotation:
+    def _quote(self, said: ThreadPost, limit: int) -> _Quotation:
         if self._is_in_task(said):
             return _Quotation(said, f"> {_attribution(said)} (These words stand in the task.)")
         shows = [self.parsed_texts.parse(part, self.mention).shown for part in said.parts]
@@ -92,10 +92,10 @@ class ThreadQuotes:
         lines = (f"> {line}".rstrip() for line in (_attribution(said), *body.split("\n")))
         return _Quotation(said, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))
 
-    def _is_in_task(self, said: Said) -> bool:
+    def _is_in_task(self, said: ThreadPost) -> bool:
         return not self.requested.isdisjoint({said.key, said.node})
 
-    def _omission_line(self, shown: Iterable[Said]) -> str:
+    def _omission_line(self, shown: Iterable[ThreadPost]) -> str:
         """Return the line that says what is not shown, and how to read it; "" if everything is shown."""
         thread, keys = self.thread, {said.key for said in shown}
         comments = max(thread.comment_count, len(thread.comments)) - sum(said.key in keys for said in thread.comments)
@@ -119,5 +119,5 @@ def _shown_size(thread: GitHubThread) -> int:
     return sum(min(ENTRY_LIMIT, sum(map(len, said.parts))) for said in (*thread.comments, *thread.reviews))
 
 
-def _attribution(said: Said) -> str:
+def _attribution(said: ThreadPost) -> str:
     return f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"

@@ -113,7 +113,7 @@ query ($review: ID!, $after: String!, $page: Int!) {{
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ThreadPost:
     """One thing that somebody said. `key` identifies it permanently."""
 
     key: str
@@ -157,12 +157,12 @@ class GitHubThread:
     repository: RepositoryId
     number: ThreadNumber
     title: str
-    opened: Said
+    opened: ThreadPost
     closed: bool
     labels: frozenset[str]
     assignees: frozenset[int]
-    comments: tuple[Said, ...]
-    reviews: tuple[Said, ...] = ()
+    comments: tuple[ThreadPost, ...]
+    reviews: tuple[ThreadPost, ...] = ()
     older: str = ""
     """Cursor of older comments, or ""."""
     older_reviews: str = ""
@@ -183,7 +183,7 @@ class GitHubThread:
     closed_at: datetime | None = None
     """When it was closed, or None. A merge ends a round and does not count as closing."""
 
-    def everything(self) -> tuple[Said, ...]:
+    def everything(self) -> tuple[ThreadPost, ...]:
         """Return everything that was said, oldest first."""
         return tuple(sorted((self.opened, *self.comments, *self.reviews), key=lambda said: said.at))
 
@@ -268,14 +268,14 @@ class Threads:
         whole = [await self._whole(said) if said.key in new else said for said in thread.reviews]
         return replace(thread, reviews=tuple(whole), further=frozenset(further))
 
-    async def _whole(self, review: Said) -> Said:
+    async def _whole(self, review: ThreadPost) -> ThreadPost:
         """Read the remaining comments of a review."""
         while review.more:
             found = await self._ask(_MORE_NOTES, {"review": review.node, "after": review.more})
             review = _with_notes(review, found["node"]["comments"])
         return review
 
-    async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[Said, ...], str]:
+    async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[ThreadPost, ...], str]:
         """Return a page of comments before a cursor, and the cursor of the next older page ("" for none)."""
         variables = {**self._variables, "number": number, "before": cursor}
         found = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
@@ -310,17 +310,17 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
     )
 
 
-def read_comments(connection: Json) -> tuple[Said, ...]:
+def read_comments(connection: Json) -> tuple[ThreadPost, ...]:
     """Return a page of comments."""
     return tuple(_parse_text(f"comment-{node['fullDatabaseId']}", node) for node in connection["nodes"] or [])
 
 
-def _parse_text(key: str, node: Json) -> Said:
+def _parse_text(key: str, node: Json) -> ThreadPost:
     """Return one text with its author."""
     who, at = actor(node["author"]), time(node["createdAt"])
     edited_at, editors, changed = _edited_at(node), _editors(node), _change_time(node)
     edited = edited_at is not None
-    return Said(key, who, node["body"], at, edited, edited_at, editors=editors, changed=changed, node=node["id"])
+    return ThreadPost(key, who, node["body"], at, edited, edited_at, editors=editors, changed=changed, node=node["id"])
 
 
 def is_closed(subject: Json) -> bool:
@@ -335,12 +335,12 @@ def older(connection: Json) -> str:
     return str(page["startCursor"]) if page["hasPreviousPage"] else ""
 
 
-def _reaches(said: Collection[Said], moment: datetime | None) -> bool:
+def _reaches(said: Collection[ThreadPost], moment: datetime | None) -> bool:
     """Return whether nothing in `said` is older than a moment."""
     return moment is None or all(each.at >= moment for each in said)
 
 
-def _reviews(connection: Json) -> Iterator[Said]:
+def _reviews(connection: Json) -> Iterator[ThreadPost]:
     """Yield the submitted reviews. A review's body and comments are one item (product.md, Turns)."""
     for node in connection["nodes"] or []:
         comments: Json = node["comments"] or {"nodes": []}
@@ -354,7 +354,7 @@ def _reviews(connection: Json) -> Iterator[Said]:
         yield _with_notes(made, comments)
 
 
-def _with_notes(review: Said, connection: Json) -> Said:
+def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
     """Return a review with a page of its comments added."""
     comments: list[Json] = connection["nodes"] or []
     page = connection.get("pageInfo") or {"hasNextPage": False}

@@ -17,7 +17,7 @@ from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
 from bot.github.repository import Address
-from bot.github.threads import GitHubThread, Said
+from bot.github.threads import GitHubThread, ThreadPost
 
 LABEL: Final = "plangate"
 MARKS: Final = ("label-", "assigned-")
@@ -44,11 +44,11 @@ class Listener:
             return False
         return actor.kind is ActorKind.USER or (actor.kind is ActorKind.BOT and actor.id in self.bots)
 
-    def may_be_addressed(self, thread: GitHubThread, said: Said) -> bool:
+    def may_be_addressed(self, thread: GitHubThread, said: ThreadPost) -> bool:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
         return self._is_reviewed(thread, said) or any(may_name(text, self.mention) for text in said.words)
 
-    def is_addressed(self, thread: GitHubThread, said: Said, parsed_texts: ParsedTextCache) -> bool:
+    def is_addressed(self, thread: GitHubThread, said: ThreadPost, parsed_texts: ParsedTextCache) -> bool:
         """Return whether something that was said addresses the bot."""
         if self._is_reviewed(thread, said):
             return True
@@ -56,7 +56,7 @@ class Listener:
             may_name(text, self.mention) and parsed_texts.parse(text, self.mention).speaks for text in said.words
         )
 
-    def _is_reviewed(self, thread: GitHubThread, said: Said) -> bool:
+    def _is_reviewed(self, thread: GitHubThread, said: ThreadPost) -> bool:
         """Return whether it is a review of the bot's own pull request, which always addresses the bot."""
         return said in thread.reviews and thread.opened.actor.id == self.bot.id
 
@@ -81,7 +81,7 @@ class TurnReader:
         """Return the unseen turns of a thread, oldest first, each with its author's role."""
         said = {it.key: it for it in thread.everything() if {it.key, it.version}.isdisjoint(seen)}
         found, renamers = await self._candidate_turns(thread, seen, said)
-        await self.roles.foresee({turn.actor for turn in found})
+        await self.roles.prefetch_roles({turn.actor for turn in found})
         known = [await self._with_role(turn) for turn in found]
         read = await asyncio.to_thread(lambda: list(self._read(thread, known)))
         theirs = [turn for turn in read if not turn.aside and self.may_act(turn)]
@@ -92,7 +92,7 @@ class TurnReader:
         return tuple(sorted((*read, *further), key=lambda turn: turn.at))
 
     async def _candidate_turns(
-        self, thread: GitHubThread, seen: Collection[str], said: Mapping[str, Said]
+        self, thread: GitHubThread, seen: Collection[str], said: Mapping[str, ThreadPost]
     ) -> tuple[list[Turn], frozenset[int]]:
         """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters."""
         listener = self.listener
@@ -126,7 +126,7 @@ class TurnReader:
                 addressed = short and self.listener.is_addressed(thread, said[turn.key], self.parsed_texts)
                 yield turn if addressed else _aside(turn, said[turn.key])
 
-    def _turn(self, thread: GitHubThread, said: Said, turn: Turn) -> Turn:
+    def _turn(self, thread: GitHubThread, said: ThreadPost, turn: Turn) -> Turn:
         """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
         line."""
         mention = self.listener.mention
@@ -162,18 +162,18 @@ async def strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> b
     return False
 
 
-def _unread(said: Said) -> Turn:
+def _unread(said: ThreadPost) -> Turn:
     """Return what somebody said without its text. An edited text may contain somebody else's words."""
     hands = _hands(said, said.actor)
     return Turn(said.key, said.actor, "", said.at, edited=said.edited, foreign=said.edited, hands=hands)
 
 
-def _aside(turn: Turn, said: Said) -> Turn:
+def _aside(turn: Turn, said: ThreadPost) -> Turn:
     """Return a text that is not a turn, under the key of its current version, because an edit can make it a turn."""
     return replace(turn, key=said.version, aside=True, foreign=False, hands=())
 
 
-def _hands(said: Said, who: Actor) -> tuple[int, ...]:
+def _hands(said: ThreadPost, who: Actor) -> tuple[int, ...]:
     """Return the ids of the accounts other than `who` that may have written parts of this text."""
     return tuple(sorted({hand.id for hand in (said.actor, *said.editors)} - {0, who.id}))
 

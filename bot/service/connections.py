@@ -15,7 +15,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
 from bot.github.client import Credentials, GitHubClient
 from bot.github.pace import WritePace
-from bot.github.reach import Reachable
+from bot.github.reach import ReachableRepository
 from bot.github.reported_limits import ReportedLimit
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
@@ -182,7 +182,7 @@ class Connections:
 
     async def listed_repositories(
         self, only: tuple[repository.Address, ...]
-    ) -> AsyncIterator[tuple[int | None, Reachable]]:
+    ) -> AsyncIterator[tuple[int | None, ReachableRepository]]:
         """Yield every repository that is served, as GitHub lists it, and the installation that reaches it."""
         if only:
             for at in only:
@@ -205,7 +205,7 @@ class Connections:
             return (None,)
         return tuple([each async for each in reach.installations(self.app())])
 
-    async def served_by(self, installation: int | None) -> AsyncIterator[Reachable]:
+    async def served_by(self, installation: int | None) -> AsyncIterator[ReachableRepository]:
         """Yield the repositories of one installation."""
         client = self.poller(installation)
         async for each in (
@@ -213,7 +213,7 @@ class Connections:
         ):
             yield each
 
-    async def repository_by_name(self, at: repository.Address) -> tuple[int | None, Reachable]:
+    async def repository_by_name(self, at: repository.Address) -> tuple[int | None, ReachableRepository]:
         """Return the repository with that name, and the installation through which it is reached. Raises Missing."""
         installation = None
         if self.settings.github.as_app:

@@ -47,7 +47,7 @@ class Missed:
             "missed",
             found=tally.found,
             woken=self._woken,
-            moved=tally.moved,
+            moved=tally.changed,
             repositories=tally.repositories,
             unread=tally.unread,
             seconds=round(time.monotonic() - began, 1),

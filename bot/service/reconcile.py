@@ -16,10 +16,10 @@ from typing import Final, Protocol
 
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
-from bot.github import news
+from bot.github import activity
 from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import RateLimited
-from bot.github.reach import Reachable
+from bot.github.reach import ReachableRepository
 from bot.github.redelivery import KnownGuids, Redeliveries
 from bot.github.repository import Address
 from bot.github.turns import Listener
@@ -68,7 +68,7 @@ class ReadingTotals:
     """Totals of one reading."""
 
     repositories: int = 0
-    moved: int = 0
+    changed: int = 0
     found: int = 0
     """Threads with something that addresses the bot and that no look has seen."""
     unread: int = 0
@@ -100,7 +100,7 @@ class Reconciler:
                 reading.record_failure(error)
         return tally
 
-    async def _served_installations(self) -> AsyncIterator[tuple[int | None, AsyncIterator[Reachable]]]:
+    async def _served_installations(self) -> AsyncIterator[tuple[int | None, AsyncIterator[ReachableRepository]]]:
         """Yield the served installations, each with its repositories; only those in `host.only`, if it is set."""
         connections = self.host.connections
         for at in self.host.only:
@@ -125,7 +125,7 @@ class Reconciler:
         return asked
 
 
-async def _one(each: Reachable) -> AsyncIterator[Reachable]:
+async def _one(each: ReachableRepository) -> AsyncIterator[ReachableRepository]:
     yield each
 
 
@@ -144,7 +144,7 @@ class _Reading:
     host: Serving
     cursors: Cursors
     installation: int | None
-    served: AsyncIterator[Reachable]
+    served: AsyncIterator[ReachableRepository]
     take: Take
     tally: ReadingTotals
     first_span: timedelta
@@ -158,7 +158,7 @@ class _Reading:
         """Read every repository of the installation, a hundred at a time."""
         async for batch in self._batches():
             self.tally.repositories += len(batch)
-            for repository in await self._moved_repositories(batch):
+            for repository in await self._changed_repositories(batch):
                 await self._whole(repository)
             await asyncio.to_thread(self.cursors.save)
 
@@ -171,8 +171,8 @@ class _Reading:
     def _client(self) -> GitHubClient:
         return self.host.connections.poller(self.installation)
 
-    async def _batches(self) -> AsyncIterator[list[Reachable]]:
-        batch: list[Reachable] = []
+    async def _batches(self) -> AsyncIterator[list[ReachableRepository]]:
+        batch: list[ReachableRepository] = []
         async for each in self.served:
             batch.append(each)
             if len(batch) == AT_ONCE:
@@ -181,28 +181,31 @@ class _Reading:
         if batch:
             yield batch
 
-    async def _moved_repositories(self, batch: Sequence[Reachable]) -> list[news.MovedRepository]:
+    async def _changed_repositories(self, batch: Sequence[ReachableRepository]) -> list[activity.RepositoryActivity]:
         """Return the repositories that changed since they were read. If one breaks the query, retry in halves."""
         try:
-            found = await news.moved_repositories(self._client, [each.node for each in batch])
+            found = await activity.repository_activities(self._client, [each.node for each in batch])
         except RateLimited:
             raise
         except PlangateError as error:
             if len(batch) > 1 and self.halved < MOST_HALVED:
                 self.halved, half = self.halved + 1, len(batch) // 2
-                return [*await self._moved_repositories(batch[:half]), *await self._moved_repositories(batch[half:])]
+                return [
+                    *await self._changed_repositories(batch[:half]),
+                    *await self._changed_repositories(batch[half:]),
+                ]
             self.record_failure(error)
             return []
         listed = {each.node: each.id for each in batch}
         # Ignore a response about a repository other than the listed one (W4).
         return [each for each in found if listed.get(each.node) == each.id and each.since(self._cursor(each))]
 
-    def _cursor(self, repository: news.MovedRepository) -> datetime:
+    def _cursor(self, repository: activity.RepositoryActivity) -> datetime:
         return self.cursors.get(str(repository.id), self.began - self.first_span)
 
-    async def _whole(self, repository: news.MovedRepository) -> None:
+    async def _whole(self, repository: activity.RepositoryActivity) -> None:
         """Read one repository, and advance its cursor."""
-        self.tally.moved += 1
+        self.tally.changed += 1
         try:
             await self._read(repository, self._cursor(repository))
         except RateLimited:
@@ -212,9 +215,9 @@ class _Reading:
         else:
             self.cursors.set(str(repository.id), self.began - OVERLAP)
 
-    async def _read(self, repository: news.MovedRepository, since: datetime) -> None:
+    async def _read(self, repository: activity.RepositoryActivity, since: datetime) -> None:
         listener = await self.host.listener(self.installation, repository.id, repository.address)
-        async for each in news.fresh(self._client, repository, since):
+        async for each in activity.active_threads(self._client, repository, since):
             number = each.thread.number
             heard = self.host.heard_turns(repository.id, number)
             keys = each.may_speak(listener, since, heard)

@@ -30,7 +30,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import RUN_NOW
 from bot.core.transcript import Json
 from bot.core.work import ThreadLocation
-from bot.github.reach import Reachable
+from bot.github.reach import ReachableRepository
 from bot.github.repository import Address
 from bot.github.tracking import IssueText
 from bot.workflow.journal.fence import Fence
@@ -40,7 +40,7 @@ from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.memory_store import MemoryTranscripts
 
 ABSENT: Final = cast("Any", None)
-HOME: Final = ServedRepository(None, Reachable(1, "R_1", Address("octo", "hello")))
+HOME: Final = ServedRepository(None, ReachableRepository(1, "R_1", Address("octo", "hello")))
 WILL: Final = Actor(5, "will")
 
 

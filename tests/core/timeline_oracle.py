@@ -113,7 +113,7 @@ class Oracle:
         approvers = [who for who in PEOPLE if self.last_word(who, self.newest_content(), self.locked()) == "yes"]
         if not approvers or any(what == "revise" for _, what in counting):
             return "pending"
-        enough = not self.rules.high or len(approvers) >= 2 or set(self.who_may()) <= set(approvers)
+        enough = not self.rules.high or len(approvers) >= 2 or set(self.accounts_with_role()) <= set(approvers)
         return "approved" if enough else "pending"
 
     # --- who, and what they said of the plan that is shown -----------------------------------------------------
@@ -193,7 +193,7 @@ class Oracle:
         became = [event.how for event in self.past if (event.what, event.who) == ("becomes", who)]
         return became[-1] if became else PEOPLE[who]
 
-    def who_may(self) -> list[str]:
+    def accounts_with_role(self) -> list[str]:
         """All who may approve this plan at all."""
         roles = {who: self.role(who) for who in PEOPLE}
         if "unknown" in roles.values():

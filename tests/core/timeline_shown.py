@@ -14,7 +14,7 @@ from bot.core.plan import PlanDocument
 from bot.github.dialogue import plan_comment
 from bot.github.edit_history import history
 from bot.github.snapshot import VOTES, decisions, standing_tick
-from bot.github.threads import Said
+from bot.github.threads import ThreadPost
 from tests.core import timeline as happened
 from tests.core.approval_cast import NOON, PLAN
 from tests.core.timeline import BOTS, DAY, PEOPLE, Timeline
@@ -106,7 +106,7 @@ class Bot:
         self.tier = "high" if timeline.high else "normal"
         self.thread = Thread()
         self.roles = dict(PEOPLE)
-        self.said: list[Said] = []
+        self.said: list[ThreadPost] = []
         self.comment: Comment
         self.requester = ""
         self.plans = 0
@@ -148,7 +148,9 @@ class Bot:
             case "GitHub fails" | "GitHub works":
                 self.fails = event.what == "GitHub fails"
             case "says":
-                self.said.append(Said(str(len(self.said)), _ACTORS[event.who], self._text(event.how), _time(event.at)))
+                self.said.append(
+                    ThreadPost(str(len(self.said)), _ACTORS[event.who], self._text(event.how), _time(event.at))
+                )
             case "rewrites" if self.said:
                 self.said[-1] = replace(self.said[-1], body=self._text(event.how), edited=True)
             case "deletes what was said" if self.said:

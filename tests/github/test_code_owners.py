@@ -4,7 +4,7 @@ import pytest
 
 from bot.core.actor import Actor
 from bot.github.client import GitHubClient
-from bot.github.code_owners import owning
+from bot.github.code_owners import owner_ids
 from bot.github.pace import WritePace
 from bot.github.permissions import Roles
 from bot.github.tokens import StaticToken
@@ -22,7 +22,7 @@ def everybody(ground: Ground) -> dict[str, Actor]:
 async def found(ground: Ground, client: GitHubClient, *scope: str) -> list[str]:
     """Return the logins of those who own a scope."""
     people = everybody(ground)
-    ids = await owning(Roles(client, ground.address), "main", scope or SCOPE, people.values())
+    ids = await owner_ids(Roles(client, ground.address), "main", scope or SCOPE, people.values())
     return [login for login, actor in people.items() if actor.id in ids]
 
 

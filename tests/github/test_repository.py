@@ -163,24 +163,24 @@ async def test_another_account_of_that_name_has_no_known_role(ground: Ground) ->
 async def test_people_who_may(ground: Ground) -> None:
     """The owner and everybody with the role or a higher one; not known where they cannot be listed."""
     roles = Roles(ground.client, ground.address)
-    everybody, maintainers = await roles.who_may(Role.READ), await roles.who_may(Role.MAINTAIN)
+    everybody, maintainers = await roles.accounts_with_role(Role.READ), await roles.accounts_with_role(Role.MAINTAIN)
     lower = {person(ground, login).id for login in ("will", "tom", "rea")}
     assert everybody is not None
     assert maintainers == everybody - lower
     assert lower < everybody
     ground.github.faults.fail("GET */collaborators*", 500, times=99)
-    assert await roles.who_may(Role.ADMIN) is None
+    assert await roles.accounts_with_role(Role.ADMIN) is None
 
 
 @pytest.mark.req("PR1")
 async def test_people_who_may_by_name(ground: Ground) -> None:
     """Who is named may as well; where somebody named has no number here, or a team is, not all are known."""
-    plain = await Roles(ground.client, ground.address).who_may(Role.MAINTAIN)
-    named = await Roles(ground.client, ground.address, users=("Rea",)).who_may(Role.MAINTAIN)
+    plain = await Roles(ground.client, ground.address).accounts_with_role(Role.MAINTAIN)
+    named = await Roles(ground.client, ground.address, users=("Rea",)).accounts_with_role(Role.MAINTAIN)
     assert plain is not None
     assert named == plain | {person(ground, "rea").id}
-    assert await Roles(ground.client, ground.address, users=("stranger",)).who_may(Role.MAINTAIN) is None
-    assert await Roles(ground.client, ground.address, teams=("octo/core",)).who_may(Role.MAINTAIN) is None
+    assert await Roles(ground.client, ground.address, users=("stranger",)).accounts_with_role(Role.MAINTAIN) is None
+    assert await Roles(ground.client, ground.address, teams=("octo/core",)).accounts_with_role(Role.MAINTAIN) is None
 
 
 async def test_named_people_are_listed(ground: Ground) -> None:
@@ -197,9 +197,9 @@ async def test_people_named_by_number(ground: Ground) -> None:
     roles = Roles(ground.client, ground.address, users=(rea.id,))
     assert await roles.is_listed(Actor(rea.id, "rea-by-another-name")) is True
     assert await roles.is_listed(Actor(rea.id + 1, "rea")) is False
-    plain = await Roles(ground.client, ground.address).who_may(Role.MAINTAIN)
+    plain = await Roles(ground.client, ground.address).accounts_with_role(Role.MAINTAIN)
     assert plain is not None
-    assert await roles.who_may(Role.MAINTAIN) == plain | {rea.id}
+    assert await roles.accounts_with_role(Role.MAINTAIN) == plain | {rea.id}
 
 
 def person(ground: Ground, login: str) -> Actor:

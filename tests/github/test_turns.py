@@ -9,20 +9,20 @@ import pytest
 from bot.core.actor import Actor
 from bot.core.names import RepositoryId, ThreadNumber
 from bot.core.turn import Turn
+from bot.github.activity import ActiveThread
 from bot.github.client import GitHubClient
-from bot.github.news import Fresh
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
 from bot.github.repository import Address
 from bot.github.thread_quotes import ThreadQuotes
-from bot.github.threads import GitHubThread, Said
+from bot.github.threads import GitHubThread, ThreadPost
 from bot.github.turns import Listener, TurnReader
 from tests.core.hidden_channels import SPELLED
 from tests.core.test_hidden import INVISIBLE
 from tests.github.script import Reply, scripted
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-OPENED = Said("issue", Actor(5, "rea"), "fix the bug", AT)
+OPENED = ThreadPost("issue", Actor(5, "rea"), "fix the bug", AT)
 THREAD = GitHubThread(
     RepositoryId(1), ThreadNumber(7), "Title", OPENED, False, frozenset({"plangate"}), frozenset({9}), ()
 )
@@ -78,23 +78,25 @@ async def test_marks_are_turns_of_who_set_them(thread: GitHubThread, keys: list[
 def test_a_mark_may_be_new_where_the_issue_was_heard() -> None:
     """Whoever sets the label on an issue that spoke in vain is found as well, though no event told of it."""
     thread = replace(THREAD, opened=replace(OPENED, body="@plangate fix the bug"))
-    found = [Fresh(thread, AT).may_speak(Listener(BOT), AT, frozenset(heard)) for heard in ((), ("issue",))]
+    found = [ActiveThread(thread, AT).may_speak(Listener(BOT), AT, frozenset(heard)) for heard in ((), ("issue",))]
     assert found == [{"issue"}, {"moved-20260101T000000"}]
 
 
 def test_what_only_names_the_bot_wakes_it_once() -> None:
     """A look tells whether it speaks to the bot; what was judged is read again where it was edited since."""
-    said = Said("comment-1", Actor(5, "rea"), "`@plangate` is code", AT)
+    said = ThreadPost("comment-1", Actor(5, "rea"), "`@plangate` is code", AT)
     thread = replace(THREAD, labels=frozenset(), assignees=frozenset(), comments=(said,))
     edited = replace(thread, comments=(replace(said, edited=True, edited_at=AT),))
-    found = [Fresh(each, AT).may_speak(Listener(BOT), AT, frozenset({said.version})) for each in (thread, edited)]
-    found.append(Fresh(thread, AT).may_speak(Listener(BOT), AT, frozenset()))
+    found = [
+        ActiveThread(each, AT).may_speak(Listener(BOT), AT, frozenset({said.version})) for each in (thread, edited)
+    ]
+    found.append(ActiveThread(thread, AT).may_speak(Listener(BOT), AT, frozenset()))
     assert found == [set(), {said.key}, {said.key}]
 
 
 async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
     """Where the events cannot be read, what was said is still heard."""
-    said = Said("comment-1", Actor(3, "tom"), "@plangate go", AT)
+    said = ThreadPost("comment-1", Actor(3, "tom"), "@plangate go", AT)
     with scripted(ROLE, Reply(404, {"message": "Not Found"}), ROLE) as (client, script, _):
         script.replies = [Reply(404, {"message": "Not Found"}), ROLE]
         found = await turns_in(replace(THREAD, comments=(said,)), client)
@@ -103,7 +105,7 @@ async def test_marks_that_cannot_be_seen_do_not_stop_the_rest() -> None:
 
 async def test_a_text_that_takes_long_holds_up_nothing_else() -> None:
     """While Markdown of a stranger's making is read, whatever else the process does goes on."""
-    said = Said("comment-1", Actor(3, "tom"), "a\n" * 16_000 + "@plangate", AT)
+    said = ThreadPost("comment-1", Actor(3, "tom"), "a\n" * 16_000 + "@plangate", AT)
     looks = 0
 
     async def look() -> None:

@@ -85,7 +85,7 @@ async def test_what_speaks_to_the_bot_is_found(ground: Ground, spoken: Callable[
     tally = await ground.read()
     ((number, keys),) = ground.taken
     assert (number, [each.startswith(key) for each in keys]) == (1, [True])
-    assert (tally.repositories, tally.moved, tally.found, tally.unread) == (1, 1, 1, 0)
+    assert (tally.repositories, tally.changed, tally.found, tally.unread) == (1, 1, 1, 0)
 
 
 @pytest.mark.req("W3")
@@ -95,7 +95,7 @@ async def test_what_others_are_told_is_not_found(ground: Ground) -> None:
     ground.github.world.add_user("other[bot]", "Bot")
     ground.person("other[bot]").comment(HOME, 1, ASKS)
     tally = await ground.read()
-    assert (tally.moved, ground.taken) == (1, [])
+    assert (tally.changed, ground.taken) == (1, [])
     ground.person("will").comment(HOME, 1, "<!-- @plangate hidden --> `@plangate` code")
     await ground.read()
     assert ground.numbers == [1]
@@ -124,7 +124,7 @@ async def test_equal_seconds_are_read_twice_and_idle_costs_one_query(ground: Gro
     await ground.read()  # the cursor is behind the newest still
     before = len(ground.queries())
     tally = await ground.read()
-    assert (tally.moved, ground.taken, len(ground.queries()) - before) == (0, [], 1)
+    assert (tally.changed, ground.taken, len(ground.queries()) - before) == (0, [], 1)
 
 
 @pytest.mark.long
@@ -261,6 +261,6 @@ async def test_a_hundred_repositories_cost_one_query(ground: Ground) -> None:
     before = len(ground.github.requests)
     tally = await ground.read()
     asked = ground.github.requests[before:]
-    assert (tally.repositories, tally.moved) == (150, 0)
+    assert (tally.repositories, tally.changed) == (150, 0)
     assert [logged.cost for logged in asked if logged.path == "/graphql"] == [2, 1]
     assert len(asked) <= 2 + 2 + 2  # the installations, its token, its repositories on two pages, two queries

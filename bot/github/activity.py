@@ -23,7 +23,7 @@ from bot.github.turns import LABEL, Listener
 NEWEST: Final = 20
 """Number of comments and reviews of a thread that are read here. A thread that may have more new ones is looked at
 anyway."""
-MOVED: Final = "moved-"
+CHANGED: Final = "moved-"
 """Prefix of the key for a thread of which only the time of its last change is known."""
 RESERVE: Final = 0.2
 """Fraction of the hourly points that is reserved for the work itself (E2)."""
@@ -34,8 +34,8 @@ _TIMES: Final = """
   issues(first: 1, orderBy: { field: UPDATED_AT, direction: DESC }) { nodes { updatedAt } }
   pullRequests(first: 1, orderBy: { field: UPDATED_AT, direction: DESC }) { nodes { updatedAt } }
 """
-_MOVED: Final = f"query ($ids: [ID!]!) {{ {_BUDGET} nodes(ids: $ids) {{ ... on Repository {{ {_TIMES} }} }} }}"
-_ONE_MOVED: Final = (
+_CHANGE_TIMES: Final = f"query ($ids: [ID!]!) {{ {_BUDGET} nodes(ids: $ids) {{ ... on Repository {{ {_TIMES} }} }} }}"
+_ONE_CHANGE_TIMES: Final = (
     f"query ($owner: String!, $name: String!) {{ {_BUDGET} repository(owner: $owner, name: $name) {{ {_TIMES} }} }}"
 )
 _ISSUES: Final = f"""
@@ -72,7 +72,7 @@ query ($id: ID!, $after: String) {{
 
 
 @dataclass(frozen=True, slots=True)
-class MovedRepository:
+class RepositoryActivity:
     """One repository as it is now, and when its newest issue and pull request changed (None: it has none)."""
 
     id: RepositoryId
@@ -87,7 +87,7 @@ class MovedRepository:
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class ActiveThread:
     """A thread that changed, and when. It holds only the newest part of what was said."""
 
     thread: GitHubThread
@@ -99,7 +99,7 @@ class Fresh:
         new = (said for said in thread.everything() if {said.key, said.version}.isdisjoint(heard))
         keys = {it.key for it in new if listener.hears(it.actor) and listener.may_be_addressed(thread, it)}
         if self._may_be_incomplete(since) or ("issue" not in keys and self._labeled_threads(listener)):
-            keys.add(f"{MOVED}{self.at:%Y%m%dT%H%M%S}")  # which part is new is unknown here
+            keys.add(f"{CHANGED}{self.at:%Y%m%dT%H%M%S}")  # which part is new is unknown here
         return frozenset(keys)
 
     def _labeled_threads(self, listener: Listener) -> bool:
@@ -114,33 +114,35 @@ class Fresh:
         return comments or reviews or any(said.more and said.at >= since for said in thread.reviews)
 
 
-async def moved_repositories(client: GitHubClient, nodes: Sequence[str]) -> tuple[MovedRepository, ...]:
+async def repository_activities(client: GitHubClient, nodes: Sequence[str]) -> tuple[RepositoryActivity, ...]:
     """Return when up to 100 repositories, given by node id, last changed. Repositories that are gone are left out.
 
     Raises RateLimited if so few points are left that the work itself may need them.
     """
-    data = await _query(client, _MOVED, {"ids": list(nodes)}, partial=True)
-    return tuple(_parse_moved(node) for node in data["nodes"] if node)
+    data = await _query(client, _CHANGE_TIMES, {"ids": list(nodes)}, partial=True)
+    return tuple(_parse_activity(node) for node in data["nodes"] if node)
 
 
-async def moved_repository(client: GitHubClient, address: Address) -> MovedRepository:
-    """Return when one repository last changed. Raises Missing, and RateLimited like `moved_repositories`."""
-    data = await _query(client, _ONE_MOVED, {"owner": address.owner, "name": address.name})
+async def repository_activity(client: GitHubClient, address: Address) -> RepositoryActivity:
+    """Return when one repository last changed. Raises Missing, and RateLimited like `repository_activities`."""
+    data = await _query(client, _ONE_CHANGE_TIMES, {"owner": address.owner, "name": address.name})
     if data["repository"] is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
-    return _parse_moved(data["repository"])
+    return _parse_activity(data["repository"])
 
 
-async def fresh(client: GitHubClient, repository: MovedRepository, since: datetime) -> AsyncIterator[Fresh]:
+async def active_threads(
+    client: GitHubClient, repository: RepositoryActivity, since: datetime
+) -> AsyncIterator[ActiveThread]:
     """Yield the threads of a repository that changed at that time or later, from all pages."""
     if repository.issues is not None and repository.issues >= since:
         async for node in _pages(client, _ISSUES, {"id": repository.node, "since": since.isoformat()}):
-            yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
+            yield ActiveThread(read_thread(repository.id, node), time(node["updatedAt"]))
     if repository.pulls is not None and repository.pulls >= since:
         async for node in _pages(client, _PULLS, {"id": repository.node}):
             if time(node["updatedAt"]) < since:
                 break
-            yield Fresh(read_thread(repository.id, node), time(node["updatedAt"]))
+            yield ActiveThread(read_thread(repository.id, node), time(node["updatedAt"]))
 
 
 async def _pages(client: GitHubClient, query: str, variables: Json) -> AsyncIterator[Json]:
@@ -163,10 +165,10 @@ async def _query(client: GitHubClient, query: str, variables: Json, *, partial: 
     return data
 
 
-def _parse_moved(node: Json) -> MovedRepository:
+def _parse_activity(node: Json) -> RepositoryActivity:
     address = Address(node["owner"]["login"], node["name"])
     newest = _newest(node["issues"]), _newest(node["pullRequests"])
-    return MovedRepository(RepositoryId(node["databaseId"]), node["id"], address, *newest)
+    return RepositoryActivity(RepositoryId(node["databaseId"]), node["id"], address, *newest)
 
 
 def _newest(connection: Any) -> datetime | None:
