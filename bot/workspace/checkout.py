@@ -145,7 +145,7 @@ class Checkouts:
         with suppress(PlangateError):
             await self._remove(scratch)
 
-    async def open_up(self, fork: Checkout) -> None:
+    async def make_readable(self, fork: Checkout) -> None:
         """Make everything in a fork readable by its owner, whatever modes the work left."""
         mounts = (Mount(fork.path, fork.path, writable=True),)
         await self._run_sandboxed(mounts, ["chmod", "-R", "u+rX", "--", fork.path])

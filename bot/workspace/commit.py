@@ -45,10 +45,10 @@ async def check_key(key: Path) -> None:
     public = await _run_keygen("-y", *_NO_PASSPHRASE, "-f", str(key))
     if not public.startswith(_DETERMINISTIC):
         kind = public.split(b" ")[0].decode(errors="replace")[:40]
-        raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, fix=_MEND)
+        raise Misconfigured(f"commits cannot be signed by a key of the kind {kind}", where=KEY_VARIABLE, fix=_FIX)
 
 
-_MEND: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable only by this user"
+_FIX: Final = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable only by this user"
 
 
 def _write_unsigned(clone: Path, tree: str, base: CommitId, order: CommitOrder, *, committer: Committer) -> CommitId:
@@ -92,5 +92,5 @@ async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
         raise Misconfigured("ssh-keygen is missing: commits cannot be signed", where=KEY_VARIABLE, fix=fix) from None
     if answer.code != 0:
         said = " ".join(answer.error.split())[-300:]
-        raise Misconfigured(f"commits cannot be signed: {said}", where=KEY_VARIABLE, fix=_MEND)
+        raise Misconfigured(f"commits cannot be signed: {said}", where=KEY_VARIABLE, fix=_FIX)
     return answer.out

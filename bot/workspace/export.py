@@ -15,7 +15,16 @@ from pathlib import Path
 from bot.core.errors import Refused
 from bot.core.paths import normalized_path
 from bot.workspace import run
-from bot.workspace.tree import ENTRY_LIMIT, TREE_LIMIT, Content, EntryKind, Listed, UntrustedTree, escapes, fault
+from bot.workspace.tree import (
+    ENTRY_LIMIT,
+    TREE_LIMIT,
+    Content,
+    EntryKind,
+    TreeEntry,
+    UntrustedTree,
+    escapes,
+    name_fault,
+)
 
 _RULES = frozenset({".gitignore", ".gitattributes"})
 _SHOWN = 20
@@ -68,8 +77,8 @@ class Export:
         level = [""]
         while level:
             level = await self._level(level)
-        await self._weigh()
-        self._judge()
+        await self._record_large_files()
+        self._raise_faults()
         await self._refuse_lfs()
         # Deletions go first: a folder may now be where a file was.
         await self._update(self._deleted_paths(), "--force-remove")
@@ -122,19 +131,19 @@ class Export:
         self._entries += len(listed)
         if self._entries > ENTRY_LIMIT:
             raise Refused(f"the work holds more than {ENTRY_LIMIT:,} files", fix="add what is built to .gitignore")
-        await asyncio.to_thread(self._lay_rules, listed)
+        await asyncio.to_thread(self._copy_rules, listed)
         ignored = await self._ignored_entries([entry for entry in listed if self._is_new(entry)])
         kept = [entry for entry in listed if entry.path not in ignored and not self._has_fault(entry)]
-        await asyncio.to_thread(self._take, kept)
+        await asyncio.to_thread(self._copy_changed, kept)
         return [entry.path for entry in kept if entry.what == "folder"]
 
-    def _is_new(self, entry: Listed) -> bool:
+    def _is_new(self, entry: TreeEntry) -> bool:
         """Return whether the base has no entry of that name."""
         return entry.path not in (self._folders if entry.what == "folder" else self.base)
 
-    def _has_fault(self, entry: Listed) -> bool:
+    def _has_fault(self, entry: TreeEntry) -> bool:
         """Return whether an entry may not be published, and record the reason."""
-        why = fault(entry.path, is_new=self._is_new(entry))
+        why = name_fault(entry.path, is_new=self._is_new(entry))
         if entry.what == "special":
             why = "it is a socket, a pipe or a device"
         if self.base.get(entry.path, ("", ""))[0] == EntryKind.MODULE:
@@ -144,9 +153,9 @@ class Export:
             self._faults[entry.path] = why
         return bool(why)
 
-    async def _ignored_entries(self, entries: list[Listed]) -> set[str]:
+    async def _ignored_entries(self, entries: list[TreeEntry]) -> set[str]:
         """Return those of the new entries that the tree's own .gitignore excludes, as git in the clone decides."""
-        asked = [entry for entry in entries if not fault(entry.path, is_new=False)]
+        asked = [entry for entry in entries if not name_fault(entry.path, is_new=False)]
         if not asked:
             return set()
         for entry in asked:
@@ -158,23 +167,23 @@ class Export:
             raise run.git_error("check-ignore", self.clone, answer)
         return {os.fsdecode(path)[2:] for path in answer.out.split(b"\0") if path}
 
-    def _lay_rules(self, entries: list[Listed]) -> None:
+    def _copy_rules(self, entries: list[TreeEntry]) -> None:
         """Copy .gitignore and .gitattributes files into the clone, so that git can judge the names next to them."""
         rules = [entry for entry in entries if entry.what == "file" and os.path.basename(entry.path) in _RULES]
         for path, content in self._contents(rules):
             self._write(self.clone / path, content)
 
-    def _take(self, entries: list[Listed]) -> None:
+    def _copy_changed(self, entries: list[TreeEntry]) -> None:
         """Copy the files and links that differ from the base."""
         for path, content in self._contents([entry for entry in entries if entry.what in {"file", "link"}]):
-            self._take_one(path, content)
+            self._copy_one(path, content)
 
-    def _contents(self, entries: list[Listed]) -> Iterator[tuple[str, Content]]:
+    def _contents(self, entries: list[TreeEntry]) -> Iterator[tuple[str, Content]]:
         """Yield the content of files and links, one folder at a time."""
         for _, group in groupby(entries, key=lambda entry: os.path.dirname(entry.path)):
             yield from self.tree.content(list(group))
 
-    def _take_one(self, path: str, content: Content) -> None:
+    def _copy_one(self, path: str, content: Content) -> None:
         """Process one file or link. An unchanged leftover of set-up commands counts as the base's own file."""
         if content.oid and content.oid == self.leftovers.get(path):
             self._seen |= {path} & self.base.keys()
@@ -207,7 +216,7 @@ class Export:
         target.write_bytes(content.data)
         target.chmod(0o755 if content.kind is EntryKind.PROGRAM else 0o644)
 
-    async def _weigh(self) -> None:
+    async def _record_large_files(self) -> None:
         """Record large files that neither the base nor a set-up command put at their path."""
         for path, content in self._large.items():
             if not (await self._is_of_base(path, content) or await self._is_left_over(path, content)):
@@ -224,12 +233,12 @@ class Export:
         oid, size = self.leftovers.get(path, ""), content.size
         return bool(oid) and size <= TREE_LIMIT and await asyncio.to_thread(self.tree.holds, path, oid, size)
 
-    def _judge(self) -> None:
+    def _raise_faults(self) -> None:
         """Raise Refused with all faults at once."""
         for path in self._changed:
             if path in self._links and escapes(path, self._links):
                 self._faults[path] = "it is a link that leads out of the repository"
-        self._judge_spellings(set(self._changed) - set(self.base))
+        self._record_equal_spellings(set(self._changed) - set(self.base))
         if self._faults:
             shown = [f"{printable(path)}: {why}" for path, why in sorted(self._faults.items())]
             more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
@@ -238,7 +247,7 @@ class Export:
                 fix="remove it, or add it to .gitignore",
             )
 
-    def _judge_spellings(self, new: set[str]) -> None:
+    def _record_equal_spellings(self, new: set[str]) -> None:
         """Record new names that equal another name when case and Unicode form are ignored."""
         spelled: dict[str, str] = {}
         for path in sorted(self._seen if new else ()):

@@ -102,7 +102,7 @@ class Mirror:
     async def tidy(self) -> None:
         """Keep the folder of mirrors small. Runs at most once a day, while nobody fetches; removes nothing in use."""
         with suppress(Conflict):
-            await upkeep.tidy(self.path)
+            await upkeep.clean_up(self.path)
 
     async def read(self, commit: CommitId, path: str, *, limit: int = READ_LIMIT) -> bytes | None:
         """Return a file of a commit, following links inside the repository; None if it is missing or larger than
@@ -182,7 +182,7 @@ class Mirror:
 
     async def _has(self, commit: CommitId) -> bool:
         """Return whether a commit was fetched completely, and mark it as used. Its ref is written last."""
-        return await asyncio.to_thread(upkeep.used, self.path, _ref(commit), commit)
+        return await asyncio.to_thread(upkeep.mark_used, self.path, _ref(commit), commit)
 
     async def _take_in(self, asked: str) -> CommitId:
         """Fetch a commit or branch with its history, and keep its commit; raises Refused if it is too large."""
@@ -195,13 +195,13 @@ class Mirror:
         commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
         if not await self._has(commit):
             await self._complete(commit)
-            await upkeep.weigh(self.path, commit)
+            await upkeep.check_size(self.path, commit)
             await run.git(self.path, "update-ref", _ref(commit), commit)
         return commit
 
     async def _start_over(self) -> None:
         """Replace a damaged mirror by an empty one. Checkouts that borrow from it get their commits fetched on use."""
-        await asyncio.to_thread(upkeep.throw_away, self.path)
+        await asyncio.to_thread(upkeep.remove_mirror, self.path)
         await self._make()
 
     async def _make(self) -> None:
@@ -222,7 +222,7 @@ class Mirror:
 
     async def _complete(self, commit: CommitId) -> None:
         """Fetch all missing contents of a commit, if the mirror is partial."""
-        if not (self.partial and (lacking := await partial.lacking(self.path, commit))):
+        if not (self.partial and (lacking := await partial.missing_contents(self.path, commit))):
             return
         # No object here contains any of it, so there is nothing to negotiate (git-config(1),
         # fetch.negotiationAlgorithm).

@@ -34,7 +34,7 @@ def is_partial(mirror: Path) -> bool:
         return False
 
 
-async def lacking(mirror: Path, commit: CommitId) -> bytes:
+async def missing_contents(mirror: Path, commit: CommitId) -> bytes:
     """Return the ids of a commit's contents that a partial mirror lacks, one per line."""
     named = f"{commit}^{{tree}}"
     listed = (await run.git(mirror, "rev-list", "--objects", "--missing=print", "--no-object-names", named)).out

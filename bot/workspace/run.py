@@ -138,7 +138,7 @@ async def execute(
     )
     try:
         async with asyncio.timeout(TIMEOUT):
-            return await _converse(process, stdin)
+            return await _communicate(process, stdin)
     except TimeoutError as error:
         raise Transient(f"{command[0]} took longer than {TIMEOUT:.0f} s", where=str(where), fix="try again") from error
     finally:
@@ -179,19 +179,19 @@ def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
 async def wait_for_killed(process: asyncio.subprocess.Process) -> None:
     """Wait for a killed program, reading its output: asyncio reports the end only after that (cpython 119710)."""
     left = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    reading = [asyncio.ensure_future(_forget(stream)) for stream in left]
+    reading = [asyncio.ensure_future(_discard(stream)) for stream in left]
     await process.wait()
     for task in reading:
         task.cancel()
 
 
-async def _forget(stream: asyncio.StreamReader) -> None:
+async def _discard(stream: asyncio.StreamReader) -> None:
     """Read a stream to its end."""
     while await stream.read(1 << 18):
         pass
 
 
-async def _converse(process: asyncio.subprocess.Process, stdin: bytes) -> ProcessResult:
+async def _communicate(process: asyncio.subprocess.Process, stdin: bytes) -> ProcessResult:
     """Write a program's input and read both of its outputs at the same time, each with a limit."""
     feeding = asyncio.ensure_future(_feed(process.stdin, stdin))
     reading = [asyncio.ensure_future(_read_bounded(stream)) for stream in (process.stdout, process.stderr)]

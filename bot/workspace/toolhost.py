@@ -81,13 +81,13 @@ class SandboxedToolhost:
         )
         host = cls(process, after)
         try:
-            await host._greet(config)
+            await host._send_configuration(config)
         except BaseException:
             await host.close()
             raise
         if descriptors:
             _raise_priority(process.pid)
-            host._groups = cgroup.enclose(_family(process.pid), memory_mb=int(config.get("memory_mb") or 0))
+            host._groups = cgroup.enclose(_process_tree(process.pid), memory_mb=int(config.get("memory_mb") or 0))
         host._listening = asyncio.create_task(host._listen())
         return host
 
@@ -127,7 +127,7 @@ class SandboxedToolhost:
         await self._kill()
         if self._listening is not None:
             await asyncio.wait([self._listening])
-        self._bury()
+        self._fail_waiting_calls()
         if self._after is not None:
             await self._after()
 
@@ -140,7 +140,7 @@ class SandboxedToolhost:
             or (self._listening is not None and self._listening.done())
         )
 
-    async def _greet(self, config: Json) -> None:
+    async def _send_configuration(self, config: Json) -> None:
         """Send the configuration and wait for the toolhost's first line."""
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -151,13 +151,13 @@ class SandboxedToolhost:
         hello = _decode_line(line)
         if hello.get("ready") is True:
             return
-        said = str(hello.get("text") or await self._complaint())
+        said = str(hello.get("text") or await self._read_startup_error())
         if line:
             raise Broken(f"the toolhost refused its configuration: {said[:500]}")
         fix = sandbox.cure(said) if said.startswith("bwrap: ") else "run `plangate doctor`"
         raise NoSandbox("the sandbox did not start", where=said[:500], fix=fix)
 
-    async def _complaint(self) -> str:
+    async def _read_startup_error(self) -> str:
         """Kill a toolhost that did not start, and return what it wrote to its standard error."""
         await self._kill()
         errors = self._process.stderr
@@ -183,13 +183,13 @@ class SandboxedToolhost:
         """Pass each answer to the call that waits for it, until the pipe ends."""
         errors = asyncio.ensure_future(_drain(self._process.stderr))
         while line := await self._line():
-            self._take(_decode_line(line))
+            self._handle_message(_decode_line(line))
         # asyncio reports the end of the process only after its output has been read.
         await asyncio.gather(self._kill(), _drain(self._process.stdout))
         errors.cancel()
-        self._bury()
+        self._fail_waiting_calls()
 
-    def _take(self, message: Json) -> None:
+    def _handle_message(self, message: Json) -> None:
         """Process one message, and drop a message for which no call waits."""
         number = message.get("id")
         if not isinstance(number, int):
@@ -225,7 +225,7 @@ class SandboxedToolhost:
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
 
-    def _bury(self) -> None:
+    def _fail_waiting_calls(self) -> None:
         """Answer every waiting call with an error, and remove the control groups."""
         cgroup.remove(self._groups)
         self._groups = ()
@@ -242,9 +242,9 @@ def _children(pid: int) -> tuple[int, ...]:
         return ()
 
 
-def _family(pid: int) -> tuple[int, ...]:
+def _process_tree(pid: int) -> tuple[int, ...]:
     """Return a process and all of its descendants."""
-    return (pid, *(below for child in _children(pid) for below in _family(child)))
+    return (pid, *(below for child in _children(pid) for below in _process_tree(child)))
 
 
 def _raise_priority(pid: int) -> None:
@@ -252,7 +252,7 @@ def _raise_priority(pid: int) -> None:
 
     Each session of processes gets an equal share of the processors, and a command can start thousands of sessions.
     """
-    for each in _family(pid):
+    for each in _process_tree(pid):
         with suppress(OSError):
             Path(f"/proc/{each}/autogroup").write_text("-20")
 

@@ -46,7 +46,7 @@ class EntryKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class TreeEntry:
     """One name in a folder: a folder, a file, a link, or something that no repository can hold."""
 
     path: str
@@ -70,14 +70,14 @@ class UntrustedTree:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def folder(self, path: str) -> list[Listed]:
+    def folder(self, path: str) -> list[TreeEntry]:
         """Return the entries of one folder, sorted by name, at most ENTRY_LIMIT + 1; the top-level .git is left out."""
         with self._open_folder(path) as descriptor, os.scandir(descriptor) as entries:
             found = islice(entries, ENTRY_LIMIT + 1)
             names = [(entry.name, _what(entry)) for entry in found if path or entry.name != ".git"]
-        return [Listed(f"{path}/{name}" if path else name, what) for name, what in sorted(names)]
+        return [TreeEntry(f"{path}/{name}" if path else name, what) for name, what in sorted(names)]
 
-    def content(self, paths: list[Listed]) -> Iterator[tuple[str, Content]]:
+    def content(self, paths: list[TreeEntry]) -> Iterator[tuple[str, Content]]:
         """Yield the content of files and links in one folder; raises Refused for an entry that changed its kind."""
         if not paths:
             return
@@ -121,7 +121,7 @@ class UntrustedTree:
             os.close(descriptor)
 
 
-def fault(path: str, *, is_new: bool) -> str:
+def name_fault(path: str, *, is_new: bool) -> str:
     """Return why the last name of a path may not be published; empty if it may."""
     name = os.path.basename(path)
     if means_git(name):

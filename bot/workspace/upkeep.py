@@ -50,7 +50,7 @@ def is_damage(said: str) -> bool:
     return any(sign in said for sign in _DAMAGE) and not any(sign in said for sign in _NO_DAMAGE)
 
 
-def used(mirror: Path, ref: str, commit: CommitId) -> bool:
+def mark_used(mirror: Path, ref: str, commit: CommitId) -> bool:
     """Return whether a mirror keeps a commit, and mark both as used. A ref left empty by a full disk keeps none."""
     try:
         if (mirror / ref).read_text().strip() != commit:
@@ -69,7 +69,7 @@ def unlock(mirror: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def throw_away(mirror: Path) -> None:
+def remove_mirror(mirror: Path) -> None:
     """Remove a mirror. It is renamed first, so a half-removed mirror never has its name."""
     gone = mirror.with_suffix(".gone")
     shutil.rmtree(gone, ignore_errors=True)
@@ -78,7 +78,7 @@ def throw_away(mirror: Path) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-async def weigh(mirror: Path, commit: CommitId) -> None:
+async def check_size(mirror: Path, commit: CommitId) -> None:
     """Raise Refused for a commit that is too large: a few kilobytes of trees can name a million files.
 
     Folders are listed as well (``-t``), so that the limit also covers folders without files.
@@ -100,7 +100,7 @@ async def weigh(mirror: Path, commit: CommitId) -> None:
         raise _too_large(f"it holds more than {COMMIT_LIMIT:,} bytes", commit)
 
 
-async def tidy(mirror: Path) -> None:
+async def clean_up(mirror: Path) -> None:
     """Remove long-unused data of a mirror and of its neighbors; raises Conflict while another process changes it."""
     stamp = mirror.with_suffix(".tidied")
     if not await asyncio.to_thread(_is_due, mirror, stamp):
@@ -141,7 +141,7 @@ def _forget_mirrors(folder: Path) -> None:
             lock = Lock(mirror.with_suffix(".lock"))
             with suppress(Conflict):
                 lock.take()
-                throw_away(mirror)
+                remove_mirror(mirror)
                 mirror.with_suffix(".tidied").unlink(missing_ok=True)
                 lock.drop()
 

@@ -133,7 +133,7 @@ class GitWorkspace:
         """Merge what changed in a fork since it was made, three ways, inside a sandbox (S4); loses nothing."""
         output = await self._run_merge(fork, into)
         if output.is_error:
-            await self.checkouts.open_up(fork)
+            await self.checkouts.make_readable(fork)
             output = await self._run_merge(fork, into)
         if output.is_error:
             raise Refused(f"the merge failed: {output.text[:500]}")

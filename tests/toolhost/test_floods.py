@@ -15,7 +15,7 @@ import pytest
 
 from bot.ports import Access
 from bot.workspace.local_repository import LocalRepository
-from bot.workspace.toolhost import SandboxedToolhost, _family
+from bot.workspace.toolhost import SandboxedToolhost, _process_tree
 from bot.workspace.workspace import GitWorkspace, SandboxLimits
 from tests.workspace.ground import make_repository
 
@@ -113,7 +113,7 @@ async def check(host: SandboxedToolhost, command: str, said: str) -> None:
 def held_mb(host: SandboxedToolhost) -> int:
     """Return the memory that a sandbox's processes hold: its own, since others use the machine at the same time."""
     kib = 0
-    for pid in _family(host._process.pid):
+    for pid in _process_tree(host._process.pid):
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         kib += int(text.partition("\nPss:")[2].split()[0])
     return kib // 1024
@@ -144,7 +144,7 @@ async def test_bomb_of_sessions(host: SandboxedToolhost) -> None:
 @pytest.mark.req("S9")
 async def test_who_watches_comes_first(host: SandboxedToolhost) -> None:
     """Sessions share the processors: the toolhost's weighs more than those of commands, where this user may say so."""
-    group = Path(f"/proc/{_family(host._process.pid)[-1]}/autogroup")
+    group = Path(f"/proc/{_process_tree(host._process.pid)[-1]}/autogroup")
     if os.getuid() != 0 or not group.exists():
         pytest.skip("only root may say so, and not every kernel has such groups")
     assert group.read_text().endswith("nice -20\n")

@@ -91,7 +91,7 @@ async def test_bomb_in_a_mirror(repository: Repository) -> None:
     """Folders without a file are counted before a checkout is made."""
     commit_bomb(repository, nothing(repository), 10, 8)
     with pytest.raises(Refused, match="too large: it holds more than half a million files and folders"):
-        await upkeep.weigh(repository.path / ".git", repository.head)
+        await upkeep.check_size(repository.path / ".git", repository.head)
 
 
 async def test_long_name_in_a_mirror(repository: Repository) -> None:
@@ -101,7 +101,7 @@ async def test_long_name_in_a_mirror(repository: Repository) -> None:
     done = subprocess.run(command, cwd=repository.path, input=listed.encode(), check=True, capture_output=True)  # noqa: ASYNC221
     commit = repository.git("commit-tree", done.stdout.decode().strip(), "-m", "long")
     with pytest.raises(Refused, match="a name in it is longer than 255 bytes"):
-        await upkeep.weigh(repository.path / ".git", CommitId(commit))
+        await upkeep.check_size(repository.path / ".git", CommitId(commit))
 
 
 def endless(tree: Path) -> None:

@@ -80,7 +80,7 @@ async def test_damage_heals(damage: Callable[[Path], None], workspace: GitWorksp
 async def test_published_after_damage(workspace: GitWorkspace, repository: Repository) -> None:
     """Work that was begun before its mirror was lost is published all the same."""
     checkout = await workspace.checkout("main", repository.head)
-    upkeep.throw_away(workspace.mirror.path)
+    upkeep.remove_mirror(workspace.mirror.path)
     assert (await publish(workspace, repository, write(new="x"))).paths == ("new",)
     assert (Path(checkout.path) / "new").exists()
 

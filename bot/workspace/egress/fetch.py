@@ -16,9 +16,9 @@ import h11
 
 from bot.core.errors import Refused, Transient
 from bot.core.network import NetworkDecision, Page
-from bot.workspace.egress.page import readable
+from bot.workspace.egress.page import page_text
 from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
-from bot.workspace.egress.urls import WebTarget, beyond, read
+from bot.workspace.egress.urls import WebTarget, parse_url, redirect_target
 
 SECONDS: Final = 10.0
 LONGEST: Final = 5 << 20
@@ -54,9 +54,11 @@ class Fetcher:
     seconds: float = field(default=SECONDS)
 
     async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> Page:
-        """Fetch one page as text; raises Refused if it may not or cannot be read, Transient if no server answers."""
+        """Fetch one page as text; raises Refused if it may not or cannot be parse_url, Transient if no server
+        answers.
+        """
         try:
-            target = read(url)
+            target = parse_url(url)
         except Refused as refused:
             report_decision(NetworkDecision(printable_host(url), 0, allowed=False, reason=refused.what), listener)
             raise
@@ -77,7 +79,7 @@ class Fetcher:
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:
                 return await asyncio.to_thread(_page, target, answer)
-            moved = beyond(target, location)
+            moved = redirect_target(target, location)
             if (moved.host, moved.port) != (target.host, target.port):
                 return Page(str(target), "", moved=str(moved))
             target = moved
@@ -138,5 +140,5 @@ def _page(target: WebTarget, answer: Response) -> Page:
         raise Refused(f"the server answered {answer.status}", where=str(target), fix="use another page")
     if answer.is_compressed:
         raise Refused("the answer is compressed", where=str(target), fix="use another page")
-    text, cut = readable(answer.body, answer.headers.get("content-type", ""))
+    text, cut = page_text(answer.body, answer.headers.get("content-type", ""))
     return Page(str(target), text, cut or answer.cut, size=len(answer.body))

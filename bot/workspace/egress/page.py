@@ -14,7 +14,7 @@ _SELECTORS: Final = re.compile("[\ufe00-\ufe0e\U000e0100-\U000e01ef]")
 _CHARSETS: Final = frozenset({"utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252", "utf-16"})
 
 
-def readable(body: bytes, content_type: str) -> tuple[str, bool]:
+def page_text(body: bytes, content_type: str) -> tuple[str, bool]:
     """Return a page as text, and whether it was cut; raises Refused if it is not text."""
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower()

@@ -19,7 +19,7 @@ import h11
 from bot.core.errors import Refused, Transient
 from bot.workspace.egress.fetch import REDIRECTS, Response, exchange
 from bot.workspace.egress.route import EgressRoute
-from bot.workspace.egress.urls import WebTarget, beyond, read
+from bot.workspace.egress.urls import WebTarget, parse_url, redirect_target
 
 LARGEST: Final = 3_750_000
 """Bytes of one picture: base64 makes them the 5 MB that the Messages API takes.
@@ -63,7 +63,7 @@ class PictureFetcher:
         """Return the bytes of a picture. Raises Refused or Transient with the reason."""
         try:
             async with asyncio.timeout(self.seconds):
-                return await self._follow_redirects(self._admit(read(url)))
+                return await self._follow_redirects(self._admit(parse_url(url)))
         except TimeoutError as error:
             raise Transient(f"it did not arrive within {self.seconds:g} s") from error
         except (OSError, EOFError, h11.ProtocolError) as error:
@@ -75,7 +75,7 @@ class PictureFetcher:
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:
                 return _body(answer)
-            target = self._admit(beyond(target, location))
+            target = self._admit(redirect_target(target, location))
         raise Refused("it redirects too often")
 
     async def _request(self, target: WebTarget) -> Response:

@@ -21,7 +21,7 @@ from bot.core.errors import PlangateError, Refused
 from bot.core.network import Network, NetworkDecision
 from bot.workspace.egress.client_hello import server_name
 from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
-from bot.workspace.egress.urls import WebTarget, authority
+from bot.workspace.egress.urls import WebTarget, parse_authority
 
 _PIECE: Final = 1 << 16
 _LONGEST_HEAD: Final = 8 << 10
@@ -159,7 +159,7 @@ async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader
         raise Refused("only https passes here", where=target, fix="use https")
     if any(name in {b"content-length", b"transfer-encoding"} for name, _ in event.headers):
         raise Refused("a CONNECT with a body", where=target, fix="send none")
-    return authority(target)
+    return parse_authority(target)
 
 
 async def _send_response(connection: h11.Connection, inside: Streams, status: int, said: str) -> None:

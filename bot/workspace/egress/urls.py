@@ -37,7 +37,7 @@ class WebTarget:
         return f"https://{self.host}{port}{self.path}"
 
 
-def read(url: str) -> WebTarget:
+def parse_url(url: str) -> WebTarget:
     """Parse a URL; raises Refused if it is not canonical."""
     found = _URL.fullmatch(url) if len(url) <= LONGEST else None
     if found is None:
@@ -48,14 +48,14 @@ def read(url: str) -> WebTarget:
     return WebTarget(found["host"], port, (found["path"] or "/") + (found["query"] or ""))
 
 
-def beyond(target: WebTarget, location: str) -> WebTarget:
+def redirect_target(target: WebTarget, location: str) -> WebTarget:
     """Return the target of a redirect, resolved against the page that sent it; raises Refused."""
     if not location.isascii() or not location.isprintable() or len(location) > LONGEST:
         raise _refusal(location)
-    return read(urljoin(str(target), location))
+    return parse_url(urljoin(str(target), location))
 
 
-def authority(text: str) -> WebTarget:
+def parse_authority(text: str) -> WebTarget:
     """Parse the target of a CONNECT, ``host:port``; raises Refused."""
     found = _AUTHORITY.fullmatch(text)
     if found is None or not is_name(found["host"]) or int(found["port"]) > 65535:
