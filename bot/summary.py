@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bot.compose.terminal_run import Run
+from bot.compose.terminal_run import TerminalRun
 from bot.core.checks import CheckState, state_of
 from bot.core.comment import outcome
 from bot.core.gate import Stage
@@ -26,7 +26,7 @@ _SIGNS: Final = {
 _TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 
 
-def lines(made: Run) -> Iterator[str]:
+def lines(made: TerminalRun) -> Iterator[str]:
     """Yield the lines on how a run ended: failed checks first, then uncommitted changes, then the cost."""
     last = made.state
     for check in sorted(checks(made), key=lambda check: check["exit_code"] == 0):
@@ -39,14 +39,14 @@ def lines(made: Run) -> Iterator[str]:
     yield f"{cost(made)} Transcript: plangate replay {made.transcript}"
 
 
-def cost(made: Run) -> str:
+def cost(made: TerminalRun) -> str:
     """Return a sentence with the steps and the cost of a run."""
     ledger = made.ledger
     spent = f"${ledger.cost_usd:.4f}" if ledger.is_priced else "cost unknown: a model without prices was used"
-    return f"{made.story.steps} steps, {spent}."
+    return f"{made.printer.steps} steps, {spent}."
 
 
-def result(made: Run, seconds: float) -> Json:
+def result(made: TerminalRun, seconds: float) -> Json:
     """Return the object that ``plangate run --json`` prints (interfaces.md), with the checks and a failure's detail.
 
     Plan, answer, and work are those of the newest request. Steps, tokens, and seconds are those of this run; dollars
@@ -61,7 +61,7 @@ def result(made: Run, seconds: float) -> Json:
         "plan_digest": plan.digest if plan else None,
         "branch": last.branch or None,
         "commit": last.commit or None,
-        "steps": made.story.steps,
+        "steps": made.printer.steps,
         "subagents": _subagents(made),
         "usage": {name: getattr(ledger.usage, name) for name in _TOKENS},
         "cost_usd": _cost(made),
@@ -71,20 +71,20 @@ def result(made: Run, seconds: float) -> Json:
     }
 
 
-def exit_code(made: Run, *, dry_run: bool) -> int:
+def exit_code(made: TerminalRun, *, dry_run: bool) -> int:
     """Return the exit code of a run (interfaces.md). A dry run succeeds once it has a plan."""
     if dry_run and made.state.stage is Stage.AWAITING_APPROVAL:
         return 0
     return _EXITS.get(made.state.stage, NOT_APPROVED)
 
 
-def checks(made: Run) -> list[dict[str, Any]]:
+def checks(made: TerminalRun) -> list[dict[str, Any]]:
     """Return the checks that ran after the work: command, exit_code, seconds, output."""
     work = made.state.result.work
     return list(work.checks) if work else []
 
 
-def _cost(made: Run) -> float | None:
+def _cost(made: TerminalRun) -> float | None:
     """Return the thread's cost in dollars, or None if a model without prices was used or the cost is unknown."""
     journaled = made.state.cost_usd
     if not made.ledger.is_priced or (journaled is None and not made.ledger.rows):
@@ -92,7 +92,7 @@ def _cost(made: Run) -> float | None:
     return round(max(made.ledger.cost_usd, journaled or 0.0), 6)
 
 
-def _subagents(made: Run) -> list[Json]:
+def _subagents(made: TerminalRun) -> list[Json]:
     return [
         {
             "id": row.agent,
@@ -104,5 +104,5 @@ def _subagents(made: Run) -> list[Json]:
             "cost_usd": row.cost_usd,
             "seconds": row.seconds,
         }
-        for row in made.story.rows.values()
+        for row in made.printer.rows.values()
     ]

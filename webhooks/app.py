@@ -16,12 +16,12 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 
-from bot.compose.app_set_up import setting_up
+from bot.compose.app_set_up import open_app_set_up
 from bot.compose.local import try_model
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview import overview_of, recorder_of
 from bot.compose.receipts import published_keys
-from bot.compose.worker_process import HAND_BACK_SECONDS, cutter, periodic_work, reporting_host
+from bot.compose.worker_process import HAND_BACK_SECONDS, forced_exit_timer, periodic_work, reporting_host
 from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings
 from bot.config.settings import Settings
@@ -246,7 +246,7 @@ def serve(
 
 async def _set_up(settings: Settings, listener: socket.socket, host: str, redactor: Redactor) -> bool:
     """Serve the set-up until it is over, or until a signal arrives. Return whether the App's credentials are saved."""
-    with setting_up(settings, redactor) as app_set_up:
+    with open_app_set_up(settings, redactor) as app_set_up:
         if app_set_up.is_saved:
             return True
         routes = SetUpRoutes(app_set_up, SetUpVisitor(host))
@@ -270,7 +270,7 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
         )
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
-    cut = cutter(DRAIN_SECONDS + HAND_BACK_SECONDS if worker and settings.database else SHUTDOWN_SECONDS)
+    cut = forced_exit_timer(DRAIN_SECONDS + HAND_BACK_SECONDS if worker and settings.database else SHUTDOWN_SECONDS)
 
     async def through() -> None:
         recorder, streams = recorder_of(settings, redactor), Streams()

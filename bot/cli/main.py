@@ -22,7 +22,7 @@ from bot.core.errors import Broken, Misconfigured, PlangateError
 from bot.outlet import redirect_output, unredacted_stream
 
 if TYPE_CHECKING:
-    from bot.compose.terminal_run import Run
+    from bot.compose.terminal_run import TerminalRun
 
 INTERRUPTED: Final = 130
 _DEBUG: Final = "show a traceback when something fails"
@@ -228,7 +228,7 @@ def _look(arguments: argparse.Namespace) -> int:
     overrides = replace(given.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
     out, began = _story(arguments), time.monotonic()
     made = asyncio.run(look_once(replace(given, overrides=overrides), arguments.thread, out))
-    if made.story.steps:
+    if made.printer.steps:
         print(cost(made), file=out)
     print(f"{arguments.thread}: {made.state.stage}", file=out)
     return _print_result(arguments, made, time.monotonic() - began)
@@ -247,7 +247,7 @@ def _story(arguments: argparse.Namespace) -> TextIO:
     return sys.stderr if arguments.json else sys.stdout
 
 
-def _print_result(arguments: argparse.Namespace, made: "Run", seconds: float) -> int:
+def _print_result(arguments: argparse.Namespace, made: "TerminalRun", seconds: float) -> int:
     """Print the object of --json, or the reason for a failure, and return the exit code."""
     from bot.summary import exit_code, result
 

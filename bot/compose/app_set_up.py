@@ -160,7 +160,7 @@ class AppSetUp:
 
 
 @contextmanager
-def setting_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp]:
+def open_app_set_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp]:
     """Return a set-up for the data directory of the settings.
 
     Raises Misconfigured if another process has one there, or if the settings name the web site of one server and the

@@ -15,7 +15,7 @@ FILE: Final = "credentials.json"
 
 
 @contextmanager
-def lay_decoy(data: Path) -> Iterator[CanaryAlarm]:
+def plant_canary(data: Path) -> Iterator[CanaryAlarm]:
     """Create a decoy file in the data directory for one look at a thread, and yield the alarm that knows its value.
 
     Every alarm also knows the decoy of the process, an environment variable. If the file cannot be written, the look

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.clock import SystemClock
-from bot.compose.canaries import lay_decoy
+from bot.compose.canaries import plant_canary
 from bot.compose.job_environment import JobEnvironment, job_of, place_in_terminal
 from bot.compose.parts import (
     agents_of,
@@ -28,7 +28,7 @@ from bot.compose.parts import (
     web_of,
     work_settings,
 )
-from bot.compose.terminal_run import Run, both
+from bot.compose.terminal_run import TerminalRun, combine_listeners
 from bot.compose.without_github import NoChecks, NoPulls, NoReceipts, NoTasks
 from bot.config.environment import configuration, redactor_for
 from bot.config.settings import PATH, Settings
@@ -83,7 +83,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalParts:
     """A local repository with everything that is needed to work on it."""
 
     settings: Settings
@@ -112,7 +112,7 @@ class Local:
         return content.decode(errors="replace") if content is not None else None
 
 
-async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run:
+async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> TerminalRun:
     """Work on one request in a local repository until it rests. Continues an interrupted run (interfaces.md).
 
     Secrets are redacted from everything written to `out` (PR4).
@@ -127,14 +127,16 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Run
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
         source.need_writable()
-        local = Local(settings, source, Mirror.of(source, mirrors(settings.data_dir)))
+        local = LocalParts(settings, source, Mirror.of(source, mirrors(settings.data_dir)))
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)
-        with lay_decoy(settings.data_dir) as alarm:
+        with plant_canary(settings.data_dir) as alarm:
             context, story = await _thread_context(options, local, keys=keys, model=model, alarm=alarm, out=out)
             final = await look(context)
             folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
-            return Run(final, context.resources.ledger, story, source.uncommitted, folder / final.planning_session)
+            return TerminalRun(
+                final, context.resources.ledger, story, source.uncommitted, folder / final.planning_session
+            )
     finally:
         await model.close()
 
@@ -193,7 +195,7 @@ def _warm_model(model: "AnthropicModel") -> None:
         gc.enable()
 
 
-def _redactor(local: Local, alarm: CanaryAlarm) -> Redactor:
+def _redactor(local: LocalParts, alarm: CanaryAlarm) -> Redactor:
     """Return what knows this machine's secrets, its state key and the canaries of this run."""
     redactor = redactor_for(local.settings)
     redactor.learn(local.key.secret.hex(), "state key")
@@ -202,7 +204,7 @@ def _redactor(local: Local, alarm: CanaryAlarm) -> Redactor:
     return redactor
 
 
-def _workspace(local: Local, keys: "Configuration", redactor: Redactor) -> GitWorkspace:
+def _workspace(local: LocalParts, keys: "Configuration", redactor: Redactor) -> GitWorkspace:
     """Return the workspace on the local repository, which publishes nothing that holds a secret."""
     rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
     limits, route = sandbox_limits_of(keys), egress_route_of(local.settings)
@@ -211,7 +213,7 @@ def _workspace(local: Local, keys: "Configuration", redactor: Redactor) -> GitWo
 
 async def _thread_context(  # noqa: PLR0913 - each part has its name where they are joined
     options: RunOptions,
-    local: Local,
+    local: LocalParts,
     *,
     keys: "Configuration",
     model: "AnthropicModel",
@@ -242,12 +244,12 @@ async def _thread_context(  # noqa: PLR0913 - each part has its name where they 
     fence = Fence(journal, local.number, thread, states)
     ports = (journal, dialogue, workspace, resources, fence, NoPulls(), NoReceipts(), NoTasks(), NoChecks())
     spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
-    take = both(story.take, spans.take)
+    take = combine_listeners(story.take, spans.take)
     beside = (work, policy, take, redactor, agents, planning_session)
     return ThreadContext(place, environment.at, *ports, *beside, states=states), story
 
 
-async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
+async def _thread(journal: Journal, local: LocalParts, prompt: str) -> ThreadNumber:
     """Return the thread of this request on this commit: the unfinished one, else a new one.
 
     Skips a journal that another key wrote: changing the key costs what was stored (interfaces.md).
@@ -263,5 +265,5 @@ async def _thread(journal: Journal, local: Local, prompt: str) -> ThreadNumber:
     raise AssertionError("count() never ends")
 
 
-async def _configuration(local: Local) -> "Configuration":
+async def _configuration(local: LocalParts) -> "Configuration":
     return configuration(await local.read(PATH) or "")

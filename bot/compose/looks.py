@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, TextIO
 
 from bot.compose.github import GitHubHost
-from bot.compose.terminal_run import Run, both
+from bot.compose.terminal_run import TerminalRun, combine_listeners
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.core.names import ThreadAddress
@@ -36,7 +36,7 @@ async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
     return ThreadAddress(installation, repository_id, found.owner, found.name, number)
 
 
-async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
+async def look_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun:
     """Look at one thread, named OWNER/REPO#N, as the service would. Writes what its sessions do to `out`."""
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
     if match is None:
@@ -45,8 +45,8 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> Run:
         address = await thread_of(host, match[1], int(match[2]))
         story = SessionPrinter(out, host.redactor)
         async with host.thread_context(address) as context:
-            final = await engine.look(replace(context, listener=both(story.take, context.listener)))
-            return Run(final, context.resources.ledger, story)
+            final = await engine.look(replace(context, listener=combine_listeners(story.take, context.listener)))
+            return TerminalRun(final, context.resources.ledger, story)
 
 
 async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:

@@ -33,7 +33,7 @@ class TaskIssues(Protocol):
         """Show above an issue's text why no task runs, unless it shows that already; "" takes the warning back."""
 
 
-class PeoplesRoles(Protocol):
+class RoleLookup(Protocol):
     """The roles of people on one repository."""
 
     async def of(self, actor: Actor) -> Role | None:
@@ -59,7 +59,7 @@ class TaskHost(Protocol):
     async def tracking_issues(self, found: ServedRepository) -> TaskIssues:
         """Return access to the tracking issues of a repository."""
 
-    async def roles(self, found: ServedRepository) -> PeoplesRoles:
+    async def roles(self, found: ServedRepository) -> RoleLookup:
         """Return the roles of people on a repository, as they are now."""
 
     async def own_recipe(self, found: ServedRepository, name: str | None) -> dict[str, str]:

@@ -13,17 +13,17 @@ Listener = Callable[[AgentEvent], None]
 
 
 @dataclass(slots=True)
-class Run:
+class TerminalRun:
     """The result of a run."""
 
     state: ThreadState
     ledger: Ledger
-    story: SessionPrinter
+    printer: SessionPrinter
     uncommitted: int = 0
     transcript: Path | None = None
 
 
-def both(first: Listener, second: Listener) -> Listener:
+def combine_listeners(first: Listener, second: Listener) -> Listener:
     """Return a listener that passes each event to two listeners."""
 
     def listener(event: AgentEvent) -> None:

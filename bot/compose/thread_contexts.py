@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
-from bot.compose.canaries import lay_decoy
+from bot.compose.canaries import plant_canary
 from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,
@@ -126,7 +126,7 @@ class ThreadContexts:
         source, route = await self._source(reached), egress_route_of(self.settings)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, route=route)
         try:
-            with lay_decoy(self.settings.data_dir) as alarm:
+            with plant_canary(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named_values:
                     self.redactor.learn(value, kind)
                 parts = _Parts(self, reached, facts, keys, bot, address, alarm, blob)

@@ -40,7 +40,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     database_of(settings)
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
-    cut = cutter(HAND_BACK_SECONDS)
+    cut = forced_exit_timer(HAND_BACK_SECONDS)
 
     async def through() -> None:
         async with reporting_host(settings, redactor, recorder_of(settings, redactor)) as github:
@@ -90,7 +90,7 @@ async def reindex_threads(settings: Settings) -> int:
     return len(addresses)
 
 
-def cutter(seconds: float) -> threading.Timer:
+def forced_exit_timer(seconds: float) -> threading.Timer:
     """Return a timer that ends the process, whatever the process is doing.
 
     A thread that waits for GitHub cannot be cancelled. Whatever still runs then is cut off as by kill -9, which every

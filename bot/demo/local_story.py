@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from bot.compose.local import RunOptions, run_check, run_local
-from bot.compose.terminal_run import Run
+from bot.compose.terminal_run import TerminalRun
 from bot.config.settings import Settings
 from bot.core.names import CommitId
 from bot.summary import exit_code, lines
@@ -24,7 +24,7 @@ def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
     return _proven(sample, made, with_model)
 
 
-def _proven(sample: Path, made: Run, with_model: Settings) -> int:
+def _proven(sample: Path, made: TerminalRun, with_model: Settings) -> int:
     """Run the sample's tests before and after, each in a sandbox. Return 0 if they failed before and pass now."""
     branch, commit = made.state.result.branch, CommitId(made.state.result.commit)
     before = asyncio.run(run_check(sample, made.state.plan.base, CHECK, with_model))

@@ -12,7 +12,7 @@ from bot.agent.session_events import AgentChanged, End, ToolFinished
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolSink
-from bot.compose.canaries import FILE, lay_decoy
+from bot.compose.canaries import FILE, plant_canary
 from bot.core.errors import CanaryShown
 from bot.core.names import SessionId
 from bot.core.secrets.canary import CanaryAlarm
@@ -103,7 +103,7 @@ def test_decoys_lie_outside_and_are_gone_afterwards(tmp_path: Path) -> None:
     """One file a look, which nobody else can read, and one variable a process; alarms know the values."""
     seen = set()
     for _ in range(2):
-        with lay_decoy(tmp_path) as alarm:
+        with plant_canary(tmp_path) as alarm:
             (file,) = tmp_path.rglob(FILE)
             assert not stat.S_IMODE(file.parent.stat().st_mode) & 0o077
             value = json.loads(file.read_text())["anthropic_admin_key"]
@@ -118,5 +118,5 @@ def test_decoys_lie_outside_and_are_gone_afterwards(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written_work_goes_on(tmp_path: Path) -> None:
     """A decoy hinders nobody."""
     (tmp_path / "decoys").write_text("in its way")
-    with lay_decoy(tmp_path) as alarm:
+    with plant_canary(tmp_path) as alarm:
         alarm.listen("ordinary text")

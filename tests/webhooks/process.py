@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bot.compose.worker_process import cutter
+from bot.compose.worker_process import forced_exit_timer
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.logs import setup
@@ -53,7 +53,7 @@ def main(folder: str, how: str, cut: str = "600") -> None:
     service = Service(settings(Path(folder)), host)
     with listening("127.0.0.1", 0) as listener:
         tell(listener.getsockname()[1])
-        asyncio.run(run(service, listener, ClientLimits(), stopping=cutter(float(cut)).start))
+        asyncio.run(run(service, listener, ClientLimits(), stopping=forced_exit_timer(float(cut)).start))
     tell("down")
 
 

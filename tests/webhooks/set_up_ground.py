@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import requests
 
-from bot.compose.app_set_up import AppSetUp, setting_up
+from bot.compose.app_set_up import AppSetUp, open_app_set_up
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.secrets.redaction import Redactor
 from bot.testing.github.page.page_routes import page_routes
@@ -136,7 +136,7 @@ def ground(folder: Path, host: str = "127.0.0.1") -> Iterator[Ground]:
 
 @contextmanager
 def running(github: SimulatedGitHub, folder: Path, host: str = "127.0.0.1") -> Iterator[Ground]:
-    with setting_up(settings_for(github, folder), Redactor()) as set_up:
+    with open_app_set_up(settings_for(github, folder), Redactor()) as set_up:
         routes = SetUpRoutes(set_up, SetUpVisitor(host))
         with host_application(routes.application()) as base:
             yield Ground(github, routes, set_up, base)

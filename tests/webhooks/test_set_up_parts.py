@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.app_set_up import setting_up
+from bot.compose.app_set_up import open_app_set_up
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
@@ -79,7 +79,7 @@ def test_two_servers(tmp_path: Path) -> None:
     mixed = GitHubSettings(server_url="https://ghes.internal")
     with (
         pytest.raises(Misconfigured, match="GITHUB_API_URL"),
-        setting_up(Settings(data_dir=tmp_path, github=mixed), Redactor()),
+        open_app_set_up(Settings(data_dir=tmp_path, github=mixed), Redactor()),
     ):
         pass
 
