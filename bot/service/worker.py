@@ -65,12 +65,12 @@ class _Thread:
     """The deliveries in the inbox that wait for a look to end."""
     covered: frozenset[str] = frozenset()
     """Those of them that the current look covers, because they were stored before it began."""
-    word: asyncio.Event = field(default_factory=asyncio.Event)
-    ear: asyncio.Lock = field(default_factory=asyncio.Lock)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    listen_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def begin_look(self) -> None:
         """Record that a look begins now: it covers what was stored before."""
-        self.word.clear()
+        self.news.clear()
         self.wanted, self.covered = False, frozenset(self.waiting)
 
     def forget_told(self, told: str) -> None:
@@ -157,7 +157,7 @@ class Worker:
             thread.address = address  # the repository may have been renamed
             self._open[key] = replace(address, told="")
         thread.wanted = True
-        thread.word.set()
+        thread.news.set()
 
     async def wake_all(
         self,
@@ -230,7 +230,7 @@ class Worker:
             retry=retry_if_exception_type(PASSING),
             stop=stop_after_attempt(self.attempts) if self.attempts else stop_never,
             wait=wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT),
-            before_sleep=lambda state: self._say_waiting(thread, state),
+            before_sleep=lambda state: self._log_retry(thread, state),
             sleep=self.clock.sleep,
             reraise=True,
         )
@@ -288,7 +288,7 @@ class Worker:
         async with AsyncExitStack() as stack:
             holding = stack.enter_async_context(self._slots.hold(thread.address))
             if (address := thread.address) is not None and self._waits_with_sign(address.installation):
-                thread.word.set()
+                thread.news.set()
                 async with self._listening(thread, partial(self._early.hold, address.installation)):
                     slot = await holding
             else:
@@ -305,7 +305,7 @@ class Worker:
         listener = asyncio.create_task(self._listen(thread, within))
         try:
             yield
-            async with thread.ear:
+            async with thread.listen_lock:
                 pass
         finally:
             listener.cancel()
@@ -313,9 +313,9 @@ class Worker:
 
     async def _listen(self, thread: _Thread, within: Within) -> None:
         while True:
-            await thread.word.wait()
-            async with within(), thread.ear:
-                thread.word.clear()
+            await thread.news.wait()
+            async with within(), thread.listen_lock:
+                thread.news.clear()
                 if (address := thread.address) is None:
                     continue
                 try:
@@ -324,7 +324,7 @@ class Worker:
                 except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
                     failure("listen", error, **_thread_name(thread))
 
-    def _say_waiting(self, thread: _Thread, state: RetryCallState) -> None:
+    def _log_retry(self, thread: _Thread, state: RetryCallState) -> None:
         thread.covered = frozenset()
         error = state.outcome.exception() if state.outcome else None
         if error and not isinstance(error, InstallationUnavailable):  # the breaker itself said so, once
