@@ -56,9 +56,7 @@ class ServiceClient:
             items, path = self.read(path)
             yield from items
 
-    def follow(
-        self, path: str, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
-    ) -> Iterator[StreamedEvent]:
+    def follow(self, path: str, say: Callable[[str], None]) -> Iterator[StreamedEvent]:
         """Yield the events of a stream without end. Connects again with the last id, and says so, when it breaks.
 
         Raises PlangateError if the service refuses.
@@ -70,10 +68,10 @@ class ServiceClient:
                     for event in _events(response):
                         last, pause = event.id, 1.0
                         yield event
-                sleep(1.0)  # the service ends each stream after a while
+                time.sleep(1.0)  # the service ends each stream after a while
             except (Transient, OSError, HTTPException, ValueError) as error:
                 say(f"the connection broke ({error}); connecting again in {pause:.0f} s")
-                sleep(pause)
+                time.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     def _open(self, path: str, headers: Mapping[str, str]) -> Any:

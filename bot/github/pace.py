@@ -30,6 +30,11 @@ from bot.ports import Clock
 
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
+A_MINUTE: Final = 80
+AN_HOUR: Final = 500
+"""Maximum number of writes within a minute, and within an hour."""
+LONGEST_WAIT: Final = 120.0
+"""Maximum seconds that a caller waits. A longer wait raises RateLimited."""
 BURST: Final = 24
 """Maximum number of writes that go without a pause."""
 OTHER_BURST: Final = 4
@@ -60,10 +65,7 @@ class WritePace:
     clock: Clock
     between: float = 1.0
     """Seconds in which a bucket gains one write."""
-    a_minute: int = 80
-    an_hour: int = 500
-    patience: float = 120.0
-    """Maximum seconds that a caller waits. A longer wait raises RateLimited."""
+    an_hour: int = AN_HOUR
     limits: dict[str, ReportedLimit] = field(default_factory=dict, init=False)
     """The newest limits that GitHub reported for the account, by resource."""
     _writes: deque[float] = field(default_factory=deque)
@@ -133,14 +135,14 @@ class WritePace:
         while writes and writes[0] <= now - HOUR:
             writes.popleft()
         waits = [0.0, self._all.wait(now, self.between)]
-        if len(writes) >= self.a_minute:
-            waits.append(writes[-self.a_minute] + MINUTE - now)
+        if len(writes) >= A_MINUTE:
+            waits.append(writes[-A_MINUTE] + MINUTE - now)
         if len(writes) >= self.an_hour:
             waits.append(writes[-self.an_hour] + HOUR - now)
         return max(waits)
 
     async def _wait(self, seconds: float) -> None:
-        if seconds > self.patience:
+        if seconds > LONGEST_WAIT:
             raise RateLimited(seconds, where="GitHub")
         if seconds > 0:
             await self.clock.sleep(seconds)

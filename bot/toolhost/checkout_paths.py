@@ -59,9 +59,9 @@ class Root:
         )
 
 
-def open_file(root: Root, place: ResolvedPath, flags: int = os.O_RDONLY) -> int:
+def open_file(root: Root, place: ResolvedPath) -> int:
     """Open a regular file and return its descriptor; raises Failure for anything else, OSError if it does not exist."""
-    file = os.open(place.real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = os.open(place.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise Failure(f"{place.name} is not a regular file.")

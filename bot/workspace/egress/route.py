@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -56,7 +56,6 @@ class EgressRoute:
     dial: Dial = dial
     never: tuple[str, ...] = ()
     """Names that stay closed even if a list contains them, in addition to those that are always closed (N2)."""
-    ports: frozenset[int] = field(default=_PORTS)
     own: tuple[str, ...] = ()
     """Names of the operator's own servers. Their addresses may be private."""
 
@@ -100,7 +99,7 @@ class EgressRoute:
             raise Refused("this host is never allowed", where=host, fix="do without it")
         if not is_covered(host, hosts):
             raise Refused("this host is not on the list", where=host, fix="do without it, or plan with it")
-        if port not in self.ports:
+        if port not in _PORTS:
             raise Refused("this port is not open", where=f"{host}:{port}", fix="use https on port 443")
 
 
