@@ -1,8 +1,9 @@
 """The inbox: every delivery that was answered with 202 is a file here until a look has covered it (W2).
 
-Each delivery is one file, named by its guid. The file is written completely under another name, synced, and linked into
-place; then the folder is synced. So every file is complete, even if a process was killed, and the same guid is stored
-only once.
+Each delivery has one name, made of its guid. Deliveries that are stored together are the lines of one file, which has
+all of their names. The file is written completely under another name, synced, and linked to its names; then the folder
+is synced. So every file is complete, even if a process was killed, the same guid is stored only once, and any number of
+deliveries costs two syncs.
 """
 
 import asyncio
@@ -11,9 +12,9 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -34,9 +35,7 @@ LIMIT: Final = 10_000
 REMEMBERED: Final = 10_000
 LITTER_SECONDS: Final = 3600
 
-INTAKE: Final = 4
-"""Threads of the intake pool."""
-_INTAKE: Final = ThreadPoolExecutor(INTAKE, "intake")
+_INTAKE: Final = ThreadPoolExecutor(4, "intake")
 """A separate thread pool, so that threads that wait for GitHub never delay the response to a delivery (W1, D2)."""
 _SUFFIX: Final = ".json"
 _ASIDE: Final = "unreadable"
@@ -58,20 +57,26 @@ class Inbox:
     folder: Path
     limit: int = LIMIT
     _recent: dict[str, None] = field(init=False, default_factory=dict)
+    _room: int = field(init=False, default=0)
+    """How many more may be stored before the files are counted again."""
 
     def store(self, delivery: Delivery) -> bool:
-        """Store a delivery on disk. Return False if the same guid waits already or was stored recently.
+        """Store one delivery, as `store_all` does. Return False if the same guid waits already or was stored lately."""
+        return self.store_all((delivery,))[0]
 
-        Raises OSError or Transient if the delivery cannot be stored; then nothing is kept.
+    def store_all(self, deliveries: Sequence[Delivery]) -> tuple[bool, ...]:
+        """Store deliveries on disk, all or none. Return for each whether it is new: a guid is stored once.
+
+        Raises OSError or Transient if they cannot be stored; then nothing is kept.
         """
         # GitHub gives a redelivery the guid of the first attempt.
         # https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
-        if delivery.guid in self._recent:
-            return False
-        self._prepare()
-        fresh = self._put(self._file(delivery.guid), _render(delivery))
-        self._remember(delivery.guid)
-        return fresh
+        new = {each.guid: at for at, each in [*enumerate(deliveries)][::-1] if each.guid not in self._recent}
+        made = self._put([deliveries[at] for at in sorted(new.values())]) if new else frozenset()
+        for guid in new:
+            self._remember(guid)
+        self._room -= len(made)
+        return tuple(each.guid in made and new[each.guid] == at for at, each in enumerate(deliveries))
 
     def knows(self, guid: str) -> bool:
         """Return whether a delivery with that guid waits or was stored recently."""
@@ -115,7 +120,7 @@ class Inbox:
 
     def probe(self) -> None:
         """Raise OSError or Transient if no delivery can be stored."""
-        self._prepare()
+        self._prepare(1)
         with self._synced_file(b"{}"):
             pass
 
@@ -133,24 +138,32 @@ class Inbox:
     def _files(self) -> Iterator[Path]:
         return (file for file in self.folder.glob(f"*{_SUFFIX}") if not file.name.startswith("."))
 
-    def _prepare(self) -> None:
+    def _prepare(self, count: int) -> None:
+        """Make sure that there is a folder with room for some more deliveries. Raises OSError or Transient."""
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sync_folder(self.folder.parent)
-        if sum(1 for _ in self._files()) >= self.limit:
+        if self._room < count:
+            self._room = self.limit - sum(1 for _ in self._files())
+        if self._room < count:
             raise Transient("the inbox is full", where=str(self.folder), fix="see in the log why looks fail")
 
-    def _put(self, file: Path, content: bytes) -> bool:
-        """Create a file with this content, synced to disk. Return False if a file with that name exists."""
-        with self._synced_file(content) as temporary:
-            try:
-                os.link(temporary, file)
-            except FileExistsError:
-                fresh = False
-            else:
-                fresh = True
-        _sync_folder(self.folder)  # this also syncs a file that another request may just have linked
-        return fresh
+    def _put(self, deliveries: Sequence[Delivery]) -> frozenset[str]:
+        """Store deliveries in one file, synced to disk. Return the guids that had no file."""
+        self._prepare(len(deliveries))
+        made: list[str] = []
+        try:
+            with self._synced_file(b"\n".join(map(_render, deliveries))) as temporary:
+                for each in deliveries:
+                    with suppress(FileExistsError):
+                        os.link(temporary, self._file(each.guid))
+                        made.append(each.guid)
+            _sync_folder(self.folder)  # this also syncs a file that another process may just have linked
+        except BaseException:
+            with suppress(OSError):
+                self.remove(made)
+            raise
+        return frozenset(made)
 
     @contextmanager
     def _synced_file(self, content: bytes) -> Iterator[Path]:
@@ -167,7 +180,7 @@ class Inbox:
 
     def _read(self, file: Path) -> Delivery | None:
         try:
-            delivery = _reader().validate_json(file.read_bytes())
+            delivery = _delivery_in(file)
         except FileNotFoundError:  # a look has covered it in the meantime
             return None
         except (ValueError, OSError) as error:
@@ -180,7 +193,7 @@ class Inbox:
 
     def _parse(self, file: Path) -> Delivery | None:
         try:
-            return _reader().validate_json(file.read_bytes())
+            return _delivery_in(file)
         except (ValueError, OSError):  # the next start sets it aside, or a look has covered it
             return None
 
@@ -217,6 +230,13 @@ async def run_in_intake_pool(work: Callable[[], Result]) -> Result:
 
 def _render(delivery: Delivery) -> bytes:
     return json.dumps(asdict(delivery)).encode()
+
+
+def _delivery_in(file: Path) -> Delivery:
+    """Return the delivery that a file's name says; if there is none, the first one. Raises ValueError or OSError."""
+    lines = file.read_bytes().split(b"\n")
+    start = b'{"guid": "%s"' % file.stem.encode()
+    return _reader().validate_json(next((line for line in lines if line.startswith(start)), lines[0]))
 
 
 def _stored_at(file: Path) -> float:

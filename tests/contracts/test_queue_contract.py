@@ -100,6 +100,31 @@ async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
 
 
 @pytest.mark.req("W2")
+async def test_deliveries_that_arrive_at_once(processes: Processes) -> None:
+    """Each is answered for itself, a guid is stored once, and each thread has a look."""
+    host = Host()
+    queue = await processes.start(host)
+    given = [delivery(number, guid) for number in (3, 1, 2, None) for guid in (f"{number}-a", f"{number}-b")]
+    outcomes = await asyncio.gather(*(queue.store(each) for each in (*given, *given)))
+    kept = {Outcome.STORED, Outcome.JOINED}
+    assert set(outcomes[:8]) <= kept
+    assert set(outcomes[8:]) <= {Outcome.JOINED, Outcome.DUPLICATE}
+    await settled(queue)
+    assert set(await queue.known_guids([each.guid for each in given])) >= {"3-a", "1-a", "2-a", "None-a"}
+    assert set(host.numbers()) == {1, 2, 3}
+
+
+@pytest.mark.req("W2")
+async def test_a_delivery_that_cannot_be_stored_keeps_no_other_out(processes: Processes) -> None:
+    """PostgreSQL takes no NUL, a folder no slash: whoever sends one learns it, and its neighbors are stored."""
+    queue = await processes.start(Host(), worker=False)
+    given = [delivery(1), delivery(2), delivery(3, "no\0/guid"), delivery(4)]
+    outcomes = await asyncio.gather(*(queue.store(each) for each in given), return_exceptions=True)
+    assert isinstance(outcomes.pop(2), Exception)
+    assert outcomes == [Outcome.STORED] * 3
+
+
+@pytest.mark.req("W2")
 async def test_a_delivery_is_looked_at_by_a_later_process(processes: Processes) -> None:
     """A process without a worker only stores; so does one that dies."""
     silent = Host()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,62 @@ def test_the_same_guid_is_stored_once(tmp_path: Path) -> None:
     inbox.remove(["guid-1"])
     assert not inbox.store(delivery(1))
     assert inbox.waiting() == ()
+
+
+def test_what_is_stored_together_is_read_and_removed_one_by_one(tmp_path: Path) -> None:
+    """Of a guid that comes twice, the first one is new; what another process stored is known."""
+    assert Inbox(tmp_path).store(delivery(2))
+    inbox = Inbox(tmp_path)
+    given = [delivery(3), delivery(1), replace(delivery(1), event="again"), delivery(2), delivery(None)]
+    assert inbox.store_all(given) == (True, True, False, False, True)
+    assert inbox.store_all(given) == (False,) * 5
+    assert len({file.stat().st_ino for file in tmp_path.iterdir()}) == 2
+    found = {each.guid: each for each in Inbox(tmp_path).waiting()}
+    assert found == {each.guid: each for each in (delivery(1), delivery(2), delivery(3), delivery(None))}
+    inbox.remove(["guid-3"])
+    assert {each.guid for each in Inbox(tmp_path).waiting()} == {"guid-1", "guid-2", "guid-None"}
+
+
+FAILING_SYNCS = """
+import ctypes, os, struct, sys
+from pathlib import Path
+from bot.service.inbox import Inbox
+from tests.service.ground import delivery
+
+inbox = Inbox(Path(sys.argv[1]))
+inbox.store(delivery(1))
+# seccomp(2): from now on fsync fails, or opening a folder does, as on a disk that dies. LOAD number; if it is this one:
+# LOAD an argument; if a bit of it is set: return EIO; else allow.
+sync, opening = {"x86_64": (74, 257), "aarch64": (82, 56)}[os.uname().machine]
+number, argument, mask = (sync, 16, 0xFFFFFFFF) if sys.argv[2] == "file" else (opening, 32, os.O_DIRECTORY)
+steps = ((0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, argument), (0x45, 0, 1, mask), (6, 0, 0, 0x50005))
+code = b"".join(struct.pack("HBBI", *step) for step in (*steps, (6, 0, 0, 0x7FFF0000)))
+buffer = ctypes.create_string_buffer(code)
+program = struct.pack("HxxxxxxQ", len(steps) + 1, ctypes.addressof(buffer))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.c_char_p(program), 0, 0) == 0
+try:
+    inbox.store_all([delivery(2), delivery(3)])
+except OSError as error:
+    print(error.errno)
+print(inbox.knows("guid-2"))
+"""
+
+
+@pytest.mark.req("D2")
+@pytest.mark.parametrize("what", ("file", "folder"))
+def test_what_cannot_be_synced_is_not_kept(tmp_path: Path, what: str) -> None:
+    """Whichever sync fails, all of the batch fails, leaves no trace, and can be stored later."""
+    made = subprocess.run(
+        [sys.executable, "-c", FAILING_SYNCS, str(tmp_path), what],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout.split() == ["5", "False"]  # EIO
+    assert [file.name for file in tmp_path.iterdir()] == ["guid-1.json"]
+    assert Inbox(tmp_path).store_all([delivery(1), delivery(2), delivery(3)]) == (False, True, True)
 
 
 def test_a_removed_delivery_is_gone(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.core.names import ThreadAddress
-from bot.service.fairness import FairSlots
-from bot.service.inbox import INTAKE, LIMIT, Delivery, Inbox, run_in_intake_pool
+from bot.service.inbox import LIMIT, Delivery, Inbox, run_in_intake_pool
 from bot.service.installation_breaker import InstallationBreakers
+from bot.service.queue.group_commit import GroupCommit
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.service.worker import Worker
 
@@ -20,13 +20,16 @@ MOST_OF_ONE: Final = LIMIT // 2
 for those of others. What they reported is read later (W3)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileQueue:
     """An inbox, and the worker of this process. Without a worker, the next one that starts finds the deliveries."""
 
     inbox: Inbox
     worker: Worker | None
-    _storing: FairSlots = field(init=False, default_factory=lambda: FairSlots(INTAKE))
+    _commit: GroupCommit = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._commit = GroupCommit(self._store_all)
 
     async def store(self, delivery: Delivery) -> Outcome:
         """Store a delivery as a file, and wake its thread. Joins a file that waits for the same look."""
@@ -36,11 +39,7 @@ class FileQueue:
         installation = delivery.address.installation if delivery.address else None
         if installation and self.worker and self.worker.busy_with(installation) >= MOST_OF_ONE:
             return Outcome.NO_ROOM
-        async with self._storing.hold(installation):
-            fresh = await run_in_intake_pool(partial(self.inbox.store, delivery))
-        if fresh and self.worker:
-            self.worker.deliver(delivery)
-        return Outcome.STORED if fresh else Outcome.DUPLICATE
+        return await self._commit.store(delivery)
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
         """Return those of these deliveries that this process has seen."""
@@ -97,6 +96,13 @@ class FileQueue:
             return
         async with self.worker.running():
             yield
+
+    async def _store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
+        new = await run_in_intake_pool(partial(self.inbox.store_all, deliveries))
+        for delivery, is_new in zip(deliveries, new, strict=True):
+            if is_new and self.worker:
+                self.worker.deliver(delivery)
+        return [Outcome.STORED if is_new else Outcome.DUPLICATE for is_new in new]
 
     def _list_stored(self) -> Sequence[StoredDelivery]:
         waiting = [StoredDelivery(each.guid, each.event, each.address, at) for each, at in self.inbox.list_stored()]

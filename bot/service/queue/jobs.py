@@ -34,7 +34,7 @@ UNKNOWN_SECONDS: Final = 5.0
 """Seconds for which a job that this release does not know is left to newer workers."""
 EVERY: Final = "every"
 _WAKE: Final = "SELECT plangate_wake_v1(%(about)s, %(args)s)"
-_STORE: Final = "SELECT plangate_store_v1(%(guid)s, %(event)s, %(about)s, %(args)s) AS outcome"
+_STORE_ALL: Final = "SELECT * FROM plangate_store_all_v1(%(guids)s, %(events)s, %(abouts)s, %(args)s)"
 _WAIT: Final = "SELECT plangate_wait_v1(%(about)s, %(args)s)"
 _FINISH: Final = "SELECT plangate_finish_v1(%(job)s, %(run)s) AS yes"
 _RETURN: Final = "SELECT plangate_return_v1(%(job)s, %(run)s, %(seconds)s) AS yes"
@@ -104,9 +104,22 @@ class Jobs:
     _manager: "JobManager | None" = field(init=False, default=None)
 
     async def store(self, delivery: Delivery) -> Outcome:
-        """Store a delivery and defer its look, in one transaction."""
-        values = {"guid": delivery.guid, "event": delivery.event, **_values(delivery.address)}
-        return Outcome((await self.database.rows(_STORE, **values))[0]["outcome"])
+        """Store one delivery, as `store_all` does."""
+        return (await self.store_all((delivery,)))[0]
+
+    async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
+        """Store deliveries and defer their looks, in one transaction. Return the outcome of each."""
+        first = {each.guid: each for each in reversed(deliveries)}
+        threads = [_values(each.address) for each in first.values()]
+        rows = await self.database.rows(
+            _STORE_ALL,
+            guids=list(first),
+            events=[each.event for each in first.values()],
+            abouts=[each["about"] for each in threads],
+            args=[each["args"] for each in threads],
+        )
+        outcomes = {row["guid"]: Outcome(row["outcome"]) for row in rows}
+        return [outcomes.pop(each.guid, Outcome.DUPLICATE) for each in deliveries]
 
     async def wake(self, address: ThreadAddress | None) -> None:
         """Make sure that a look at a thread begins after this call."""

@@ -17,6 +17,7 @@ from bot.ports import Clock
 from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery
 from bot.service.installation_breaker import InstallationBreakers
+from bot.service.queue.group_commit import GroupCommit
 from bot.service.queue.job_worker import JobWorker, Pace
 from bot.service.queue.jobs import Jobs
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
@@ -42,6 +43,7 @@ class PostgresQueue:
     clock: Clock = field(default_factory=SystemClock)
     breakers: InstallationBreakers = field(init=False)
     _jobs: Jobs = field(init=False)
+    _commit: GroupCommit = field(init=False)
     _watching: Watching = field(init=False)
     _woken: "asyncio.Queue[ThreadAddress]" = field(init=False, default_factory=asyncio.Queue)
     _leads_until: float = field(init=False, default=float("-inf"))
@@ -50,11 +52,12 @@ class PostgresQueue:
     def __post_init__(self) -> None:
         self.breakers = InstallationBreakers(self.clock)
         self._jobs = Jobs(self.database)
+        self._commit = GroupCommit(self._jobs.store_all)
         self._watching = Watching(self.host, self.database, self._jobs)
 
     async def store(self, delivery: Delivery) -> Outcome:
-        """Store a delivery and defer the look at its thread, in one transaction."""
-        return await self._jobs.store(delivery)
+        """Store a delivery and defer the look at its thread, in one transaction, which other deliveries may share."""
+        return await self._commit.store(delivery)
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
         """Return those of these deliveries that any process stored."""

@@ -1,0 +1,183 @@
+"""Group commit: what is stored together, in which turns, and who learns of which failure."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from bot.core.errors import Transient
+from bot.service.inbox import Delivery, Inbox
+from bot.service.queue.group_commit import LARGEST_BATCH, MOST_WAITING, GroupCommit
+from bot.service.queue.queue_port import Outcome
+from tests.service.ground import delivery, settle, thread
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(slots=True)
+class Disk:
+    """Records each batch; a write ends when it is told to."""
+
+    failures: list[Exception] = field(default_factory=list)
+    """What the next writes raise."""
+    poison: str = ""
+    """A guid with which no write succeeds."""
+    batches: list[list[str]] = field(default_factory=list)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
+        self.batches.append([each.guid for each in deliveries])
+        await self.turns.acquire()
+        if self.failures:
+            raise self.failures.pop(0)
+        if self.poison in self.batches[-1]:
+            raise ValueError(self.poison)
+        return [Outcome.STORED] * len(deliveries)
+
+    def end(self, writes: int = 1) -> None:
+        """Let writes end."""
+        for _ in range(writes):
+            self.turns.release()
+
+
+async def started(commit: GroupCommit, *deliveries: Delivery) -> "list[asyncio.Task[Outcome]]":
+    """Store deliveries: the first one is being written when the others arrive."""
+    tasks = []
+    for each in deliveries:
+        tasks.append(asyncio.create_task(commit.store(each)))
+        if len(tasks) == 1:
+            await settle()
+    await settle()
+    return tasks
+
+
+def results(tasks: "Sequence[asyncio.Task[Outcome]]") -> list[object]:
+    """Return what each task returned or raised; None if it still waits."""
+    return [(task.exception() or task.result()) if task.done() else None for task in tasks]
+
+
+async def test_what_arrives_during_a_write_shares_the_next_one() -> None:
+    """The first one waits for nobody, and nobody is answered before the end of the write that stores it."""
+    disk = Disk()
+    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 5)))
+    assert (disk.batches, results(tasks)) == ([["guid-1"]], [None] * 4)
+    disk.end()
+    await settle()
+    assert disk.batches == [["guid-1"], ["guid-2", "guid-3", "guid-4"]]
+    assert results(tasks) == [Outcome.STORED, None, None, None]
+    disk.end()
+    await settle()
+    assert results(tasks) == [Outcome.STORED] * 4
+
+
+async def test_a_write_that_fails_is_told_to_all_of_its_batch_alone() -> None:
+    """The next batch is tried."""
+    full = OSError(28, "No space left on device")
+    disk = Disk([full, full])
+    commit = GroupCommit(disk.store_all)
+    tasks = await started(commit, *map(delivery, range(1, 4)))
+    disk.end(2)
+    await settle()
+    assert results(tasks) == [full] * 3
+    disk.end()
+    assert await commit.store(delivery(4)) is Outcome.STORED
+
+
+async def test_one_delivery_that_cannot_be_stored_keeps_no_other_out() -> None:
+    """Its neighbors are stored without it."""
+    disk = Disk(poison="guid-3")
+    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 5)))
+    disk.end(6)
+    await settle()
+    assert disk.batches == [["guid-1"], ["guid-2", "guid-3", "guid-4"], ["guid-2"], ["guid-3"], ["guid-4"]]
+    first, second, third, fourth = results(tasks)
+    assert (first, second, fourth) == (Outcome.STORED,) * 3
+    assert isinstance(third, ValueError)
+
+
+async def test_installations_take_turns_at_places() -> None:
+    """A flood of one installation delays another one's delivery by no more than the write that is under way."""
+    disk = Disk()
+    commit = GroupCommit(disk.store_all)
+    flood = await started(commit, *map(delivery, range(1, 3 * LARGEST_BATCH)))
+    (other,) = await started(commit, Delivery("other", "issues", replace(thread(1), installation=8)))
+    disk.end(2)
+    await settle()
+    assert results([other]) == [Outcome.STORED]
+    assert [len(batch) for batch in disk.batches] == [1, LARGEST_BATCH, LARGEST_BATCH]
+    disk.end(2)
+    await asyncio.gather(*flood)
+
+
+async def test_ten_thousand_at_once_are_bounded() -> None:
+    """What does not fit is refused at once, and what fits is stored."""
+    disk = Disk()
+    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(10_000)))
+    refused = [each for each in results(tasks) if isinstance(each, Transient)]
+    assert len(refused) == 10_000 - MOST_WAITING - 1  # one is being written
+    disk.end(10_000)
+    await asyncio.wait(tasks)
+    assert results(tasks).count(Outcome.STORED) == MOST_WAITING + 1
+
+
+async def test_whoever_leaves_holds_nobody_up() -> None:
+    """A request that ends while its delivery waits is no error for its batch."""
+    disk = Disk()
+    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 4)))
+    tasks[1].cancel()
+    disk.end(2)
+    assert await tasks[2] is Outcome.STORED
+
+
+async def test_the_end_of_the_process_refuses_what_waits() -> None:
+    """Nobody learns that something is durable which is not."""
+    disk = Disk()
+    commit = GroupCommit(disk.store_all)
+    (task,) = await started(commit, delivery(1))
+    (writing,) = asyncio.all_tasks() - {asyncio.current_task(), task}
+    writing.cancel()
+    with pytest.raises(Transient, match="ends"):
+        await task
+
+
+KILLED = """
+import asyncio, sys, time
+from pathlib import Path
+from bot.service.inbox import Inbox
+from bot.service.queue.file_queue import FileQueue
+from tests.service.ground import delivery
+
+class HangsAfterTheWrite(Inbox):
+    def store_all(self, deliveries):
+        found = super().store_all(deliveries)
+        if len(deliveries) > 1:
+            print("durable", flush=True)
+            time.sleep(600)
+        return found
+
+async def main():
+    queue = FileQueue(HangsAfterTheWrite(Path(sys.argv[1])), None)
+    print(await queue.store(delivery(1)), flush=True)
+    await asyncio.gather(*(queue.store(delivery(number)) for number in range(2, 10)))
+    print("answered", flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.req("W2", "E3")
+def test_killed_between_the_commit_and_the_answer(tmp_path: Path) -> None:
+    """What was committed is there for the next process, which knows each of them if it comes again."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline().strip() for _ in range(2)] == ["stored", "durable"]
+        process.send_signal(signal.SIGKILL)
+    inbox = Inbox(tmp_path)
+    assert not any(inbox.store_all([delivery(number) for number in range(1, 10)]))
+    assert {each.guid for each in inbox.waiting()} == {f"guid-{number}" for number in range(1, 10)}
