@@ -175,6 +175,7 @@ class Hub:
     advance: Callable[[float], None]
     about: int = field(default=1, kw_only=True)
     """The thread that is spoken of where no other is named."""
+    repository: str = field(default=HOME, kw_only=True)
 
     @property
     def world(self) -> GitHubState:
@@ -192,11 +193,11 @@ class Hub:
 
     def opens(self, login: str, body: str = f"@plangate {WISH}", title: str = TITLE) -> Issue:
         """Open an issue, with a mention if nothing else is said."""
-        return self.person(login).open_issue(HOME, title, body)
+        return self.person(login).open_issue(self.repository, title, body)
 
     def says(self, login: str, body: str, number: int = 0) -> Comment:
         """Comment on a thread."""
-        return self.person(login).comment(HOME, number or self.about, body)
+        return self.person(login).comment(self.repository, number or self.about, body)
 
     def reacts(self, login: str, content: str, comment: Comment | None = None) -> None:
         """React to the newest plan, or to another comment."""
@@ -204,19 +205,19 @@ class Hub:
 
     def issue(self, number: int = 0) -> Issue:
         """Return a thread as it is now."""
-        return self.world.issue(HOME, number or self.about)
+        return self.world.issue(self.repository, number or self.about)
 
     async def journal(self, settings: Settings, number: int = 0) -> tuple[Entry, ...]:
         """Read a thread's journal, verified: chained, and sealed with the key that those settings have."""
-        repository, clock = self.world.repository(HOME), SystemClock()
-        refs = ThreadRefs(Remote(f"{self.github.server_url}/{HOME}.git"), settings.data_dir / "reading.git", clock)
+        repository, clock = self.world.repository(self.repository), SystemClock()
+        remote = Remote(f"{self.github.server_url}/{self.repository}.git")
+        refs = ThreadRefs(remote, settings.data_dir / "reading.git", clock)
         journal = GitJournal(refs, RepositoryId(repository.id), key=key_of(settings), clock=clock)
         return await journal.read(ThreadNumber(number or self.about))
 
     def comments(self, number: int = 0) -> list[Comment]:
         """List the bot's comments on a thread, oldest first."""
-        every = self.world.comments_of(self.issue(number))
-        return [comment for comment in every if comment.author == self.bot]
+        return [each for each in self.world.comments_of(self.issue(number)) if each.author == self.bot]
 
     def said(self, kind: str, number: int = 0) -> list[str]:
         """List the bot's texts of one kind (plan, tell, waits, progress) on a thread, oldest first."""
@@ -238,21 +239,21 @@ class Hub:
 
     def signs(self, subject: Issue | Comment) -> list[str]:
         """List the bot's reactions under something that was said."""
-        every = self.world.reactions_to(subject.node_id)
-        return [reaction.content for reaction in every if reaction.user == self.bot]
+        return [each.content for each in self.world.reactions_to(subject.node_id) if each.user == self.bot]
 
     def branches(self) -> dict[str, str]:
         """Return the bot's branches and their heads."""
-        refs = self.world.bare(self.world.repository(HOME)).refs()
+        refs = self.world.bare(self.world.repository(self.repository)).refs()
         return {name.removeprefix("refs/heads/"): at for name, at in refs.items() if "heads/plangate/" in name}
 
     def pulls(self) -> list[Issue]:
         """List the pull requests, oldest first."""
-        return [issue for issue in self.world.issues.values() if issue.pull]
+        home = self.world.repository(self.repository).id
+        return [each for each in tuple(self.world.issues.values()) if each.pull and each.repository == home]
 
     def file(self, branch: str, path: str = FIXED) -> str:
         """Return a file of a branch."""
-        bare = self.world.bare(self.world.repository(HOME))
+        bare = self.world.bare(self.world.repository(self.repository))
         return bare.run("show", f"refs/heads/{branch}:{path}").decode()
 
     def asked(self, *starts: str) -> list[Logged]:
@@ -378,13 +379,13 @@ def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
     return Settings(api_key=Secret("test"), base_url=base_url, data_dir=data, github=reached)
 
 
-def settle(world: GitHubState, app: SimulatedGitHub) -> Installation:
+def settle(world: GitHubState, app: SimulatedGitHub, home: str = HOME) -> Installation:
     """Make the repository, its people, and the installation."""
-    world.add_user("parcel", "Organization")
-    world.add_repository(HOME, FILES)
+    owner = world.add_user(home.partition("/")[0], "Organization").login
+    world.add_repository(home, FILES)
     for login, role in ROLES.items():
-        world.set_role(HOME, login, role)
-    return credentials.install(world, app.app, "parcel")
+        world.set_role(home, login, role)
+    return credentials.install(world, app.app, owner)
 
 
 def at(world: GitHubState, comment: Comment, login: str, content: str, when: datetime) -> None:

@@ -1,5 +1,6 @@
 """Moments at which the bot can die, as the outside sees them, and what must be true afterwards, whenever it died."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -90,21 +91,26 @@ def exactly_one(hub: Hub, number: int = 1) -> None:
     assert len(stages) - ("Planned." in stages) <= 1, stages
     assert hub.said("waits", number) == []
     assert len([name for name in hub.branches() if name.startswith(f"plangate/{number}-")]) == 1
-    (pull,) = [pull for pull in hub.pulls() if f"Closes #{number}" in pull.text.body]
+    (pull,) = pulls_for(hub, number)
     assert hub.signs(hub.issue(number)) == ["eyes"]
     receipt_is_true(hub, pull)
+
+
+def pulls_for(hub: Hub, number: int) -> list[Issue]:
+    """List the pull requests that close a thread."""
+    return [pull for pull in hub.pulls() if re.search(rf"Closes #{number}\b", pull.text.body)]
 
 
 def receipt_is_true(hub: Hub, pull: Issue) -> None:
     """Hold that the receipt of a pull request states what an independent reader finds on GitHub (RC5)."""
     token = credentials.personal_token(hub.world, "ada").value
-    reader = ReceiptReader(hub.github.api_url, hub.github.server_url, HOME, token)
+    reader = ReceiptReader(hub.github.api_url, hub.github.server_url, hub.repository, token)
     assert reader.stated(pull.number) == reader.recompute(pull.number)
 
 
 def receipt_is_remade(hub: Hub, commit: str, journal: Sequence[Entry]) -> None:
     """Hold that the journal alone gives the kept receipt of a commit again, byte for byte, whatever happened (RC5)."""
-    bare = hub.world.bare(hub.world.repository(HOME))
+    bare = hub.world.bare(hub.world.repository(hub.repository))
     kept = parse_envelope(bare.run("show", f"{receipt_ref(commit)}:{RECEIPT_FILE}"))
     said = kept.statement["predicate"]
     place, builder = said["repository"], said["builder"]
