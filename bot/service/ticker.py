@@ -26,6 +26,8 @@ Maintain = Callable[[Callable[[ThreadAddress], None]], Awaitable[None]]
 AGAIN_SECONDS: Final = 15.0
 """Pause after a failure, if it is shorter than the usual one."""
 SHORTEST_POLL: Final = 0.05
+LEAST_PAUSE: Final = 0.5
+"""Fraction of an interval that is always a pause, so that a slow GitHub is not asked without end."""
 LEAD_SECONDS: Final = 2.0
 """Seconds until a process asks again whether the periodic work is its own now."""
 
@@ -74,11 +76,12 @@ class Ticker:
             await asyncio.wait(ticking)
 
     async def _every(self, seconds: float, what: str, action: Callable[[], Awaitable[bool]]) -> None:
+        """Begin an action every so many seconds. One that takes long is followed by a shorter pause."""
         while True:
             if not self.queue.leads:
                 await self.clock.sleep(LEAD_SECONDS)
                 continue
-            pause = seconds
+            began, pause = self.clock.monotonic(), seconds
             try:
                 if await action():
                     self.github = "ok"
@@ -86,7 +89,7 @@ class Ticker:
                 self.github = "failing"
                 failure(what, error)
                 pause = min(seconds, AGAIN_SECONDS)
-            await self.clock.sleep(pause)
+            await self.clock.sleep(max(pause - (self.clock.monotonic() - began), pause * LEAST_PAUSE))
 
     async def _poll(self) -> bool:
         """Wake the threads that changed. Return False if there was nothing to poll."""
