@@ -5,109 +5,14 @@ thread is where an oracle says, with exactly one of everything.
 """
 
 import random
-from collections.abc import Callable
 
 import pytest
 
 from bot.core.gate import Stage
-from bot.testing.github import conversation
-from bot.testing.github.code_changes import LineNote
-from tests.action.jobs import MARKER
-from tests.stories.github.ground import HOME, WISH, long, soak
+from tests.stories.github.ground import long, soak
 from tests.stories.github.moments import READY
+from tests.stories.github.ways import APPROVALS, ISSUES, OTHERS, PULLS, against_it, in_the_body
 from tests.stories.github.workflow_jobs import WorkflowJobs
-
-ASK = f"@plangate {WISH}"
-
-
-def in_the_body(jobs: WorkflowJobs) -> int:
-    return jobs.opens("will").number
-
-
-def in_a_comment(jobs: WorkflowJobs) -> int:
-    number = jobs.opens("rita", "Orders of exactly 50 pay for shipping.").number
-    jobs.says("will", ASK, number)
-    return number
-
-
-def with_the_bots_hidden_line(jobs: WorkflowJobs) -> int:
-    number = jobs.opens("rita", "Orders of exactly 50 pay for shipping.").number
-    jobs.says("will", f"{ASK}\n\n{MARKER}", number)
-    return number
-
-
-def by_label(jobs: WorkflowJobs) -> int:
-    number = jobs.opens("rita", WISH).number
-    jobs.person("will").label(HOME, number, "plangate")
-    return number
-
-
-def by_an_edit(jobs: WorkflowJobs) -> int:
-    """No condition lets the edit of a person's comment through."""
-    number = jobs.opens("rita", WISH).number
-    conversation.edit_comment(jobs.person("will"), jobs.says("will", "Please do.", number), "@plangate please do.")
-    return number
-
-
-def in_a_review(jobs: WorkflowJobs) -> int:
-    """Its body starts a job, in the pull request's own ref, that hands the thread on."""
-    return _review(jobs, ASK)
-
-
-def beside_a_line(jobs: WorkflowJobs) -> int:
-    """No condition lets the comments inside a review through."""
-    return _review(jobs, "See below.", LineNote("docs/topic.md", 1, ASK))
-
-
-def _review(jobs: WorkflowJobs, body: str, *notes: LineNote) -> int:
-    branch = f"topic-{len(jobs.world.issues)}"
-    jobs.person("will").push(HOME, {"docs/topic.md": "A line.\n"}, branch=branch)
-    number = jobs.person("will").open_pull(HOME, "Topic", head=branch, body="A topic.").number
-    jobs.person("maya").review(HOME, number, body, notes=list(notes))
-    return number
-
-
-def by_reaction(jobs: WorkflowJobs, number: int) -> None:
-    jobs.reacts("maya", "+1", jobs.plans(number)[0])
-
-
-def by_a_tick(jobs: WorkflowJobs, number: int) -> None:
-    jobs.person("maya").tick(jobs.plans(number)[0].id)
-
-
-def by_words(jobs: WorkflowJobs, number: int) -> None:
-    jobs.says("maya", "@plangate approve", number)
-
-
-def against_it(jobs: WorkflowJobs, number: int) -> None:
-    jobs.reacts("maya", "-1", jobs.plans(number)[0])
-
-
-def with_a_reason(jobs: WorkflowJobs, number: int) -> None:
-    jobs.says("maya", "@plangate reject Not now.", number)
-
-
-def closed(jobs: WorkflowJobs, number: int) -> None:
-    """Nothing approves a plan on a closed thread, until somebody opens it again."""
-    jobs.person("maya").close(HOME, number)
-    by_reaction(jobs, number)
-
-
-def not_at_all(_: WorkflowJobs, __: int) -> None:
-    """The plan waits on."""
-
-
-ISSUES = (in_the_body, in_a_comment, with_the_bots_hidden_line, by_label, by_an_edit)
-PULLS = (in_a_review, beside_a_line)
-APPROVALS = (by_reaction, by_a_tick, by_words)
-Decision = Callable[[WorkflowJobs, int], None]
-OTHERS: dict[Decision, Stage] = {
-    against_it: Stage.REJECTED,
-    with_a_reason: Stage.REJECTED,
-    closed: Stage.AWAITING_APPROVAL,
-    not_at_all: Stage.AWAITING_APPROVAL,
-}
-
 
 SEEDS = (0, *map(long, range(1, 4)), *map(soak, range(4, 60)))
 
