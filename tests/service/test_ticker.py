@@ -118,6 +118,21 @@ async def test_scheduled_tasks_run_at_the_start_and_every_five_minutes(tmp_path:
     assert host.numbers() == [4, 4]
 
 
+@pytest.mark.parametrize(("seconds", "pause"), ((0.0, 300.0), (100.0, 200.0), (280.0, 150.0)))
+async def test_an_action_begins_an_interval_after_it_began_before(tmp_path: Path, seconds: float, pause: float) -> None:
+    """Unless it takes so long that less than half of the interval is left."""
+    tick = ticker(tmp_path, Host())
+
+    async def maintain(_: Callable[[ThreadAddress], None]) -> None:
+        turn(tick, seconds)
+
+    tick.maintain = maintain
+    async with tick.running():
+        await settle()
+        assert isinstance(tick.clock, HandClock)
+        assert pause in tick.clock.waits()
+
+
 @pytest.mark.req("MT9")
 async def test_red_checks_are_looked_for_every_hour(tmp_path: Path) -> None:
     """Deliveries tell of most of them; the pull requests that it wakes are looked at by the worker."""
