@@ -46,6 +46,39 @@ def _cpu_seconds(pid: int) -> float:
     return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
+def _report_sessions(name: str, pid: int, before: float) -> None:
+    """Print the memory of each session in the service, and in processes of its own, such as its toolhost."""
+    beside = sum(_pss(each) for each in _descendants(pid))
+    inside = (_pss(pid) - before) / SESSIONS
+    print(f"{name}: {inside:.1f} MB in the service, {beside / SESSIONS:.1f} MB beside it")
+
+
+def _measure(served: Served, model: Model) -> None:
+    """Measure one kind after the other, in the same service."""
+    pid, will = served.process.pid if served.process else os.getpid(), served.world.person("will")
+    idle, cpu = _pss(pid), _cpu_seconds(pid)
+    print(f"idle: {idle:.0f} MB")
+    issues = [will.open_issue(HOME, f"Issue {n}", f"@plangate {WISH}") for n in range(WAITING)]
+    until(lambda: all(served.plans(each.number) for each in issues), "every plan", seconds=600)
+    served.rest()
+    waiting, cpu = _pss(pid), _cpu_seconds(pid) - cpu
+    print(f"with {WAITING} threads that wait: {waiting:.0f} MB; CPU of each, plan and all: {cpu / WAITING:.2f} s")
+    pause = model.pause("p0")
+    more = [will.open_issue(HOME, f"Later {n}", f"@plangate {WISH}") for n in range(SESSIONS)]
+    until(lambda: len(model.heard) >= WAITING + len(more), "every session", seconds=600)
+    _report_sessions("each session at its first request", pid, waiting)
+    pause.go_on()
+    until(lambda: all(served.plans(each.number) for each in more), "every plan", seconds=600)
+    served.rest()
+    waiting, pause = _pss(pid), model.pause("w2")
+    for each in more:
+        served.says("maya", "@plangate approve", each.number)
+    until(lambda: [each.step for each in model.works].count(2) >= SESSIONS, "every session at work", seconds=600)
+    _report_sessions("each session at work, after a Read and an Edit", pid, waiting)
+    pause.go_on()
+    served.rest()
+
+
 def main() -> None:
     """Measure an idle service, then one with threads that wait, then one with running sessions."""
     clock, model = RealClock(), Model()
@@ -58,24 +91,7 @@ def main() -> None:
         served = Served(github, installation, clock.advance, model, api.base_url, Path(folder) / "home")
         try:
             served.begin()
-            pid, will = served.process.pid if served.process else os.getpid(), github.world.person("will")
-            idle, cpu = _pss(pid), _cpu_seconds(pid)
-            print(f"idle: {idle:.0f} MB")
-            issues = [will.open_issue(HOME, f"Issue {n}", f"@plangate {WISH}") for n in range(WAITING)]
-            until(lambda: all(served.plans(each.number) for each in issues), "every plan", seconds=600)
-            served.rest()
-            waiting, cpu = _pss(pid), _cpu_seconds(pid) - cpu
-            print(
-                f"with {WAITING} threads that wait: {waiting:.0f} MB; CPU of each, plan and all: {cpu / WAITING:.2f} s"
-            )
-            pause = model.pause("p0")
-            more = [will.open_issue(HOME, f"Later {n}", f"@plangate {WISH}") for n in range(SESSIONS)]
-            until(lambda: len(model.heard) >= WAITING + len(more), "every session", seconds=600)
-            beside = sum(_pss(each) for each in _descendants(pid))
-            inside = (_pss(pid) - waiting) / SESSIONS
-            print(f"each session: {inside:.1f} MB in the service, {beside / SESSIONS:.1f} MB beside it")
-            pause.go_on()
-            served.rest()
+            _measure(served, model)
         finally:
             model.go_on()
             served.stop()
