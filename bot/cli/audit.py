@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, date, datetime
@@ -10,8 +11,12 @@ from typing import Final, TextIO
 from bot.core.audit import AuditRow
 from bot.core.errors import Misconfigured
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet would carry out."""
+_FORMULA: Final = re.compile("^(?=[\t\n])|(^|[;\t\n])(?=\\s*[=+@\uff1d\uff0b\uff0d\uff20-])")
+"""Where a spreadsheet would begin to read a formula. Some take a semicolon or a tab for the end of a cell.
+
+https://owasp.org/www-community/attacks/CSV_Injection
+"""
+_NAMED: Final = 20
 
 
 def parse_moment(text: str) -> datetime:
@@ -36,6 +41,19 @@ def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None
         table.writerow(map(_cell, (asdict(row) | {"at": row.at.isoformat()}).values()))
 
 
+def unreadable_text(threads: Sequence[int]) -> str:
+    """Return which threads an export lacks, and why."""
+    named = ", ".join(f"#{thread}" for thread in threads[:_NAMED])
+    more = f", and {len(threads) - _NAMED} more" if len(threads) > _NAMED else ""
+    why = "Another state key wrote their journals, or somebody altered them."
+    return f"plangate: threads that are not in the export: {named}{more}. {why}"
+
+
 def _cell(value: object) -> object:
-    """Return a cell that a spreadsheet shows as text and never runs as a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    """Return a cell that a spreadsheet shows as text and never runs as a formula.
+
+    A carriage return becomes a newline: the csv module quotes only what could end its own lines.
+    """
+    if not isinstance(value, str):
+        return value
+    return _FORMULA.sub(r"\1'", re.sub("\r\n?", "\n", value))

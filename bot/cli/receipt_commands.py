@@ -95,10 +95,12 @@ def audit(arguments: argparse.Namespace) -> int:
     """Print who asked, approved, refused, and what was pushed, and return the exit code."""
     import asyncio
 
-    from bot.cli.audit import parse_moment, print_rows
+    from bot.cli.audit import parse_moment, print_rows, unreadable_text
     from bot.compose.audit import read_audit
     from bot.config.environment import settings
 
-    rows = asyncio.run(read_audit(settings(), arguments.repo, parse_moment(arguments.since)))
-    print_rows(rows, sys.stdout, as_lines=arguments.jsonl)
+    export = asyncio.run(read_audit(settings(), arguments.repo, parse_moment(arguments.since)))
+    print_rows(export.rows, sys.stdout, as_lines=arguments.jsonl)
+    if export.unreadable:
+        print(unreadable_text(export.unreadable), file=sys.stderr)
     return 0

@@ -1,6 +1,7 @@
 """Reads every journal of a repository for `plangate audit`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from bot.compose.github import GitHubHost
@@ -8,15 +9,25 @@ from bot.compose.parts import key_of
 from bot.config.settings import Settings
 from bot.core.audit import AuditRow, audit_rows
 from bot.core.errors import Misconfigured
-from bot.core.names import RepositoryId
+from bot.core.names import RepositoryId, ThreadNumber
 from bot.github import repository
 from bot.store.git_journal import GitJournal
 
 
-async def read_audit(settings: Settings, repo: str, since: datetime) -> Sequence[AuditRow]:
-    """Return the rows of every thread of a repository since a moment, oldest first.
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """An export."""
 
-    Raises Misconfigured if it is no repository. Threads of another state key are not in it.
+    rows: Sequence[AuditRow]
+    """The rows of every thread, oldest first."""
+    unreadable: Sequence[ThreadNumber]
+    """Threads that are not in it, because another state key wrote them, or because somebody altered them."""
+
+
+async def read_audit(settings: Settings, repo: str, since: datetime) -> Audit:
+    """Return the export of a repository since a moment. Holds the rows of all threads, and the journal of one.
+
+    Raises Misconfigured if it is no repository.
     """
     owner, _, name = repo.partition("/")
     if not (owner and name) or "/" in name:
@@ -25,6 +36,10 @@ async def read_audit(settings: Settings, repo: str, since: datetime) -> Sequence
         installation, number, at = await host.find(repository.Address(owner, name))
         reached = await host.connections.reach(installation, number, at)
         journal = GitJournal(reached.refs, RepositoryId(number), key=key_of(settings), clock=host.clock)
-        threads = await journal.since(since)
-    rows = [row for thread, entries in threads.items() for row in audit_rows(thread, entries, since)]
-    return sorted(rows, key=lambda row: (row.at, row.thread, row.entry))
+        rows: list[AuditRow] = []
+        unreadable: list[ThreadNumber] = []
+        async for thread, entries in journal.read_each_since(since):
+            if entries is None:
+                unreadable.append(thread)
+            rows += audit_rows(thread, entries or (), since)
+    return Audit(sorted(rows, key=lambda row: (row.at, row.thread, row.entry)), unreadable)

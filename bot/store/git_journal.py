@@ -5,7 +5,7 @@ not be: each file is bound to its name, and the lines in it to each other.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -77,6 +77,19 @@ class GitJournal:
         Skips threads of another key.
         """
         return await asyncio.to_thread(self._since, moment)
+
+    async def read_each_since(self, moment: datetime) -> AsyncIterator[tuple[ThreadNumber, tuple[Entry, ...] | None]]:
+        """Yield each thread written to since `moment`, with its entries; None if another key wrote them.
+
+        None as well if somebody altered them. Holds the entries of one thread at a time.
+        """
+        for thread in await asyncio.to_thread(self._refs.since, moment):
+            try:
+                yield thread, self._chain(thread).verify(await asyncio.to_thread(self._remember, thread))
+            except Unreadable:
+                yield thread, None
+            finally:
+                self._known.pop(thread, None)
 
     def _since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
         found = {}

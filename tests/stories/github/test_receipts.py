@@ -180,7 +180,9 @@ async def test_an_audit_of_a_story(story: Story) -> None:
     await story.planned()
     story.reacts("maya", "+1")
     record = await story.rests(1)
-    rows = await read_audit(story.host.settings, HOME, datetime(2020, 1, 1, tzinfo=UTC))
+    export = await read_audit(story.host.settings, HOME, datetime(2020, 1, 1, tzinfo=UTC))
+    rows = export.rows
+    assert export.unreadable == []
     assert [row.event for row in rows] == ["requested", "planned", "approved", "executed", "pushed"]
     assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(record.cost_usd)
     assert rows[-1].commit in story.branches().values()
