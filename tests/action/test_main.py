@@ -283,6 +283,15 @@ async def test_it_waits_for_the_approval(ran: Run) -> None:
     assert "https://g/o/r/pull/9" in done.summary
 
 
+async def test_what_it_used(ran: Run) -> None:
+    """Cost and tokens are those of the whole thread, over all its sessions; empty where the journal has none."""
+    used = standing(Stage.IN_REVIEW, session_tokens={"plan-1": (12_000, 340), "work-1": (345, 6)}, cost_usd=1.25)
+    done = await ran(Host({3: [used]}), 3)
+    assert [done.outputs[name] for name in ("cost_usd", "tokens_input", "tokens_output")] == ["1.2500", "12345", "346"]
+    done = await ran(Host({3: [standing(Stage.IN_REVIEW)]}), 3)
+    assert [done.outputs[name] for name in ("cost_usd", "tokens_input", "tokens_output")] == ["", "", ""]
+
+
 async def test_it_does_not_wait_for_ever(ran: Run) -> None:
     """After the minutes that were given the job ends well, having looked for words now and then."""
     done = await ran(Host({3: [standing(Stage.AWAITING_APPROVAL)]}), 3, INPUT_APPROVAL_WAIT_MINUTES="2")

@@ -127,6 +127,12 @@ def test_every_output_comes_from_the_program() -> None:
     assert values == {name: f"${{{{ steps.{step}.outputs.{name} }}}}" for name in OUTPUTS}
 
 
+def test_every_output_is_documented() -> None:
+    """The page for users has a row for it."""
+    rows = [line for line in (ROOT / "docs/action.md").read_text().splitlines() if line.startswith("| `")]
+    assert [name for name in OUTPUTS if not any(f"`{name}`" in row for row in rows)] == []
+
+
 def test_no_script_holds_an_expression() -> None:
     """Values of events and inputs reach scripts as variables alone."""
     for path in (ACTION, *WORKFLOWS, *OURS):
