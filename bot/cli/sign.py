@@ -36,20 +36,27 @@ def print_signature(options: SignOptions, out: TextIO) -> int:
     clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
     receipt = signable_receipt(clone, options.commit, login=options.login, now=datetime.now(UTC))
     for line in _meaning(receipt, trusts=options.keys is not None):
-        print(with_visible_codepoints(shorten_line(line, _WIDTH)), file=out, flush=True)
+        print(line, file=out, flush=True)
     sign_receipt(clone, receipt, options.key)
     print(f"Signed. Push it: git push origin {receipt.ref}", file=out)
     return 0
 
 
 def _meaning(receipt: SignableReceipt, *, trusts: bool) -> Iterator[str]:
-    """Yield what the signature will state, line by line."""
+    """Yield what the signature will state, line by line, with nothing in it that acts on a terminal."""
     predicate, person = receipt.statement["predicate"], receipt.approver
     place, plan = predicate["repository"], predicate["plan"]
-    yield f"As {person.login} you sign: I approved this plan, and this commit is the work that I approved."
-    yield f"  repository    {place['host']}/{place['name']}, thread {predicate['thread']}"
-    yield f"  plan          version {plan['version']}, {plan['digest'][:SHORT_DIGEST]}"
-    yield f"  approved      {person.at}, by {person.way}"
-    yield f"  commit        {receipt.commit}"
+    yield f"As {_shown(person.login)} you sign: I approved this plan, and this commit is the work that I approved."
+    for name, value in {
+        "repository": f"{place['host']}/{place['name']}, thread {predicate['thread']}",
+        "plan": f"version {plan['version']}, {plan['digest'][:SHORT_DIGEST]}",
+        "approved": f"{person.at}, by {person.way}",
+        "commit": receipt.commit,
+    }.items():
+        yield f"  {name:<13} {_shown(value)}"
     if not trusts:
         yield "Whether the service's key is one that you trust was not checked: --keys FILE does that."
+
+
+def _shown(text: str) -> str:
+    return with_visible_codepoints(shorten_line(text, _WIDTH))

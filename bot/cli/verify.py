@@ -1,7 +1,7 @@
 """`plangate verify`: prints the verdicts on receipts, and returns their exit code. SHELL."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +12,17 @@ from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
+from bot.core.names import SHORT_DIGEST
 from bot.receipts.approvers import APPROVER_CODE, ApproverVerdict
-from bot.receipts.envelope import SIZE_LIMIT
+from bot.receipts.envelope import SIZE_LIMIT, parse_envelope
 from bot.receipts.ssh_keygen import AllowedSigners
 from bot.receipts.verdicts import ReceiptCheck, exit_code
 
 NO_RECEIPT: Final = 27
 """The exit code if a commit of the agent has no receipt."""
 _WIDTH: Final = 300
+_BELIEVED: Final = frozenset({ReceiptCheck.SYNTAX, ReceiptCheck.SIGNATURE, ReceiptCheck.TRUST, ReceiptCheck.BINDING})
+"""Checks without which nothing that a receipt says is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class _Verified:
     commit: CheckedCommit
     approver: ApproverVerdict | None
     """None without a well-formed receipt."""
+    claims: Mapping[str, str]
+    """Who asked and who approved; empty for a receipt of an unknown signer, and of something else."""
 
     @property
     def code(self) -> int:
@@ -65,8 +70,10 @@ def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
     signers = AllowedSigners.read(options.signers, options.revoked) if options.signers else None
     now = datetime.now(UTC)
-    checked = ((each, _approver(clone, each, signers)) for each in _check(clone, options, now))
-    verified = [_Verified(replace(each, receipt=b""), approver) for each, approver in checked]
+    verified = [
+        _Verified(replace(each, receipt=b""), _approver(clone, each, signers), _claims(each))
+        for each in _check(clone, options, now)
+    ]
     print(json.dumps(_to_json(verified), indent=2) if options.as_json else "\n".join(_lines(verified)), file=out)
     return min((each.code for each in verified if each.code and _counts(each.commit, options)), default=0)
 
@@ -76,6 +83,25 @@ def _approver(
 ) -> ApproverVerdict | None:
     is_form = checked.verdicts and checked.verdicts[0].check is ReceiptCheck.SYNTAX and checked.verdicts[0].passes
     return check_approvers(clone, checked, signers) if is_form else None
+
+
+def _claims(checked: CheckedCommit) -> dict[str, str]:
+    """Return what a receipt says of people, if a trusted key signed it for this commit."""
+    passed = {each.check for each in checked.verdicts if each.passes}
+    if not passed >= _BELIEVED:
+        return {}
+    predicate = parse_envelope(checked.receipt).statement["predicate"]
+    plan, asked = predicate["plan"], [f"{each['login']} (id {each['actor_id']})" for each in predicate["requests"]]
+    approvals = [each for each in predicate["approvals"] if each["plan"] == plan["digest"]]
+    people = [
+        f"{each['login']} (id {each['actor_id']}, {each['role'] or 'listed'}, {each['way']}) at {each['at']}"
+        for each in (approvals[-1]["by"] if approvals else ())
+    ]
+    who = ", ".join(people) or "the configuration alone"
+    return {
+        "requested": f"{', '.join(dict.fromkeys(asked))}, in thread {predicate['thread']}",
+        "approved": f"{who}, plan {plan['version']} ({plan['digest'][:SHORT_DIGEST]})",
+    }
 
 
 def _check(clone: ReceiptRepository, options: VerifyOptions, now: datetime) -> Iterable[CheckedCommit]:
@@ -108,6 +134,7 @@ def _lines(verified: Sequence[_Verified]) -> Iterable[str]:
         fails = [str(verdict.check) for verdict in each.verdicts if not verdict.passes]
         fails += ["approver"] if one.approver and one.approver.objections else []
         yield f"{each.commit[:12]}  {'receipt is NOT valid: ' + ', '.join(fails) if fails else 'receipt is valid'}"
+        yield from (_line(name, value) for name, value in one.claims.items())
         for verdict in each.verdicts:
             yield _line(verdict.check, "; ".join(verdict.objections) or "ok")
         if one.approver:

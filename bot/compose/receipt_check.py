@@ -25,13 +25,17 @@ _SHA1_DIGITS: Final = 40
 _TRAILER: Final = "Plangate-Plan: "
 # https://git-scm.com/docs/git-fetch#_git_urls; the user and the port are no part of a repository's name
 _URL: Final = re.compile(r"(?:[a-z+]+://)?(?:[^@/]+@)?([^:/]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
+_REPOSITORY: Final = re.compile(r"(?:[^/\s]+/)?[^/\s]+/[^/\s]+")
 _SHORT_ID: Final = re.compile(r"[0-9a-fA-F]{7,64}")
 _RANGE: Final = re.compile(r"(?P<start>.*?)(?P<dots>\.{2,3})(?P<end>.*)")
 _EVERY_PATH: Final = ("-r", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
 _AT_ONCE: Final = 100
 """Commits and receipts that are in memory at once. Whoever can push can make each of them large."""
 _UNSHALLOW: Final = "fetch them: git fetch --unshallow; in a job, set fetch-depth: 0 in the step that checks out"
-_FETCH: Final = f"git fetch origin '{_RECEIPTS}*:{_RECEIPTS}*' {KEYS_REF}:{KEYS_REF}"
+_NO_RECEIPT: Final = (
+    f"it names a plan and has no receipt. Fetch the receipts: git fetch origin '+{_RECEIPTS}*:{_RECEIPTS}*'. A commit "
+    "that was rebased, squashed, or amended has none: nobody approved that one. The original keeps its receipt"
+)
 _CONFIGURATION: Final = MappingProxyType(
     {
         # A cache of parents that nothing compares with the commits.
@@ -83,7 +87,8 @@ class ReceiptRepository:
 
     @classmethod
     def at(cls, folder: Path, *, keys: Path | None, repository: str) -> "ReceiptRepository":
-        """Return the clone around a folder. Raises Misconfigured if there is none, or if the key file cannot be read.
+        """Return the clone around a folder. Raises Misconfigured if there is none, if the key file cannot be read,
+        or if `repository` is none.
 
         `repository` is ``OWNER/NAME`` or ``HOST/OWNER/NAME``; "" takes the URL of the remote origin.
         """
@@ -159,7 +164,7 @@ class ReceiptRepository:
                 verdicts = verify_receipt(receipt, facts, trust, now)
                 yield CheckedCommit(facts.commit, by_agent, verdicts, receipt=receipt)
             else:
-                yield CheckedCommit(facts.commit, by_agent, note=_why_none(facts) if by_agent else "")
+                yield CheckedCommit(facts.commit, by_agent, note=_NO_RECEIPT if by_agent else "")
 
     def _receipts(self, commits: Sequence[str]) -> dict[str, bytes]:
         files = self.read_files([f"{receipt_ref(commit)}:{RECEIPT_FILE}" for commit in commits])
@@ -239,8 +244,13 @@ def _read(path: Path) -> bytes:
 
 
 def _repository_name(git: Plumbing, repository: str) -> str:
-    """Return ``HOST/OWNER/NAME``: the given one, or that of the remote origin."""
+    """Return ``HOST/OWNER/NAME``: the given one, or that of the remote origin; "" if there is none.
+
+    Raises Misconfigured if the given one is no name of a repository.
+    """
     if repository:
+        if not _REPOSITORY.fullmatch(repository):
+            raise Misconfigured("not a repository", where=repository, fix="write OWNER/REPO or HOST/OWNER/REPO")
         return repository if repository.count("/") == 2 else f"github.com/{repository}"
     try:
         url = git.ask("config", "--local", "--get", "remote.origin.url").decode("utf-8", "replace").strip()
@@ -264,10 +274,3 @@ def _is_named(commit: str, content: bytes | None) -> bool:
         return False
     algorithm = hashlib.sha1 if len(commit) == _SHA1_DIGITS else hashlib.sha256
     return algorithm(b"commit %d\0%b" % (len(content), content)).hexdigest() == commit
-
-
-def _why_none(facts: CommitFacts) -> str:
-    return (
-        f"no receipt for {facts.commit[:12]}: fetch the receipts ({_FETCH}). A commit that was rebased, squashed, or "
-        "amended has none, since nobody approved that commit; the receipt of the original commit stays"
-    )

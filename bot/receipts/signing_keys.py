@@ -125,7 +125,8 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
             raise ValueError("a key stands twice in it")
         return keys
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise Unreadable(f"this is not a list of keys: {error}", where=where, fix=_FIX) from error
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise Unreadable(f"this is not a list of keys: {why}", where=where, fix=_FIX) from error
 
 
 def with_current_key_file(content: bytes | None, now: datetime, *, current: PublicKey) -> bytes | None:

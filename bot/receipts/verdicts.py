@@ -127,8 +127,11 @@ def _signature_objections(envelope: Envelope, signers: Sequence[PublicKey]) -> I
 def _trust_objections(predicate: Json, signers: Sequence[PublicKey], trust: Trust) -> Iterator[str]:
     pinned = [key for key in signers if key in trust.pinned]
     if not pinned:
-        known = ", ".join(key.id for key in signers) or "no known key"
-        yield f"signed by {known}, which is not among the keys that you trust (--keys FILE)"
+        known = ", ".join(key.id for key in signers)
+        signed = (
+            f"signed by {known}, which is not among the keys that you trust" if known else "no trusted key signed it"
+        )
+        yield signed if trust.pinned else f"no keys to trust were given (--keys FILE); {signed}"
         return
     objections = [key.objection(moment(predicate["journal"]["at"])) for key in pinned]
     if all(objections):
@@ -143,7 +146,7 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
     predicate = statement["predicate"]
     named = predicate["repository"]
     if statement["subject"] != _subjects(f"https://{named['host']}/{named['name']}", facts):
-        yield f"its subject is not commit {facts.commit} with tree {facts.tree}"
+        yield f"it is about {statement['subject'][0]['name'][:150]}, not about commit {facts.commit} with its tree"
     if predicate["plan"]["base"] not in facts.parents:
         yield f"the commit's parent is not the plan's base {predicate['plan']['base']}"
     if sorted(predicate["scope"]["changed"]) != sorted(facts.paths):

@@ -78,7 +78,7 @@ def _own_key(clone: Clone) -> None:
 @pytest.mark.req("RC4")
 @pytest.mark.parametrize(
     ("make", "why"),
-    ((_no_receipt, "no receipt for"), (_amended, "no receipt for"), (_own_key, "trust")),
+    ((_no_receipt, "has no receipt"), (_amended, "has no receipt"), (_own_key, "trust")),
     ids=("no receipt", "amended", "a key of its own"),
 )
 def test_what_is_not_allowed_fails(pull: Pull, make: Callable[[Clone], None], why: str) -> None:

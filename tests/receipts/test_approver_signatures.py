@@ -70,6 +70,7 @@ def test_an_approver_signs(clone: Clone, issued: tuple[str, Json], maya: Person,
     assert verify(clone, [maya.listed(tmp_path)])[0] == APPROVER_CODE
     told = sign(clone, maya)
     assert told.startswith("As maya you sign: I approved this plan, and this commit is the work that I approved.\n")
+    assert f"\n  approved      2026-11-20T08:35:00+00:00, by reaction\n  commit        {commit}\n" in told
     assert told.endswith(f"Signed. Push it: git push origin refs/plangate/signatures/{commit}/9\n")
     assert clone.git("rev-parse", f"refs/plangate/receipts/{commit}") == before
     code, verdict = verify(clone, [maya.listed(tmp_path)])

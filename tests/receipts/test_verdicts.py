@@ -305,6 +305,35 @@ def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:
         run(clone, subject="HEAD", keys=tmp_path / "mine.json")
     with pytest.raises(Misconfigured, match="give a commit, a file, or a range"):
         run(clone)
+    for name in ("site", "a/b/c/d", "acme/", "acme/my site"):
+        with pytest.raises(Misconfigured, match="write OWNER/REPO or HOST/OWNER/REPO"):
+            run(clone, subject="HEAD", repository=name)
+    (tmp_path / "receipt.json").write_text("{}")
+    with pytest.raises(Unreadable, match="it lacks 'v'"):
+        run(clone, subject="HEAD", keys=tmp_path / "receipt.json")
+
+
+@pytest.mark.req("RC2", "RC3")
+def test_who_asked_and_who_approved(clone: Clone) -> None:
+    """The command says it of a receipt that a trusted key signed for this commit, and of no other one."""
+    commit, statement = clone.work()
+    plan = f"plan 1 ({statement['predicate']['plan']['digest'][:12]})"
+    receipt = clone.issue(commit, statement)
+    assert run(clone, subject=commit)[1].splitlines()[1:3] == [
+        "  requested     will (id 7), in thread 2",
+        f"  approved      maya (id 9, maintain, reaction) at 2026-11-20T08:35:00+00:00, {plan}",
+    ]
+    assert "maya" not in run(clone, subject=commit, keys=None)[1]
+    statement["predicate"]["approvals"][0]["by"] = []
+    statement["predicate"]["policy"]["fewer"] = "standing"
+    clone.issue(commit, statement)
+    assert f"  approved      the configuration alone, {plan}\n" in run(clone, subject=commit)[1]
+    (clone.path / "receipt.json").write_bytes(receipt)
+    clone.commit("three\n", "By hand")
+    code, said = run(clone, subject=str(clone.path / "receipt.json"))
+    assert code == EXIT_CODES[ReceiptCheck.BINDING]
+    assert f"it is about https://github.com/acme/site/commit/{commit}, not about commit" in said
+    assert "maya" not in said
 
 
 def changes(value: Any) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""`@plangate finish` on both faces: what is there is checked and published with its receipt, and the thread says why."""
+"""`@plangate finish` on both faces: what is there is checked and published with its receipt."""
 
 import time
 from collections.abc import Callable
