@@ -102,6 +102,18 @@ def test_the_page_as_a_person_uses_it(clone: Clone, checker: Any) -> None:
         ),
         "approver\tsigned by the service alone",
     ]
+    digest = statement["predicate"]["plan"]["digest"]
+    assert (checker.inner_text("#answer"), checker.inner_text("#claims")) == (
+        "The receipt is valid.",
+        "Requested by will (id 7), in thread 2.\n"
+        f"Approved by maya (id 9, maintain, reaction) at 2026-11-20T08:35:00+00:00, plan 1 ({digest[:12]}).",
+    )
+    checker.fill("#repository", "github.com/mallory/site")
+    assert [checker.inner_text(each) for each in ("#answer", "#claims", "#verdicts")] == ["", "", ""]
+    checker.click("button")
+    checker.wait_for_selector("#answer.bad")
+    assert checker.inner_text("#answer") == "The receipt is NOT valid: binding."
+    assert checker.inner_text("#claims") == ""
 
 
 @pytest.mark.parametrize("keys", ("", "nonsense", "{}", "null"))
@@ -113,6 +125,7 @@ def test_the_page_says_which_field_is_wrong(clone: Clone, checker: Any, keys: st
         checker.fill(f"#{name}", case[name])
     checker.click("button")
     told = checker.locator("tr", has_text="cannot check").first.inner_text()
+    assert checker.inner_text("#answer") == "The receipt cannot be checked."
     assert told == "cannot check\t✗ the keys are no list of keys: paste the file plangate-keys.json"
 
 
