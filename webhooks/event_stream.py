@@ -22,7 +22,8 @@ STREAM_SECONDS: Final = 600.0
 """How long a stream lasts. A client connects again then, and so shows again that it may read."""
 SEND_SECONDS: Final = 10.0
 """How long a client may take to read what fills its buffers."""
-RETRY_MILLISECONDS: Final = 2_000
+RETRY_MILLISECONDS: Final = 1_000
+"""How long a browser waits before it connects again."""
 
 
 @dataclass(slots=True)

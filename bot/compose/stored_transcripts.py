@@ -26,6 +26,10 @@ class StoredTranscripts:
         """Return the lines of a session that `transcripts` lists."""
         return await asyncio.to_thread((await self._open(address)).peek, SessionId(session))
 
+    async def extent(self, address: ThreadAddress, session: str) -> str:
+        """Return a word that changes whenever `transcript` would return more."""
+        return await asyncio.to_thread((await self._open(address)).extent, SessionId(session))
+
     async def _open(self, address: ThreadAddress) -> SpooledTranscripts:
         at, settings = Address(address.owner, address.name), self.connections.settings
         reached = await self.connections.reach(address.installation, address.repository, at)

@@ -51,6 +51,13 @@ class Spool:
         whole = text[: text.rfind(b"\n") + 1]
         return Spooled(parse(whole, f"spool of session {session}"), len(whole))
 
+    def size(self, session: SessionId) -> int:
+        """Return the size of a session's file in bytes; 0 if there is none."""
+        try:
+            return self._file(session).stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def append(self, session: SessionId, record: Mapping[int, bytes], *, at: int) -> int:
         """Add records at the last seen end (`at`) and return the new end. Writes everything or nothing.
 

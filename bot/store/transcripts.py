@@ -166,6 +166,11 @@ class SpooledTranscripts:
         self._ends[session] = _End(len(records), spooled.end)
         return records
 
+    def extent(self, session: SessionId) -> str:
+        """Return a word that changes whenever `peek` would return more. It opens no record."""
+        chunks = _chunks(self._refs.last_seen(self._thread), validate_session_id(session))
+        return f"{len(chunks)}-{self._spool.size(session)}"
+
     def _decode(self, session: SessionId, records: Mapping[int, bytes]) -> tuple[Line, ...]:
         """Return the lines in records of a session."""
         lines: list[Line] = []

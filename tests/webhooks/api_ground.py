@@ -84,6 +84,9 @@ class Sessions:
     async def transcript(self, address: ThreadAddress, session: str) -> Sequence[Line]:
         return self.lines[address.number][session]
 
+    async def extent(self, address: ThreadAddress, session: str) -> str:
+        return str(len(self.lines[address.number][session]))
+
 
 class World:
     """One repository with random threads, and a service that shows them."""

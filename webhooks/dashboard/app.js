@@ -57,7 +57,7 @@
       const link = document.createElement("a");
       link.href = location.pathname;
       link.textContent = "Load it";
-      status.append("There is a newer plan. ", link);
+      status.append(body.dataset.digest ? "There is a newer plan. " : "There is a plan now. ", link);
       return;
     }
     if (isBusy()) {

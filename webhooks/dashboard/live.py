@@ -7,9 +7,10 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Final
 
 from fastapi import Request
@@ -20,12 +21,15 @@ from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from webhooks.dashboard.guard import HEADERS, NotServed
 from webhooks.dashboard.pages import Pages, not_served
+from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.thread_pages import newest_threads, state_of
 from webhooks.dashboard.visits import Dashboard, NotFound, NotSignedIn, Visit
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks at the list of threads."""
+GATHER_SECONDS: Final = 0.1
+"""How long a look waits for further news, so that a burst of them is one event."""
 THREAD_SECONDS: Final = 15.0
 """Seconds between two looks at one thread that nobody announced: other processes write to journals, too."""
 STREAMS_EACH: Final = 6
@@ -64,7 +68,8 @@ def add_live(pages: Pages, streams: Streams) -> None:
         return response
 
     pages.router.add_api_route("/live", stream, methods=["GET"])
-    pages.router.add_api_route("/live/{owner}/{name}/{number:int}", stream, methods=["GET"])
+    for path in ("", "/transcripts/{session}"):
+        pages.router.add_api_route("/live/{owner}/{name}/{number:int}" + path, stream, methods=["GET"])
 
 
 async def _events(
@@ -72,15 +77,17 @@ async def _events(
 ) -> AsyncGenerator[bytes]:
     """Yield an event whenever what the person may see is in another state than the browser knows."""
     known = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-    pause = LOOK_SECONDS if only is None else THREAD_SECONDS
-    with board.reading.announcements.listen(only) if only else nullcontext(asyncio.Event()) as news:
+    session, announcements = request.path_params.get("session", ""), board.reading.announcements
+    pause = LOOK_SECONDS if only is None or session else THREAD_SECONDS
+    with announcements.listen(only) if only else announcements.listen_to_list() as news:
         while True:
             news.clear()
-            state = await _state(board, visit, only)
+            state = await _state(board, visit, only, session)
             yield SIGN_OF_LIFE if state == known else f"id: {state}\nevent: moved\ndata: 1\n\n".encode()
             known = state
             with suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), pause)
+            await asyncio.sleep(GATHER_SECONDS)
             try:
                 visit = await board.visit(request, is_use=False)
             except (NotSignedIn, PlangateError):
@@ -89,7 +96,15 @@ async def _events(
                 return
 
 
-async def _state(board: Dashboard, visit: Visit, only: ThreadAddress | None) -> str:
+async def _state(board: Dashboard, visit: Visit, only: ThreadAddress | None, session: str) -> str:
     if only is None:
         return state_of(await newest_threads(board.reading, visit))
+    if session:
+        return await transcript_state(board.reading, only, session)
     return state_of([(await board.reading.detail(only)).summary])
+
+
+async def transcript_state(reading: Reading, address: ThreadAddress, session: str) -> str:
+    """Return a text that changes whenever a transcript grows."""
+    extent = await reading.transcript_extent(address, session)
+    return hashlib.sha256(f"{session} {extent}".encode()).hexdigest()[:16]

@@ -36,6 +36,9 @@ class Reading(Protocol):
     async def transcript(self, address: ThreadAddress, session: str, page: int) -> TranscriptPage | None:
         """Return one page of a session's transcript; None if none is stored."""
 
+    async def transcript_extent(self, address: ThreadAddress, session: str) -> str:
+        """Return a word that changes whenever a session's transcript grows; "" if none is stored."""
+
     async def mention(self, repository: str, number: int) -> str:
         """Return how commands to the bot begin in a repository, such as ``@plangate``."""
 

@@ -2,8 +2,8 @@
 
 from fastapi import Request
 
+from webhooks.dashboard.live import transcript_state
 from webhooks.dashboard.pages import Answer, Pages, Shown
-from webhooks.dashboard.thread_pages import state_of
 from webhooks.dashboard.visits import NotFound, Visit
 
 
@@ -18,8 +18,9 @@ def add_transcript_pages(pages: Pages) -> None:
         found = await board.reading.transcript(address, request.path_params["session"], number)
         if found is None:
             raise NotFound
+        state = await transcript_state(board.reading, address, found.session)
         summary = (await board.reading.detail(address)).summary
         title = f"{found.session} · {summary.repository}#{summary.number}"
-        return Shown("transcript.html", title, {"transcript": found, "summary": summary, "state": state_of([summary])})
+        return Shown("transcript.html", title, {"transcript": found, "summary": summary, "state": state})
 
     pages.show("/threads/{owner}/{name}/{number:int}/transcripts/{session}", transcript)

@@ -1,4 +1,4 @@
-"""Wakes what waits for news of a thread in this process. It carries no content: whoever wakes reads the journal."""
+"""Wakes what waits for news of threads in this process. It carries no content: whoever wakes reads what is there."""
 
 import asyncio
 from collections import defaultdict
@@ -11,18 +11,24 @@ from bot.core.names import ThreadAddress
 
 @dataclass(slots=True)
 class Announcements:
-    """The listeners of each thread. All methods belong to one event loop."""
+    """The listeners of each thread, and of the list of all threads. All methods belong to one event loop."""
 
     _listeners: dict[tuple[int, int], set[asyncio.Event]] = field(default_factory=lambda: defaultdict(set))
+    _of_list: set[asyncio.Event] = field(default_factory=set)
 
     def announce(self, address: ThreadAddress) -> None:
-        """Wake every listener of a thread."""
+        """Wake every listener of a thread: its journal was written to."""
         for news in self._listeners.get((address.repository, address.number), ()):
+            news.set()
+
+    def announce_list(self) -> None:
+        """Wake every listener of the list: the thread index has changed."""
+        for news in self._of_list:
             news.set()
 
     @contextmanager
     def listen(self, address: ThreadAddress) -> Iterator[asyncio.Event]:
-        """Yield an event that is set at each announcement while the context is open."""
+        """Yield an event that is set at each announcement of a thread while the context is open."""
         key, news = (address.repository, address.number), asyncio.Event()
         self._listeners[key].add(news)
         try:
@@ -31,3 +37,13 @@ class Announcements:
             self._listeners[key].discard(news)
             if not self._listeners[key]:
                 del self._listeners[key]
+
+    @contextmanager
+    def listen_to_list(self) -> Iterator[asyncio.Event]:
+        """Yield an event that is set at each announcement of the list while the context is open."""
+        news = asyncio.Event()
+        self._of_list.add(news)
+        try:
+            yield news
+        finally:
+            self._of_list.discard(news)

@@ -147,6 +147,11 @@ class Overview:
         found = await asyncio.to_thread(transcript_page, session, lines, page, self.redactor)
         return replace(found, sessions=redact_view(tuple(known), self.redactor))
 
+    async def transcript_extent(self, address: ThreadAddress, session: str) -> str:
+        """Return a word that changes whenever a session's transcript grows; "" if none is stored."""
+        known = await self.sessions.transcripts(address)
+        return await self.sessions.extent(address, session) if session in known else ""
+
     async def steps(self, address: ThreadAddress) -> Sequence[JournalStep]:
         """Return the entries of a thread, folded, at least one. The caller redacts what it shows of them.
 

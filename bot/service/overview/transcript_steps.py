@@ -43,6 +43,9 @@ class TranscriptSource(Protocol):
     async def transcript(self, address: ThreadAddress, session: str) -> Sequence[Line]:
         """Return the lines of a session that `transcripts` lists."""
 
+    async def extent(self, address: ThreadAddress, session: str) -> str:
+        """Return a word that changes whenever `transcript` would return more."""
+
 
 def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: Redactor) -> TranscriptPage:
     """Return one page of a transcript with at least one line, without secrets. `number` is brought into range."""

@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.file_index import FileIndex
-from bot.service.overview.index import ThreadQuery
+from bot.service.overview.index import ThreadQuery, ThreadRecord
 from bot.service.overview.recorder import thread_record
 from tests.service.overview.ground import SERVER, address, everything, fill, journals, recorder
 
@@ -74,3 +74,25 @@ def test_a_page_reads_no_more_than_it_shows(tmp_path: Path) -> None:
     listing = "SELECT summary FROM plangate_threads WHERE shape = ? ORDER BY updated DESC, repository, number LIMIT 51"
     plan = index._run(lambda database: database.execute(f"EXPLAIN QUERY PLAN {listing}", ("x",)))
     assert [row[-1] for row in plan] == ["SCAN plangate_threads USING INDEX by_time"]
+
+
+async def test_the_list_is_announced_once_it_can_be_read(tmp_path: Path) -> None:
+    """Whoever waits for news of the list wakes when the index has the thread, not before."""
+    made = recorder(FileIndex(tmp_path / "index"))
+    (place, entries), *_ = journals(1).items()
+    seen: list[bool] = []
+
+    class Watched(FileIndex):
+        def put(self, record: ThreadRecord) -> None:
+            seen.append(news.is_set())
+            super().put(record)
+
+    made.index = Watched(tmp_path / "index")
+    with made.announcements.listen_to_list() as news:
+        await made.take(place, entries)
+        assert (news.is_set(), seen) == (True, [False])
+    assert [each.number for each in everything(made.index)] == [place.number]
+    with made.announcements.listen_to_list() as again:
+        await made.take_listing(place.repository, [], every=[])
+        assert again.is_set()
+    assert everything(made.index) == []

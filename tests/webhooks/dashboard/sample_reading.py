@@ -129,6 +129,10 @@ class SampleReading:
             return None
         return replace(transcript_page(session, found[session], page, self.redactor), sessions=tuple(found))
 
+    async def transcript_extent(self, address: ThreadAddress, session: str) -> str:
+        found = self.lines.get((f"{address.owner}/{address.name}", address.number), {})
+        return str(len(found.get(session, ())))
+
     async def mention(self, _repository: str, _number: int) -> str:
         return "@plangate"
 

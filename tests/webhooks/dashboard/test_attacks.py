@@ -93,6 +93,7 @@ def test_nothing_differs_where_nothing_may_be_seen(site: Site, login: str) -> No
         "/threads/{}/7",
         "/threads/{}/7?plan=1",
         "/threads/{}/7/transcripts/plan-1",
+        "/live/{}/7/transcripts/plan-1",
         "/live/{}/7",
         "POST /threads/{}/7",
     )

@@ -57,6 +57,25 @@ def test_pages_hold_every_step_once(site: Site) -> None:
         assert site.get(f"{PLAN}?page={number}").html == pages[same].html
 
 
+def test_a_growing_transcript_is_followed(site: Site) -> None:
+    """Its stream begins with the state that the page does not have yet, and stays silent for one that has it."""
+
+    def first_event(seen: str) -> str:
+        url = f"{site.base}/live{WORK.removeprefix('/threads')}?seen={seen}"
+        with site.browser("maya").get(url, stream=True, timeout=20) as answer:
+            lines = (line for line in map(bytes.decode, answer.iter_lines()) if line and not line.startswith("retry"))
+            return str(next(lines))
+
+    def state() -> str:
+        (body,) = site.get(WORK).tags("body")
+        return str(body["data-state"])
+
+    old = state()
+    assert first_event(old) == ": alive"
+    site.reading.lines[HOME, 2]["work-1"] = [*work_session(NOW), *work_session(NOW)[-1:]]
+    assert first_event(old) == f"id: {state()}" != f"id: {old}"
+
+
 @pytest.mark.req("W5")
 @pytest.mark.parametrize("login", ("maya", "eve"))
 def test_another_persons_transcript_is_like_none(site: Site, login: str) -> None:
