@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
@@ -11,13 +11,20 @@ from fastapi import Request
 
 from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
-from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadQuery
+from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
 from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
 from webhooks.dashboard.pages import Answer, Pages, Shown
 from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.visits import Visit
 
-PEOPLE: Final = frozenset({WaitsFor.APPROVER, WaitsFor.ANSWER, WaitsFor.REVIEWER})
+FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
+    "Plans to decide on": WaitsFor.APPROVER,
+    "Questions to answer": WaitsFor.ANSWER,
+    "Pull requests to review": WaitsFor.REVIEWER,
+}
+STAGED: Final = frozenset({WaitsFor.APPROVER, WaitsFor.ANSWER})
+MOST_READ: Final = 1_000
+"""Threads that ended early among which a person's own are looked for."""
 WORKING: Final = frozenset({WaitsFor.PLANGATE, WaitsFor.SLOT})
 ENDED: Final = frozenset({WaitsFor.REQUESTER})
 LONGEST_QUERY: Final = 200
@@ -53,17 +60,25 @@ SAID: Final[Mapping[str, str]] = {
 """What a page says after a command, by its verb."""
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingGroup:
+    """The newest threads that wait for one thing, and the number of all."""
+
+    title: str
+    page: ThreadPage
+    stage: str
+    """The group of stages in which the list has the rest."""
+
+
 def add_thread_pages(pages: Pages) -> None:
     """Add the pages of threads."""
     board = pages.dashboard
 
     async def waiting(visit: Visit, _: Request) -> Answer:
         newest = await newest_threads(board.reading, visit)
-        moving = ThreadQuery(waiting_for=PEOPLE | WORKING, visible=visit.visible, limit=MOST_ROWS)
-        ended = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
-        found = [*(await board.reading.page(moving)).threads, *(await board.reading.page(ended)).threads]
-        active = [each for each in found if each.waiting_for in WORKING]
-        values = {"groups": waiting_groups(visit, found), "active": active, "state": state_of(newest)}
+        working = ThreadQuery(waiting_for=WORKING, visible=visit.visible, limit=USUAL_ROWS)
+        active = WaitingGroup("Plangate is working", await board.reading.page(working), "active")
+        values = {"groups": await waiting_groups(board.reading, visit), "active": active, "state": state_of(newest)}
         return Shown("waiting.html", "Waiting for you", values)
 
     async def threads(visit: Visit, request: Request) -> Answer:
@@ -89,19 +104,26 @@ async def newest_threads(reading: Reading, visit: Visit) -> Sequence[ThreadSumma
     return (await reading.page(ThreadQuery(visible=visit.visible, limit=MOST_ROWS))).threads
 
 
-def waiting_groups(visit: Visit, found: Iterable[ThreadSummary]) -> list[tuple[str, list[ThreadSummary]]]:
+async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
     """Return what waits for this person, most urgent first."""
-    groups: dict[WaitsFor, tuple[str, list[ThreadSummary]]] = {
-        WaitsFor.APPROVER: ("Plans to decide on", []),
-        WaitsFor.ANSWER: ("Questions to answer", []),
-        WaitsFor.REVIEWER: ("Pull requests to review", []),
-        WaitsFor.REQUESTER: ("Your requests that ended early", []),
-    }
-    for each in found:
-        own = each.requester.lower() == visit.login.lower()
-        if each.waiting_for in groups and (own if each.waiting_for in ENDED else visit.may_act(each.repository)):
-            groups[each.waiting_for][1].append(each)
-    return [(title, rows) for title, rows in groups.values() if rows]
+    groups = []
+    for title, waits in FOR_PEOPLE.items():
+        query = ThreadQuery(waiting_for=frozenset({waits}), visible=visit.acting, limit=USUAL_ROWS)
+        groups.append(WaitingGroup(title, await reading.page(query), "waiting" if waits in STAGED else "review"))
+    own = await _own_ended(reading, visit)
+    groups.append(WaitingGroup("Your requests that ended early", ThreadPage(tuple(own), len(own), None), "ended"))
+    return [each for each in groups if each.page.total]
+
+
+async def _own_ended(reading: Reading, visit: Visit) -> list[ThreadSummary]:
+    """Return the person's requests that ended early. The index finds their login also in titles of others'."""
+    query = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
+    page = await reading.page(query)
+    found = [*page.threads]
+    while page.next and len(found) < MOST_READ:
+        page = await reading.page(replace(query, after=page.next))
+        found += page.threads
+    return [each for each in found if visit.login and each.requester.lower() == visit.login.lower()]
 
 
 async def search(reading: Reading, visit: Visit, asked: Mapping[str, str]) -> dict[str, object]:

@@ -54,6 +54,11 @@ class Visit:
         """The repositories that the person may see, as ``owner/name`` in lower case; None for all."""
         return self.access.ids if self.session else None
 
+    @property
+    def acting(self) -> Collection[str] | None:
+        """The repositories in which the page offers this person commands. The operator sees what waits in all."""
+        return {name for name in self.access.ids if self.may_act(name)} if self.session else None
+
     def role(self, repository: int | str) -> Role:
         """Return the person's role in a repository. The operator reads everything, and decides nothing here."""
         return self.access.role(repository) if self.session else Role.READ

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.entry import Entry
+from bot.ports import Clock
 from bot.service.viewers import SignIn
 from bot.testing.host import host_application
 from tests.webhooks.api_ground import World
@@ -40,12 +41,14 @@ class JournalSite:
 
 
 @contextmanager
-def journal_site(folder: Path, threads: Sequence[Sequence[Entry]]) -> Iterator[JournalSite]:
+def journal_site(
+    folder: Path, threads: Sequence[Sequence[Entry]] = (), *, clock: Clock | None = None
+) -> Iterator[JournalSite]:
     """Serve the dashboard and the API of a service without an App. Each thread waits for its first entry."""
     world = World(folder, token="")
     site = JournalSite(world, waiting={number: [*entries] for number, entries in enumerate(threads, start=1)})
     github = replace(GitHubSettings(), token=Secret("t" * 40))
-    sign_in = SignIn(Settings(data_dir=folder, github=github), SystemClock(), world.recorder.redactor)
+    sign_in = SignIn(Settings(data_dir=folder, github=github), clock or SystemClock(), world.recorder.redactor)
     app = FastAPI(docs_url=None)
 
     @app.post("/append/{number}/{count}")
