@@ -63,9 +63,7 @@ def session_models(steps: Sequence[JournalStep]) -> Mapping[str, str]:
     return {
         name: step.event.model
         for step in steps
-        if step.event.model
-        for name in (step.event.session, session_at_work(step.before))
-        if name
+        if step.event.model and (name := step.event.session or session_at_work(step.before))
     }
 
 

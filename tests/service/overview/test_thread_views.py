@@ -11,6 +11,7 @@ from bot.core.entry import Entry
 from bot.core.gate import Event, Move, replay
 from bot.core.names import Digest, ThreadAddress
 from bot.core.secrets.redaction import Redactor
+from bot.service.overview.agent_tree import session_at_work, session_models
 from bot.service.overview.cost_lines import add_up, bookings
 from bot.service.overview.thread_history import journal_steps
 from bot.service.overview.threads import describe, summarize
@@ -109,3 +110,13 @@ def test_a_summary_alone() -> None:
     (entries,) = histories(1, 30)
     steps = [*journal_steps(entries)]
     assert summarize(AT, steps, SERVER) == describe(AT, steps, SERVER).summary
+
+
+def test_a_model_is_that_of_the_session_that_the_entry_names() -> None:
+    """An entry of one session that comes while another one is at work says nothing about that one's model."""
+    steps = [step for entries in histories(9, 30) for step in journal_steps(entries)]
+    other = next(step for step in steps if session_at_work(step.before) == "plan-1" and step.event.session == "work-1")
+    named = replace(other, event=replace(other.event, model="opus"))
+    assert session_models([named]) == {"work-1": "opus"}
+    unnamed = replace(other, event=replace(other.event, model="opus", session=""))
+    assert session_models([unnamed]) == {"plan-1": "opus"}
