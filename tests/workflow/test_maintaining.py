@@ -144,7 +144,7 @@ async def test_checks_of_github_that_are_hostile() -> None:
     assert ground.tasks.finds not in str(ground.model.requests[0].messages)
 
 
-def _hand_in(**given: object) -> Callable[[ModelRequest], list[Json]]:
+def hand_in(**given: object) -> Callable[[ModelRequest], list[Json]]:
     """Hand in a plan, and answer if that is refused."""
 
     def script(request: ModelRequest) -> list[Json]:
@@ -170,7 +170,7 @@ def _hand_in(**given: object) -> Callable[[ModelRequest], list[Json]]:
 )
 async def test_operations_that_no_plan_may_have(given: Json, why: str) -> None:
     """They go back to the planner, and nothing is proposed."""
-    ground = TaskGround(_hand_in(operations=[given]))
+    ground = TaskGround(hand_in(operations=[given]))
     await ground.due()
     assert why in str(ground.model.requests[-1].messages[-1]["content"])
     assert ground.thread.texts("plan") == []
@@ -179,7 +179,7 @@ async def test_operations_that_no_plan_may_have(given: Json, why: str) -> None:
 @pytest.mark.req("MT7")
 async def test_operations_alone() -> None:
     """Each is carried out once, behind the approval, and a report ends the round."""
-    ground = TaskGround(_hand_in(scope=[], operations=[{"kind": "close", "number": number} for number in (2, 3)]))
+    ground = TaskGround(hand_in(scope=[], operations=[{"kind": "close", "number": number} for number in (2, 3)]))
     await ground.due()
     assert ground.tasks.done == []
     ground.thread.decide(MAYA)
@@ -194,11 +194,11 @@ async def test_operations_alone() -> None:
 async def test_a_rejected_finding_is_not_offered_again() -> None:
     """The next planner is told, and a plan with it, under whatever title, goes back to it."""
     finding = {"id": "free-shipping", "title": "Ship free", "paths": ["a.py"]}
-    ground = TaskGround(_hand_in(findings=[finding]))
+    ground = TaskGround(hand_in(findings=[finding]))
     await ground.due()
     ground.thread.decide(MAYA, Opinion.REJECT)
     assert (await ground.look()).stage is Stage.REJECTED
-    ground.model.script = _hand_in(findings=[finding | {"title": "Reworded"}])
+    ground.model.script = hand_in(findings=[finding | {"title": "Reworded"}])
     assert await ground.due() == "nothing to change, see the answer below"
     assert "`Ship free` (`free-shipping`)" in str(ground.model.requests[-2].messages)
     assert "people decided on this before: Reworded" in str(ground.model.requests[-1].messages[-1]["content"])
@@ -209,7 +209,7 @@ async def test_a_rejected_finding_is_not_offered_again() -> None:
 async def test_a_rejected_finding_over_fifty_occurrences() -> None:
     """Neither another title, nor another id, nor its place among others brings it back; a person does, once."""
     finding = {"id": "free-shipping", "title": "Ship @orders of 50 free", "paths": ["a.py"]}
-    ground = TaskGround(_hand_in(findings=[finding]))
+    ground = TaskGround(hand_in(findings=[finding]))
     await ground.due()
     ground.thread.decide(MAYA, Opinion.REJECT)
     await ground.look()
@@ -218,14 +218,14 @@ async def test_a_rejected_finding_over_fifty_occurrences() -> None:
             {"title": f"Reworded, {n}"} if n % 2 else {"id": f"other-{n}", "title": "SHIP orders: of 50, free!"}
         )
         others = [{"id": f"new-{n}-{each}", "title": f"New {n} {each}", "paths": []} for each in range(2)]
-        ground.model.script = _hand_in(findings=[*others[: n % 3], again, *others[n % 3 :]])
+        ground.model.script = hand_in(findings=[*others[: n % 3], again, *others[n % 3 :]])
         assert await ground.due() == "nothing to change, see the answer below"
     assert len(ground.thread.texts("plan")) == 1
     process, state = ground.process(), await ground.state()
     assert state.task is not None
     (rejected,) = state.task.rejected
     await offer_again(process, await read_state(process), rejected.finding, "maya")
-    ground.model.script = _hand_in(findings=[finding])
+    ground.model.script = hand_in(findings=[finding])
     assert await ground.due() == "a plan is waiting for approval"
     ground.thread.decide(MAYA, Opinion.REJECT)
     await ground.look()

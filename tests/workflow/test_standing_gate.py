@@ -1,0 +1,145 @@
+"""Ways to get more than a standing approval allows, each through the whole gate: nothing is done before people say so.
+
+tests/core/test_standing_escapes.py holds what decides; here a model hands it in, or works like that (MT6).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.core.maintenance import Task
+from bot.core.transcript import Json
+from bot.ports import ModelRequest
+from bot.workflow.thread_context import ThreadContext, WorkSettings
+from tests.core.test_standing_escapes import SCOPES, WORK
+from tests.stories.github.ground import long
+from tests.workflow.ground import MAYA, call, is_working, say, submit, was_called
+from tests.workflow.test_maintaining import TaskGround, hand_in
+
+TASK: Final = Task(
+    "deps", "daily", "UTC", "Update the pins.", paths=("docs/**", "*.txt", "/setup.cfg"), standing=True, limit=10
+)
+SETTINGS: Final = WorkSettings(watch_seconds=0, tasks={TASK.name: TASK}, hosts=("pypi.org",))
+HOSTS: Final = (
+    "evil.example",
+    "files.pypi.org",
+    "*.pypi.org",
+    "*.org",
+    "pypi.org.evil.example",
+    "not-pypi.org",
+    "pypi.org:8443",
+    "https://pypi.org",
+    "pypi.org/simple",
+    "user@pypi.org",
+    "151.101.0.223",
+    "[2a04:4e42::223]",
+    "127.0.0.1",
+    "localhost",
+    "pypi.org, evil.example",
+    "p\u0443pi.org",
+)
+HIGH: Final = (
+    ".github/workflows/ci.yml",
+    ".github/plangate.yml",
+    ".plangate/recipes/more.md",
+    "docs/CLAUDE.md",
+    "docs/CODEOWNERS",
+    "docs/Makefile",
+    "docs/.gitattributes",
+    "requirements.txt",
+    "setup.cfg",
+)
+"""Plans for these are of tier high, although some lie inside the task's paths."""
+OPERATIONS: Final = ({"kind": "close", "number": 3}, {"kind": "add_label", "number": 3, "text": "bug"})
+PLANS: Final[dict[str, Json]] = {
+    **{f"scope: {name}": {"scope": list(scope)} for name, scope in SCOPES.items()},
+    **{f"host: {host}": {"scope": ["docs/a.md"], "hosts": [host]} for host in HOSTS},
+    **{f"tier: {path}": {"scope": ["docs/a.md", path]} for path in HIGH},
+    **{f"operation: {each['kind']}": {"scope": ["docs/a.md"], "operations": [each]} for each in OPERATIONS},
+}
+MALFORMED: Final = {
+    *("*.org", "pypi.org:8443", "https://pypi.org", "pypi.org/simple", "user@pypi.org", "pypi.org, evil.example"),
+    *("151.101.0.223", "[2a04:4e42::223]", "127.0.0.1", "localhost", "p\u0443pi.org"),
+}
+"""What is no name of one host: a plan with it goes back to its planner."""
+
+
+@dataclass(slots=True)
+class StandingGround(TaskGround):
+    """The tracking issue of a task with standing approval."""
+
+    settings: WorkSettings = SETTINGS
+
+    def process(self, *, run: str = "") -> ThreadContext:
+        async def read_task(_: str) -> Task:
+            return TASK
+
+        return replace(TaskGround.process(self, run=run), read_task=read_task)
+
+    async def stand(self) -> None:
+        """Have people approve the first plan; its pull request is merged."""
+        self.model.script = plan_and_write("docs/a.md")
+        assert await self.due(TASK) == "a plan is waiting for approval"
+        self.thread.decide(MAYA)
+        assert (await self.look()).stage is Stage.IN_REVIEW
+
+    @property
+    def works(self) -> int:
+        """Number of requests of approved work."""
+        return sum(map(is_working, self.model.requests))
+
+
+def plan_and_write(path: str) -> Callable[[ModelRequest], list[Json]]:
+    """Hand in a plan for one file inside the task's paths, and write a file."""
+
+    def script(request: ModelRequest) -> list[Json]:
+        if not is_working(request):
+            return submit("Note it.", scope=["docs/a.md"])
+        return say("Done.") if was_called(request, "Write") else call("Write", file_path=path, content="More.\n")
+
+    return script
+
+
+@pytest.mark.req("MT6")
+async def test_what_it_approves() -> None:
+    """A plan inside the task's paths is carried out without people; so the ways below are stopped by what they add."""
+    ground = StandingGround()
+    await ground.stand()
+    assert await ground.due(TASK) == "pull request #102"
+    assert len(ground.workspace.pushed) == 2
+
+
+def sample(names: Iterable[str]) -> list[object]:
+    """Return the names as cases: every tenth for every day."""
+    return [long(name) if n % 10 else name for n, name in enumerate(names)]
+
+
+@pytest.mark.req("MT6", "G4")
+@pytest.mark.parametrize("name", sample(PLANS))
+async def test_plans_that_leave(name: str) -> None:
+    """By their files, hosts, tier, or operations: each waits for people, or goes back to its planner."""
+    ground = StandingGround()
+    await ground.stand()
+    worked = ground.works
+    ground.model.script = hand_in(**PLANS[name])
+    await ground.due(TASK)
+    stage = Stage.ANSWERED if name.removeprefix("host: ") in MALFORMED else Stage.AWAITING_APPROVAL
+    assert (await ground.state()).stage is stage
+    assert (len(ground.workspace.pushed), ground.works, ground.tasks.done) == (1, worked, [])
+
+
+@pytest.mark.req("MT6", "G4")
+@pytest.mark.parametrize("name", sample(WORK))
+async def test_work_that_leaves(name: str) -> None:
+    """Its plan is approved by the configuration, and what it wrote beside is not pushed."""
+    ground = StandingGround()
+    await ground.stand()
+    worked = ground.works
+    ground.model.script = plan_and_write(WORK[name])
+    await ground.due(TASK)
+    assert ground.works > worked
+    assert (await ground.state()).stage is Stage.AWAITING_APPROVAL
+    assert len(ground.workspace.pushed) == 1
