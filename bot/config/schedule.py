@@ -11,6 +11,7 @@ https://github.com/cuu508/cronsim
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -68,8 +69,7 @@ class Schedule:
 
     def words(self) -> str:
         """Return the schedule in words, such as "at 05:00 on Monday"."""
-        said = CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
-        return f"{said[:1].lower()}{said[1:]}"
+        return _words(self.expression)
 
     def due(self, since: datetime, now: datetime) -> Due | None:
         """Return the newest due time after `since` and not after `now`, or None if there is none.
@@ -86,6 +86,13 @@ class Schedule:
         local = now.astimezone(self.zone)
         before = next(CronSim(self._local_expression, local, reverse=True)).astimezone(UTC)
         return max((before, *takewhile(lambda time: time <= now, self.times_after(before))))
+
+
+@lru_cache(maxsize=128)
+def _words(expression: str) -> str:
+    """Return an expression in words. Each pass over a task asks for them, and parsing takes as long as the rest."""
+    said = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
+    return f"{said[:1].lower()}{said[1:]}"
 
 
 def valid_schedule(text: str) -> str:

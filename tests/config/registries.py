@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -31,6 +32,7 @@ RELEASES: Final[Mapping[str, int]] = MappingProxyType({"1.0.0": 400, "1.1.0": 30
 SIMPLE: Final = "application/vnd.pypi.simple.v1+json"
 
 
+@cache
 def wheel(version: str) -> bytes:
     """Return a wheel with nothing but its metadata."""
     made, folder = io.BytesIO(), f"{NAME}-{version}.dist-info"
@@ -41,8 +43,9 @@ def wheel(version: str) -> bytes:
     return made.getvalue()
 
 
+@cache
 def tarball(version: str) -> bytes:
-    """Return a package of npm with nothing but its manifest."""
+    """Return a package of npm with nothing but its manifest: always the same, also in its time, as its checksum is."""
     made, manifest = io.BytesIO(), json.dumps({"name": NAME, "version": version}).encode()
     with tarfile.open(fileobj=made, mode="w:gz") as archive:
         entry = tarfile.TarInfo("package/package.json")
