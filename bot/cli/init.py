@@ -62,7 +62,7 @@ def write(project: Path, variant: Variant | None = None, *, force: bool = False)
     configuration is never replaced.
     """
     require_repository(project)
-    made = replace(variant or Variant(), mention=_mention(project))
+    made = replace(variant or Variant(), mention=configured_mention(project))
     for name in SHIPPED:
         yield _write_workflow(project, name, workflow_text(made, name), force=force)
     yield f"wrote {PATH}" if _write_new_file(project, PATH, _SETTINGS) else f"kept {PATH}: it already exists"
@@ -78,6 +78,11 @@ def written_variant(project: Path) -> Variant | None:
     """Return the variant of the project's workflow as `init` wrote it, or None. Raises Misconfigured."""
     stamp = Stamp.of(_read(project, WORKFLOW))
     return stamp.variant if stamp else None
+
+
+def configured_mention(project: Path) -> str:
+    """Return what calls the bot, by the project's configuration. Raises Misconfigured."""
+    return configuration(_read(project, PATH)).mention
 
 
 def _write_workflow(project: Path, name: str, text: str, *, force: bool) -> str:
@@ -105,10 +110,6 @@ def _replace(project: Path, name: str, text: str) -> None:
         _inside(project, name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise _not_written(name, error) from error
-
-
-def _mention(project: Path) -> str:
-    return configuration(_read(project, PATH)).mention
 
 
 def findings_of_project(project: Path) -> tuple[str, tuple[str, ...]] | None:

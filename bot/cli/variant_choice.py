@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from bot.cli.init import require_repository, written_variant
+from bot.cli.init import configured_mention, require_repository, written_variant
 from bot.cli.workflow_variant import (
     ACCOUNT_KEY_NAME,
     ACTION,
@@ -31,6 +31,7 @@ Ask = Callable[[str], bool]
 RUNNER_ON_ENTERPRISE_SERVER: Final = "self-hosted"
 _FREE: Final = "Is the repository private, and its owner on GitHub's Free plan?"
 _PIN: Final = "Does its organization require that actions are pinned to a commit?"
+_TOKENS: Final = f"{GITHUB}/{ACTION}/blob/main/docs/tokens.md"
 _RISK: Final = "whoever can push a branch can run a workflow that reads it"
 
 
@@ -79,11 +80,15 @@ async def _choose(project: Path, options: InitOptions, settings: Settings, ask: 
     before, origin = written_variant(project), await origin_of(project)
     start = before or Variant()
     server = _server(options.server or (before.server if before else origin.server if origin else GITHUB))
-    choice = Choice(replace(start, server=server, tag="", commit=""), origin)
+    mention = configured_mention(project)
+    choice = Choice(replace(start, mention=mention, server=server, tag="", commit=""), origin)
     if choice.variant.is_enterprise_server:
         runner = start.runner if before and before.is_enterprise_server else RUNNER_ON_ENTERPRISE_SERVER
         choice.variant = replace(choice.variant, runner=runner)
-        choice.reasons.append(f"server: {server}, a GitHub Enterprise Server: without keys that older ones do not know")
+        choice.reasons.append(
+            f"server: {server}, a GitHub Enterprise Server: the workflows leave out queue and deployment, "
+            f"which older servers do not know, and run on {options.runner or runner} (--runner)"
+        )
     sources = _Sources(before, await _needs(choice, settings), ask)
     _choose_key_place(choice, options, sources)
     if options.runner is not None:
@@ -180,11 +185,13 @@ def remaining_steps(choice: Choice) -> list[str]:
     steps = [
         key,
         f'Tick "Allow GitHub Actions to create and approve pull requests": {web}/actions',
-        "Commit these files and push them to the default branch. Then comment @plangate and a request on an issue.",
+        "Commit these files and push them to the default branch. Then open an issue that begins with "
+        f"{variant.mention} and says what you want: {variant.server}/{name}/issues/new",
     ]
     if variant.account:
         steps[1] = (
-            f"Add the secret {ACCOUNT_KEY_NAME}, a token of {variant.account}, at the same place (docs/tokens.md)."
+            f"Add the secret {ACCOUNT_KEY_NAME}, a token of {variant.account}, at the same place. "
+            f"What it may do: {_TOKENS}"
         )
     numbered = [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     if variant.is_enterprise_server:

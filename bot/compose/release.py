@@ -89,5 +89,5 @@ async def _tags(network: OperatorNetwork, server: str, action: str) -> dict[str,
     if "not found" in answer.error or "could not read Username" in answer.error:
         return None
     said = " ".join(answer.error.split())[-300:]
-    fix = "connect this machine, or leave --pin out and pin the commit by hand"
+    fix = "connect this machine, or do without a pin and set the commit in the workflows later. Nothing was written"
     raise Transient(f"the release cannot be looked up: {said}", where=url, fix=fix)

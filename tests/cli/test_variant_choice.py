@@ -112,7 +112,7 @@ def test_a_release_that_cannot_be_found(tmp_path: Path, github: SimulatedGitHub)
         chosen(folder, InitOptions(pin="v7", server=server))
     with pytest.raises(Transient, match="the release cannot be looked up") as caught:
         chosen(folder, InitOptions(pin="", server="http://127.0.0.1:9"))
-    assert "leave --pin out" in caught.value.fix
+    assert "do without a pin" in caught.value.fix
     assert not (folder / ".github").exists()
 
 
