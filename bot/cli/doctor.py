@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from bot.cli.init import creates_check_runs, findings_of_project, is_outdated, lacking, version_note
+from bot.cli.init import creates_check_runs, findings_of_project, is_outdated, lacking, version_note, wakes_itself
 from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import CheckupResult, check_github
@@ -224,6 +224,9 @@ def _workflow_findings(main: str, missing: tuple[str, ...]) -> Iterator[Finding]
     what = f"workflow: {WORKFLOW}, {version_note(main)}{lacks}"
     cure = "run plangate init again: it says what it replaces, and keeps a copy with --force"
     yield Finding(not (missing or is_outdated(main)), what, cure, optional=not missing)
+    if wakes_itself(main):
+        what = f"workflow: {WORKFLOW} has a github_token, and each comment of that token's own account starts a job"
+        yield Finding(False, what, "name the account: plangate init --force --account LOGIN", optional=True)
     if not missing and not creates_check_runs(main):
         what = f'workflow: {WORKFLOW} does not let the job create the check run "Plan approved"'
         yield Finding(False, what, "grant checks: write to the job work (docs/tokens.md)", optional=True)

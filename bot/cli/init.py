@@ -4,6 +4,7 @@ Rules: a file with a person's edits is kept, unless that person asks for a new o
 project's own folder is read or written.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ COPY: Final = ".old"
 _THEIRS: Final = frozenset({"name", "runs-on", "timeout-minutes", "environment", "steps", "schedule", "description"})
 """Keys that must exist, with values that a project may choose."""
 _CHECKS: Final = ".permissions.checks"
+_OWN_TOKEN: Final = re.compile(r"^\s+github_token:(?!.*(?:github\.token|secrets\.GITHUB_TOKEN))", re.MULTILINE)
 _SCHEDULED: Final = frozenset({"sweep"})
 """Jobs with a condition that a project may choose too, because it names the schedule."""
 _SETTINGS: Final = """\
@@ -144,6 +146,11 @@ def creates_check_runs(main: str) -> bool:
     work = jobs.get("work") if isinstance(jobs, dict) else None
     granted = work.get("permissions") if isinstance(work, dict) else None
     return isinstance(granted, dict) and granted.get("checks") == "write"
+
+
+def wakes_itself(main: str) -> bool:
+    """Return whether a workflow gives the bot a token of its own, and hears what the token's account says."""
+    return _OWN_TOKEN.search(main) is not None and "sender.login != '" not in main
 
 
 def version_note(main: str) -> str:

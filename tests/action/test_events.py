@@ -92,6 +92,10 @@ SILENT: dict[str, tuple[str, dict[str, Any]]] = {
     "a comment in a review": ("pull_request_review_comment", {"action": "created", "pull_request": pull(**OURS)}),
     "a review in a fork": ("pull_request_review", review(pull() | {"head": {"ref": "x", "repo": {"full_name": "f/r"}}},
                            "@plangate")),
+    "a request in a pull request of a fork": ("pull_request", {"action": "opened", "pull_request":
+        pull(labels=[OPEN], body="@plangate") | {"head": {"ref": "plangate/3-fix", "repo": {"full_name": "f/r"}}}}),
+    "a pull request of a fork that is gone": ("pull_request", {"action": "closed", "pull_request":
+        pull(labels=[OPEN]) | {"head": {"ref": "plangate/3-fix", "repo": None}}}),
 }  # fmt: skip
 
 

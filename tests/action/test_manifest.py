@@ -196,6 +196,21 @@ def test_secrets_reach_the_default_branch_alone(path: Path) -> None:
         assert "checkout" not in str(job) or "default_branch" in str(job["steps"][0]["with"]["ref"])
 
 
+def test_nothing_of_other_runs_is_taken(variants: list[Path]) -> None:
+    """No cache, no artifact, no trigger that lends rights to a pull request, and no code but the bot's own."""
+    triggers = {"issues", "issue_comment", "pull_request", "pull_request_review", "schedule", "workflow_dispatch"}
+    for path in (*WORKFLOWS, *variants):
+        workflow = loaded(path)
+        assert set(workflow["on"]) <= triggers, path
+        steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+        used = {step["uses"].partition("@")[0] for step in steps if "uses" in step}
+        assert used <= {"plangate/plangate", "./", "actions/checkout", "actions/attest"}, path
+        for job in workflow["jobs"].values():
+            scripts = [step for step in job["steps"] if "run" in step]
+            assert not (scripts and "secrets." in str(job)), path
+    assert not [step for step in loaded(ACTION)["runs"]["steps"] if "uses" in step]
+
+
 @pytest.mark.parametrize("path", (CONSUMER, OWN), ids=["consumer", "own"])
 def test_no_turn_is_dropped_and_stop_is_heard(path: Path) -> None:
     """Work on one thread queues without end; words are taken in beside it, by a job that never waits for it."""

@@ -179,6 +179,21 @@ def test_a_workflow_that_creates_no_check_run(project: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("token", "told"), (("secrets.HELPER", True), ("github.token", False), ("secrets.GITHUB_TOKEN", False))
+)
+def test_a_token_that_wakes_the_bot(project: Path, token: str, told: bool) -> None:
+    """A token that somebody put in by hand, without the name of its account: the doctor says what that costs."""
+    list(write(project))
+    path = project / WORKFLOW
+    key = "          anthropic_api_key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
+    path.write_text(path.read_text().replace(key, f"{key}          github_token: ${{{{ {token} }}}}\n"))
+    found = [each.cure for each in _project(project) if "starts a job" in each.what]
+    assert found == ["name the account: plangate init --force --account LOGIN"] * told
+    list(write(project, Variant(account="acme-helper"), force=True))
+    assert not [each for each in _project(project) if "starts a job" in each.what]
+
+
 def test_receipts_that_github_attests(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The publishing job alone gets the permissions and the step; a later `init` keeps them until it is told otherwise;
     on GitHub Enterprise Server there are no attestations."""
