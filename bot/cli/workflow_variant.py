@@ -20,6 +20,8 @@ SWEEP: Final = ".github/workflows/plangate-sweep.yml"
 SHIPPED: Final = {WORKFLOW: "workflow.yml", SWEEP: "sweep.yml"}
 ACTION: Final = "plangate/plangate"
 GITHUB: Final = "https://github.com"
+RUNNER: Final = "ubuntu-24.04"
+"""Runner of GitHub's for work; the jobs without a sandbox have a smaller one."""
 KEY_NAME: Final = "ANTHROPIC_API_KEY"
 ACCOUNT_KEY_NAME: Final = "PLANGATE_TOKEN"
 """Secret that holds the token of the bot's own account, beside the key."""
@@ -73,7 +75,7 @@ class Variant:
     """Tag of the release whose commit is named; empty if the workflows follow the major version."""
     commit: str = ""
     server: str = GITHUB
-    runner: str = "ubuntu-24.04"
+    runner: str = RUNNER
     attest: str = ""
     """``true`` if GitHub attests each receipt as well; else empty."""
 
@@ -131,6 +133,8 @@ def workflow_text(variant: Variant | None = None, name: str = WORKFLOW) -> str:
         text = _with_attestation(text)
     if made.is_enterprise_server:
         text = _for_enterprise_server(text, made)
+    elif made.runner != RUNNER:
+        text = _RUNS_ON.sub(lambda _: f"runs-on: {made.runner}", text)
     return text + _stamp(text, made)
 
 

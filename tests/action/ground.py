@@ -63,6 +63,7 @@ class Stage:
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
         options = ["-W", str(workflow), "-e", str(event_path), "-P", "ubuntu-24.04=-self-hosted"]
+        options += ["-P", "ubuntu-slim=-self-hosted"]
         options += [f"--local-repository=plangate/plangate@v1={self._release()}"]
         options += [f"--env={name}={value}" for name, value in self._variables().items()]
         options += ["-s", f"GITHUB_TOKEN={self.token}", "-s", f"ANTHROPIC_API_KEY={API_KEY}"]

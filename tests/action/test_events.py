@@ -172,10 +172,11 @@ def test_act_agrees(tmp_path: Path, name: str) -> None:
         job.pop("environment", None)  # act knows neither `deployment` nor `queue` yet
         del job["concurrency"]
     (tmp_path / "workflow.yml").write_text(json.dumps(workflow))
+    runners = [part for name in ("24.04", "slim") for part in ("-P", f"ubuntu-{name}=-self-hosted")]
     repository = {"full_name": "o/r", "default_branch": "main"}
     (tmp_path / "event.json").write_text(json.dumps({"repository": repository, "sender": PERSON} | payload))
     done = subprocess.run(
-        [ACT, event, "-n", "--json", "-W", "workflow.yml", "-e", "event.json", "-P", "ubuntu-24.04=-self-hosted"],
+        [ACT, event, "-n", "--json", "-W", "workflow.yml", "-e", "event.json", *runners],
         cwd=tmp_path,
         env=os.environ | {"HOME": str(tmp_path)},
         capture_output=True,

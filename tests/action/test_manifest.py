@@ -100,6 +100,8 @@ def test_what_each_variant_changes() -> None:
         attesting = workflow_text(Variant(attest="true", account="acme-helper"), name)
         assert attesting.count("        id: plangate\n") == 1
         assert attesting.count("predicate-path: ${{ steps.plangate.outputs.predicate }}\n") == 1
+        bigger = workflow_text(Variant(runner="big"), name)
+        assert bigger.count("    runs-on: big\n") == bigger.count("runs-on:")
     enterprise = workflow_text(Variant(server="https://git.acme.example"))
     assert "GH_ENTERPRISE_TOKEN: ${{ github.token }}\n          GH_HOST: git.acme.example\n" in enterprise
 
@@ -220,6 +222,18 @@ def test_no_turn_is_dropped_and_stop_is_heard(path: Path) -> None:
     assert jobs["listen"]["concurrency"]["group"].endswith("${{ github.run_id }}")
     assert jobs["listen"]["env"] == {"PLANGATE_ONLY_LISTEN": "true"}
     assert not [name for name, job in jobs.items() if "needs" in job]
+
+
+def test_only_work_needs_a_large_runner() -> None:
+    """Jobs without a sandbox run on one core, within the 15 minutes that such a runner has.
+
+    https://docs.github.com/en/actions/reference/runners/github-hosted-runners
+    """
+    for path in WORKFLOWS:
+        for name, job in loaded(path)["jobs"].items():
+            slim = name in {"hand_on", "listen"}
+            assert job["runs-on"] == ("ubuntu-slim" if slim else "ubuntu-24.04"), name
+            assert not slim or job["timeout-minutes"] < 15
 
 
 @pytest.mark.parametrize(("theirs", "ours"), ((CONSUMER, OWN), (SWEEP, OWN_SWEEP)), ids=["main", "sweep"])
