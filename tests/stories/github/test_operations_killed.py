@@ -1,4 +1,4 @@
-"""Kill -9 just before and just after each operation on an issue: the next process ends them, each done once (MT7, E3)."""
+"""Kill -9 just before and just after each operation on an issue: each is done once (MT7, E3)."""
 
 import asyncio
 from typing import Final
@@ -48,7 +48,7 @@ def plan_operations(mortal: Mortal, target: int) -> None:
     mortal.reacts("maya", "+1", *mortal.plans(2))
 
 
-@pytest.mark.parametrize("mortal", ["service"], indirect=True)
+@pytest.mark.parametrize("mortal", ("service",), indirect=True)
 @pytest.mark.parametrize(("kind", "done"), [(long if each == ("comment", True) else soak)(*each) for each in DEATHS])
 def test_killed_at_an_operation(mortal: Mortal, kind: str, done: bool) -> None:
     """Nothing is done twice, nothing is left out, and the report says that all are done."""
