@@ -210,6 +210,7 @@ def test_every_outlet_takes_secrets_out() -> None:
         "bot/cli/doctor.py",
         "bot/cli/set_up_commands.py",
         "bot/cli/doctor_live.py",
+        "bot/cli/receipt_commands.py",
         "bot/cli/replay.py",
         "bot/cli/task_findings.py",
         "bot/cli/cluster_commands.py",

@@ -46,17 +46,17 @@ def _meaning(receipt: SignableReceipt, *, trusts: bool) -> Iterator[str]:
     """Yield what the signature will state, line by line, with nothing in it that acts on a terminal."""
     predicate, person = receipt.statement["predicate"], receipt.approver
     place, plan = predicate["repository"], predicate["plan"]
-    yield f"As {_shown(person.login)} you sign: I approved this plan, and this commit is the work that I approved."
+    yield f"As {_visible(person.login)} you sign: I approved this plan, and this commit is the work that I approved."
     for name, value in {
         "repository": f"{place['host']}/{place['name']}, thread {predicate['thread']}",
         "plan": f"version {plan['version']}, {plan['digest'][:SHORT_DIGEST]}",
         "approved": f"{person.at}, by {person.way}",
         "commit": receipt.commit,
     }.items():
-        yield f"  {name:<13} {_shown(value)}"
+        yield f"  {name:<13} {_visible(value)}"
     if not trusts:
         yield "Whether the service's key is one that you trust was not checked: --keys FILE does that."
 
 
-def _shown(text: str) -> str:
+def _visible(text: str) -> str:
     return with_visible_codepoints(shorten_line(text, _WIDTH))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.action.main import Job, play, run, thread_in
+from bot.action.main import Job, play, thread_in
 from bot.action.preparing import Preparation
 from bot.action.report import OUTPUTS
 from bot.action.runner import Runner
@@ -26,7 +26,6 @@ from bot.core.names import ThreadAddress
 from bot.core.notes import Heard
 from bot.core.thread_parts import UnpostedText
 from bot.core.thread_state import ThreadState
-from bot.logs import say
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EARLIER = NOW - timedelta(hours=1)
@@ -365,43 +364,3 @@ def test_an_event_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "event.json").write_text(text)
     with pytest.raises(Misconfigured, match="GITHUB_EVENT_PATH"):
         thread_in(given(tmp_path, GITHUB_EVENT_NAME="workflow_dispatch"))
-
-
-def test_outside_of_a_job_it_says_so() -> None:
-    """The hidden command typed by hand ends with exit code 2 and one line."""
-    out = io.StringIO()
-    assert run(out, {"HOME": "/h"}) == 2
-    assert "::error title=Plangate::" in out.getvalue()
-
-
-@pytest.mark.req("PR4")
-def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
-    """What went wrong, where and how to fix it stands in both, after the secrets were masked, and without them.
-
-    So does the log, of which the runner obeys nothing.
-    """
-    out = io.StringIO()
-    (tmp_path / "event.json").write_text("{}")
-    environ = {
-        "GITHUB_EVENT_NAME": "schedule",
-        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
-        "GITHUB_REPOSITORY": "key-of-the-model",
-        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
-        "INPUT_ANTHROPIC_API_KEY": "key-of-the-model",
-        "INPUT_GITHUB_TOKEN": "ghs_1",
-        "HOME": str(tmp_path),
-    }
-    assert run(out, environ) == 2
-    say("step", why="::stop-commands::guess\n::error::theirs key-of-the-model")
-    last = out.getvalue().splitlines()[-1]
-    assert "info step why=" in last
-    assert "::" not in last
-    assert "key-of-the-model" not in last
-    lines = out.getvalue().splitlines()
-    assert lines[0] == "::add-mask::key-of-the-model"
-    assert (
-        "::error title=Plangate::not a repository: '[redacted: model key]' (GITHUB_REPOSITORY): write owner/name"
-        in lines
-    )
-    assert "not a repository: '[redacted: model key]'" in (tmp_path / "summary").read_text()
-    assert not [line for line in lines[1:] if "key-of-the-model" in line]

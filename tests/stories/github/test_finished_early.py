@@ -35,8 +35,8 @@ def model() -> Model:
     return made
 
 
-def told_to_finish(hub: Hub, model: Model, hear: Callable[[], object]) -> None:
-    """Say it while the session waits for the model, have the bot hear it, and let the model go on."""
+def order_to_finish(hub: Hub, model: Model, hear: Callable[[], object]) -> None:
+    """Comment `finish` while the session waits for the model, have the bot hear it, and let the model go on."""
     until(lambda: model.pauses["w2"].there, "the model works")
     hub.says("will", "@plangate finish")
     hear()
@@ -60,7 +60,7 @@ def test_in_the_service(served: Served) -> None:
     served.opens("will")
     until(lambda: served.plans(1), "the plan")
     served.reacts("maya", "+1")
-    told_to_finish(served, served.model, lambda: None)
+    order_to_finish(served, served.model, lambda: None)
     until(served.pulls, "the pull request")
     served.rest()
     is_published(served, served.model)
@@ -72,7 +72,7 @@ def test_in_jobs(runs: Runs) -> None:
     assert runs.ran(runs.next()).process.returncode == 0
     runs.reacts("maya", "+1")
     working = runs.start(SCHEDULE)
-    told_to_finish(runs, runs.model, lambda: runs.ran(runs.next(), PLANGATE_ONLY_LISTEN="true"))
+    order_to_finish(runs, runs.model, lambda: runs.ran(runs.next(), PLANGATE_ONLY_LISTEN="true"))
     assert working.wait() == 0, working.log
     assert runs.record().stage is Stage.IN_REVIEW
     is_published(runs, runs.model)
