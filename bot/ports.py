@@ -124,12 +124,12 @@ class Workspace(Protocol):
         base: CommitId,
         kept: Callable[[], bytes] = bytes,
         *,
-        anew: bool = False,
+        fresh: bool = False,
         pull: PullCommits | None = None,
     ) -> Checkout:
         """Return the checkout of that name as it was left, or a new one made from `base` and what `kept` returns.
 
-        `anew` discards what was left. A new checkout names the commits of `pull` as refs, as far as they can be
+        `fresh` discards what was left. A new checkout names the commits of `pull` as refs, as far as they can be
         fetched, with all of their contents: `Checkout.refs`.
         """
 

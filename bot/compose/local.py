@@ -186,7 +186,7 @@ async def try_signing(settings: Settings) -> None:
 
 def _warm_model(model: "AnthropicModel") -> None:
     """Import the library and create the client in parallel with other work. Errors appear at the first request."""
-    gc.disable()  # else the collector would scan imported objects time and again: a sixth of the import
+    gc.disable()  # else the collector would scan imported objects again and again: a sixth of the import
     try:
         with suppress(PlangateError):
             model.warm()

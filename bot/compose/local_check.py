@@ -32,7 +32,7 @@ async def try_check(folder: Path, check: str, keys: "Configuration", settings: S
     network = Network(tuple(keys.sandbox.hosts), decisions.append)
     redact, minutes = redactor_for(settings).redact, keys.sandbox.minutes
     try:
-        tree = await workspace.checkout(f"doctor-{source.head}", source.head, anew=True)
+        tree = await workspace.checkout(f"doctor-{source.head}", source.head, fresh=True)
         try:
             host = await workspace.open(tree, Access.WRITE, network=network)
             result = await run_shell_check(host, check, minutes=minutes, redact=redact)

@@ -57,7 +57,7 @@ class WorkflowNeeds:
 
 @dataclass(slots=True)
 class RepositoryCheckup:
-    """Asks about one repository. Close the connections afterwards."""
+    """Asks about one repository. Close the connections afterward."""
 
     at: Address
     web: str

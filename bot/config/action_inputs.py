@@ -45,7 +45,7 @@ _SECRETS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ActionSettings:
-    """One run of the Action: its inputs, the event that started it, and the files that the runner reads afterwards."""
+    """One run of the Action: its inputs, the event that started it, and the files that the runner reads afterward."""
 
     settings: Settings
     event: str

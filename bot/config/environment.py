@@ -139,7 +139,7 @@ def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 def service_access(url: str = "", environ: Mapping[str, str] | None = None) -> tuple[str, Secret]:
     """Return the address of a running service, and the token of its API. `url` takes precedence over PLANGATE_URL.
 
-    Raises Misconfigured for an address that is none.
+    Raises Misconfigured for a malformed address.
     """
     env = environment(environ) | ({"PLANGATE_URL": url} if url else {})
     return _address(env, "PLANGATE_URL", SERVICE_URL), Secret(env.get("PLANGATE_API_TOKEN", ""))

@@ -103,7 +103,7 @@ class Thread:
     """The digest of the plan that is shown or was shown last."""
     approved: Digest | None = None
     kept: int = 0
-    """The number of turns that arrived while approved work ran, kept for afterwards (product.md, Turns)."""
+    """The number of turns that arrived while approved work ran, kept for afterward (product.md, Turns)."""
 
 
 _REST: Final = {Move.REQUESTED: Stage.PLANNING}

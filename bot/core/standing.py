@@ -1,6 +1,6 @@
 """Standing approval of a scheduled task: what the configuration of the default branch approves by itself (MT6). Pure.
 
-It only says whether a plan stays inside what the configuration allows. `core.approval` makes the proof, as ever.
+It only says whether a plan stays inside what the configuration allows. `core.approval` makes the proof.
 """
 
 from collections.abc import Sequence

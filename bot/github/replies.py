@@ -33,7 +33,7 @@ class Replies:
         clean = ours.client.redactor.redact(text)
         digest = hashlib.sha256(
             clean.encode()
-        ).hexdigest()  # a journal that begins anew numbers its asks from the start
+        ).hexdigest()  # a journal that starts again numbers its asks from the start
         text = f"{clean}\n\n{marker.make(_KIND, ours.thread, ask, digest=digest, key=ours.key)}"
         comments = await self._listed_replies()
         answered = self._answered_threads(comments, ask, digest)

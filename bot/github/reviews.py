@@ -1,6 +1,6 @@
 """The bot's review of a pull request: one for each ask, found again by its marker (E1).
 
-The marker holds the digest of the review: a journal that begins anew numbers its asks from the start again.
+The marker holds the digest of the review: a journal that starts again numbers its asks from the start again.
 
 It only comments. Findings at lines that the diff does not show stand in the body, because GitHub refuses them (422).
 https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request

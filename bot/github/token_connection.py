@@ -1,6 +1,6 @@
 """The open HTTP connection to one GitHub API under one token: PyGithub's requester and the session it sends with.
 
-`requests` reads the whole environment anew for each request, which costs more than building the request itself. The
+`requests` reads the whole environment again for each request, which costs more than building the request itself. The
 session here reads proxies and certificates once, when the connection is made, and keeps them.
 """
 

@@ -167,7 +167,7 @@ class Inbox:
 
     @contextmanager
     def _synced_file(self, content: bytes) -> Iterator[Path]:
-        """Yield a synced file with a temporary name, which is deleted afterwards."""
+        """Yield a synced file with a temporary name, which is deleted afterward."""
         temporary = self.folder / f".{uuid4().hex}"
         try:
             with temporary.open("xb") as out:

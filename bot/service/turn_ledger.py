@@ -1,7 +1,7 @@
 """Remembers which turns were posted through the API: one file for each person and idempotency key.
 
 A file is locked while its turn is posted, and a death frees it. It names the text before the turn is posted, and the
-comment afterwards, so whoever finds one without the other knows that the outcome is unknown.
+comment afterward, so whoever finds one without the other knows that the outcome is unknown.
 """
 
 import fcntl

@@ -43,7 +43,7 @@ PASSING: Final = (Transient, OSError)
 
 EARLY: Final = 4
 """Threads that are listened to while they wait for a look slot, for each slot. Their signs are not to wait for what the
-looks before them do afterwards."""
+looks before them do afterward."""
 THREADS: Final = 8
 """Threads for each slot. A request to GitHub, a lock, or a file blocks one; Python's default would be 6 on 2 cores."""
 _DEFAULT: Final = ServiceSettings()

@@ -17,7 +17,7 @@ _FOUND_NOTHING = 1
 
 
 class Ripgrep:
-    """A context in which ripgrep runs; afterwards `error` is its error message, or ""."""
+    """A context in which ripgrep runs; afterward `error` is its error message, or ""."""
 
     def __init__(
         self, host: Host, call: Call, options: list[str], *, cwd: str, stdin: int = subprocess.DEVNULL

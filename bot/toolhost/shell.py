@@ -72,7 +72,7 @@ class CommandRun:
             os.close(writer)
 
     def finish(self) -> None:
-        """Wait until the command ends or must be ended; afterwards none of its processes are left."""
+        """Wait until the command ends or must be ended; afterward none of its processes are left."""
         child = self._child
         with self._cwd_pipe:
             try:

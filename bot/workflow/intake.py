@@ -3,7 +3,7 @@
 Rules (product.md, Turns)
 - People who may act are heard first. People who may not ask get a sign and no words, and only a few signs a day.
 - Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
-- A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterwards.
+- A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.
 - No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. What is heard
   meanwhile records since when it waits, so that it is read again however much is said after it.
 - What turns out to be no turn is journaled as well, so that no later look parses it again.

@@ -44,7 +44,7 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
     if task.check.startswith(GITHUB_CHECK):
         return await _ask_github(context, task.check)
     place, minutes = context.location, context.settings.command_minutes
-    tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, anew=True)
+    tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, fresh=True)
     try:
         async with journal_network(context, await read_state(context), SessionId("check")) as reached:
             network = Network(context.settings.hosts, reached.record)

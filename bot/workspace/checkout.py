@@ -67,16 +67,16 @@ class Checkouts:
         base: CommitId,
         kept: Callable[[], bytes] = bytes,
         *,
-        anew: bool = False,
+        fresh: bool = False,
         pull: PullCommits | None = None,
     ) -> Checkout:
         """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        With `anew` it is always made again. One that is made names the commits of `pull`. Raises Conflict if another
+        With `fresh` it is always made again. One that is made names the commits of `pull`. Raises Conflict if another
         process holds the checkout.
         """
         place = self._take(name)
-        if anew or not (place / "base").exists():
+        if fresh or not (place / "base").exists():
             await self.mirror.ensure(base)
             making = await self._begin(place)
             await self.mirror.with_repair(base, lambda: self._populate(making, base, pull))

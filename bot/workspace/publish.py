@@ -68,7 +68,7 @@ class Publisher:
     """Publishes to the repository that a mirror belongs to."""
 
     folder: Path
-    """Where fresh clones are made; each is removed afterwards."""
+    """Where fresh clones are made; each is removed afterward."""
     mirror: Mirror
     rules: Publishing = field(default_factory=Publishing)
 

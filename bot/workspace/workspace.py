@@ -90,17 +90,17 @@ class GitWorkspace:
         base: CommitId,
         kept: Callable[[], bytes] = bytes,
         *,
-        anew: bool = False,
+        fresh: bool = False,
         pull: PullCommits | None = None,
     ) -> Checkout:
         """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        With `anew` it is always made again. One that is made names the commits of `pull` (pull_refs.py). Raises
+        With `fresh` it is always made again. One that is made names the commits of `pull` (pull_refs.py). Raises
         Conflict if another process holds it. First removes what killed processes left.
         """
         await self.checkouts.sweep()
         await self.publisher.sweep()
-        return await self.checkouts.get(name, base, kept, anew=anew, pull=pull)
+        return await self.checkouts.get(name, base, kept, fresh=fresh, pull=pull)
 
     async def keep(self, checkout: Checkout) -> bytes:
         """Return the changes of a checkout, to restore it if this disk is lost; b"" if nothing can be kept."""

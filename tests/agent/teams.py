@@ -62,10 +62,10 @@ class DeskWorkspace:
         base: CommitId,
         kept: Callable[[], bytes] = bytes,
         *,
-        anew: bool = False,
+        fresh: bool = False,
         pull: PullCommits | None = None,
     ) -> Checkout:
-        assert (kept(), anew, pull) == (b"", False, None)
+        assert (kept(), fresh, pull) == (b"", False, None)
         return Checkout(name, FOLDER, base)
 
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002

@@ -169,11 +169,11 @@ class MemoryWorkspace:
         base: CommitId,
         kept: Callable[[], bytes] = bytes,
         *,
-        anew: bool = False,
+        fresh: bool = False,
         pull: PullCommits | None = None,
     ) -> Checkout:
         self.asked.append((name, pull))
-        if anew or name not in self.checkouts:
+        if fresh or name not in self.checkouts:
             self.checkouts[name] = json.loads(kept() or b"{}")
         refs = () if pull is None else (("plangate/head", pull.head),)
         return Checkout(f"/{name}", FOLDER, base, refs=refs)

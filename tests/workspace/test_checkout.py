@@ -53,7 +53,7 @@ async def test_what_the_commit_holds(workspace: GitWorkspace, repository: Reposi
 
 
 async def test_as_it_was_left(workspace: GitWorkspace, repository: Repository) -> None:
-    """A checkout that is there is given as it was left, whatever base is asked for; `anew` nothing of it stays."""
+    """A checkout that is there is given as it was left, whatever base is asked for; `fresh` nothing of it stays."""
     base = repository.head
     checkout = await workspace.checkout("main", base)
     await shell(workspace, checkout, "echo mine > mine")
@@ -61,7 +61,7 @@ async def test_as_it_was_left(workspace: GitWorkspace, repository: Repository) -
     again = await workspace.checkout("main", later)
     assert again == checkout
     assert tree(again)["mine"] == "mine\n"
-    renewed = await workspace.checkout("main", later, anew=True)
+    renewed = await workspace.checkout("main", later, fresh=True)
     assert renewed.base == later
     assert "mine" not in tree(renewed)
 

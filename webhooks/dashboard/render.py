@@ -206,7 +206,7 @@ def _outward_link(*asked: Any) -> str:
 
 
 def finalize(value: object) -> object:
-    """Return a value of a template with all its code points visible. Jinja escapes it afterwards."""
+    """Return a value of a template with all its code points visible. Jinja escapes it afterward."""
     return with_visible_codepoints(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -43,7 +43,7 @@ class Rehearsal:
     _preparing: "asyncio.Task[PreparedCheckout] | None" = field(default=None, init=False)
 
     async def run(self, arguments: Json) -> ToolOutput:
-        """Run one Bash call on a new copy, and remove the copy afterwards.
+        """Run one Bash call on a new copy, and remove the copy afterward.
 
         Set-up that takes longer than the call goes on, and a later call finds it done.
         """

@@ -25,5 +25,5 @@ class Steps:
             raise TooComplex
 
     def scan(self, characters: int) -> None:
-        """Count the characters that a pattern scanned in vain."""
+        """Count the characters that a pattern scanned without a match."""
         self.take(characters // _CHARACTERS_OF_A_STEP)

@@ -6,7 +6,7 @@ Rules
 - Every BEAT seconds a worker says that it lives. One that is silent for STALLED seconds is declared dead, and its jobs
   are given to others. A worker declares others dead only after its own beats went well for as long, because after an
   outage of the database all of them were silent.
-- A worker that learns that it was declared dead drops its work and begins anew. What it does until then the journal
+- A worker that learns that it was declared dead drops its work and starts again. What it does until then the journal
   refuses (E4).
 - While the database is away, jobs under way go on; their end is recorded when it is back.
 """

@@ -38,7 +38,7 @@ class Database:
 
         Raises Misconfigured if the driver is not installed or the URL cannot be read.
         """
-        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # each query that waits in vain says so already
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # each query that waits for nothing says so already
         self.pool = _pool(self.url, self.wait_seconds)
         await self.pool.open()
         try:

@@ -1,7 +1,7 @@
 """Makes a policy from stored transcripts, so that recorded sessions can be replayed.
 
 A session is identified by the text of its first message. Its answers come in their original order. Ids and signatures
-are created anew, because they are bound to the request they answer.
+are created again, because they are bound to the request they answer.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ async def open_session(context: ThreadContext, state: ThreadState, opening: Sess
     """Yield the session of that id on a toolhost with that access. Every new request begins in plan mode (P2)."""
     lines = await asyncio.to_thread(context.resources.transcripts.load, opening.ident)
     # A reading session without a line has left nothing in the checkout: what is there belongs to a deleted thread.
-    tree = await checkout(context, state, anew=not lines and opening.access is Access.READ)
+    tree = await checkout(context, state, fresh=not lines and opening.access is Access.READ)
     settings, seconds = context.settings, context.settings.command_minutes * 60
     async with (
         journal_network(context, state, opening.ident) as reaching,

@@ -31,12 +31,13 @@ BYTES_A_SECOND: Final = 4_096
 """Larger work is saved less often: in 45 minutes the ref grows by at most 11 MB, plus the save at the end."""
 
 
-async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = False) -> Checkout:
+async def checkout(context: ThreadContext, state: ThreadState, *, fresh: bool = False) -> Checkout:
     """Return the checkout of the newest request as it was left, or make it from its base and the saved work.
 
     Each request begins with a fresh checkout. So does a session that was continued on another disk, because its
-    transcript no longer describes the checkout here (E4). `anew` discards what was left. Approved work on a fork's pull
-    request has a separate checkout without refs to the fork, because nobody approved the fork's content (K8).
+    transcript no longer describes the checkout here (E4). `fresh` discards what was left. Approved work on a
+    fork's pull request has a separate checkout without refs to the fork, because nobody approved the fork's
+    content (K8).
     """
     place = context.location
     name = f"{place.repository}-{place.thread}-{state.request_position}-{state.base[:16]}"
@@ -44,9 +45,9 @@ async def checkout(context: ThreadContext, state: ThreadState, *, anew: bool = F
     pull = None if is_of_fork and state.has_approved_work else place.pull
     name = name if pull == place.pull else f"{name}-work"
     transcripts, session = context.resources.transcripts, state.work_session
-    anew = anew or await asyncio.to_thread(transcripts.is_behind, session)
+    fresh = fresh or await asyncio.to_thread(transcripts.is_behind, session)
     kept = partial(transcripts.saved_work, session)
-    return await context.workspace.checkout(name, state.base, kept, anew=anew, pull=pull)
+    return await context.workspace.checkout(name, state.base, kept, fresh=fresh, pull=pull)
 
 
 @asynccontextmanager
