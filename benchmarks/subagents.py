@@ -35,7 +35,7 @@ from pathlib import Path
 
 from agent import run_timed
 
-from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.anthropic_model import AnthropicModel
@@ -203,7 +203,7 @@ async def measure(given, rounds, *, at_once, rate=0, eager=True):
         assembled = assemble_session(
             SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
             world,
-            place=Place(workspace, tree, host, environment),
+            place=SessionPlace(workspace, tree, host, environment),
             reached=NetworkLog(),
         )
         session = assembled.session

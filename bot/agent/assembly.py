@@ -46,7 +46,7 @@ MAIN = AgentId("main")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionPlace:
     """Where a session works."""
 
     workspace: Workspace
@@ -101,8 +101,8 @@ def assemble_session(
     settings: SessionSettings,
     resources: SessionResources,
     *,
-    place: Place,
-    reached: NetworkLog,
+    place: SessionPlace,
+    network_log: NetworkLog,
     lines: Sequence[Line] = (),
 ) -> AssembledSession:
     """Return a session that has not begun. `lines` are those of its saved transcript, whose prefix it keeps."""
@@ -117,7 +117,7 @@ def assemble_session(
         memory=place.environment.project,
         scope=place.scope,
         web=resources.web,
-        reached=reached,
+        network_log=network_log,
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
         plan_limits=settings.plan_limits,
     )

@@ -244,7 +244,7 @@ async def run_call(session: Session, prepared: PreparedCall, results: dict[str, 
     now = session.resources.clock.now
     await emit(ToolStarted(session.agent, ident, call["name"], call["input"], now()))
     if isinstance(prepared, ReadyCall):
-        output = await _run_guarded(session, prepared, partial(_tell_of_call, session, ident, emit))
+        output = await _run_guarded(session, prepared, partial(_emit_for_call, session, ident, emit))
         if prepared.tool.kind(prepared.tool_input) is CallKind.LIST:
             await emit(TodosChanged(session.agent, tuple(session.context.todos), session.context.doing))
         output = await _with_scope_notice(session, prepared, output)
@@ -263,7 +263,7 @@ async def run_call(session: Session, prepared: PreparedCall, results: dict[str, 
     )
 
 
-async def _tell_of_call(session: Session, ident: ToolUseId, emit: Sink, event: AgentEvent | ToolProgress) -> None:
+async def _emit_for_call(session: Session, ident: ToolUseId, emit: Sink, event: AgentEvent | ToolProgress) -> None:
     """Report what a tool reports while it runs, as events of its call."""
     match event:
         case ToolProgress():

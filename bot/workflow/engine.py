@@ -41,9 +41,9 @@ VERBS: Final[Mapping[Effect, StageVerb]] = MappingProxyType(
     }
 )
 
-_WAITING: Final = frozenset({Effect.APPROVING, Effect.ASKING})
-_SPENDING: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
-_SANDBOXED: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
+_WAITS_FOR_PEOPLE: Final = frozenset({Effect.APPROVING, Effect.ASKING})
+_RUNS_SESSION: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
+_NEEDS_SANDBOX: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
 _LISTEN_TRIES: Final = 8
 """How often `listen` tries again because another process wrote to the journal."""
 
@@ -112,9 +112,9 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
 async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Perform effects until the stage has none, or until one waits for people or for a slot. Then post what is owed."""
     while (effect := ON_ENTER.get(state.stage)) is not None:
-        if effect not in _WAITING:  # a thread that waits for people belongs to no process
+        if effect not in _WAITS_FOR_PEOPLE:  # a thread that waits for people belongs to no process
             state = await take_over(context, state)
-        if effect in _SPENDING:  # a session takes long: journal what was deferred before it
+        if effect in _RUNS_SESSION:  # a session takes long: first journal what was deferred
             state = await settle(context, state)
         move = await _perform_effect(context, state, effect)
         if move is not None:
@@ -126,7 +126,7 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
         state = await read_state(context)
         if state.thread == before:
             break  # the effect waits, and nobody moved the thread meanwhile
-    if effect not in _SPENDING:
+    if effect not in _RUNS_SESSION:
         state = await session_wait.end_wait(context, state)
     return await notices.notice_void_plan(context, await outcomes.post_outcomes(context, state))
 
@@ -161,9 +161,9 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
 
 async def _run_verb(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Run the verb of an effect. A verb that runs a session first needs a free slot and something left to spend."""
-    if effect in _SANDBOXED:
+    if effect in _NEEDS_SANDBOX:
         await context.before_work()
-    if effect not in _SPENDING:
+    if effect not in _RUNS_SESSION:
         return await VERBS[effect](context, state)
     if not context.begin_session():
         return await session_wait.wait_for_session(context, state)

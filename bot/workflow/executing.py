@@ -77,12 +77,12 @@ class _Attempts:
     """What the checks showed after the last attempt."""
     title: str = ""
     seconds: float = 0.0
-    """Time that the attempts took so far, without the checks after each."""
+    """Seconds that the attempts took so far, without the checks after each."""
     budget_usd: float | None = None
     """The budget of the first attempt: the others get no more."""
 
     def bind(self, session: Session) -> None:
-        """Hold the session of an attempt to the time and the budget that the others left."""
+        """Limit the session of an attempt to the time and the budget that earlier attempts left."""
         ledger = session.resources.ledger
         if self.budget_usd is None:
             self.budget_usd = ledger.budget_usd
@@ -92,8 +92,8 @@ class _Attempts:
 
 async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMove | None:
     """Work until there is a move. Failing checks and changes outside the plan go back to the session."""
-    attempts = _Attempts(_opening(context, await read_state(context)))
-    session = attempts.start.ident
+    attempts = _Attempts(_session_start(context, await read_state(context)))
+    session = attempts.start.session_id
     while True:
         done = await _attempt(context, state, attempts)
         if not isinstance(done, Executed):
@@ -162,7 +162,7 @@ async def _existing_pull_request(context: ThreadContext, state: ThreadState) -> 
     return await context.pulls.find(branch_name(context, state))
 
 
-def _opening(context: ThreadContext, state: ThreadState) -> SessionStart:
+def _session_start(context: ThreadContext, state: ThreadState) -> SessionStart:
     """Return how the session of approved work begins. A new session knows only what was approved."""
     return SessionStart(
         context.work_session(state),

@@ -36,8 +36,8 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """Make a plan for the newest request and its additions. An interrupted session continues where it was."""
     if (stop := await stop_move(context, state)) is not None:
         return stop
-    opening = SessionStart(state.planning_session, Access.READ, _task(state), quotes=not may_stand(context, state))
-    async with open_session(context, state, opening) as session:
+    start = SessionStart(state.planning_session, Access.READ, _task(state), quotes=not may_stand(context, state))
+    async with open_session(context, state, start) as session:
         if (question := await question_move(context, state, session)) is not None:
             return question
         await deliver_reply(context, state, session, unsent_additions(session, state))

@@ -46,8 +46,8 @@ async def run_check(context: ThreadContext, task: Task) -> CheckResult:
     place, minutes = context.location, context.settings.command_minutes
     tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, fresh=True)
     try:
-        async with journal_network(context, await read_state(context), SessionId("check")) as reached:
-            network = Network(context.settings.hosts, reached.record)
+        async with journal_network(context, await read_state(context), SessionId("check")) as network_log:
+            network = Network(context.settings.hosts, network_log.record)
             async with toolhost(context, tree, Access.WRITE, network) as host:
                 return await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
     except PlangateError as error:

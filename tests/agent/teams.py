@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.limits import Limits
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
@@ -149,8 +149,8 @@ def team(
     made = assemble_session(
         SessionSettings(SessionId(ident), "claude-opus-5-5", crew, mode),
         r.world,
-        place=Place(workspace, Checkout("main", FOLDER, BASE), r.host, told, network),
-        reached=NetworkLog(),
+        place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), r.host, told, network),
+        network_log=NetworkLog(),
     )
     reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []
     made.session.begin(first_message(ENVIRONMENT, "Fix the shipping.", reminders))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session, begin_session
+from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session, begin_session
 from bot.agent.loop import run
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
@@ -42,8 +42,8 @@ async def team(
     session = assemble_session(
         SessionSettings(SessionId("thread-1"), "claude-opus-5-5", crew, Mode.ACCEPT_EDITS),
         r.world,
-        place=Place(workspace, checkout, host, ENVIRONMENT),
-        reached=NetworkLog(),
+        place=SessionPlace(workspace, checkout, host, ENVIRONMENT),
+        network_log=NetworkLog(),
     ).session
     begin_session(session, ENVIRONMENT, "Fix the shipping.")
     return session, checkout, workspace

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.network_log import NetworkLog
@@ -87,8 +87,8 @@ def resumed(r: Room, forks: list[str]) -> Team:
     made = assemble_session(
         SessionSettings(SessionId("thread-1"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
         replace(r.world, ledger=Ledger()),
-        place=Place(workspace, Checkout("main", FOLDER, BASE), DeskHost(r.host.answer), ENVIRONMENT),
-        reached=NetworkLog(),
+        place=SessionPlace(workspace, Checkout("main", FOLDER, BASE), DeskHost(r.host.answer), ENVIRONMENT),
+        network_log=NetworkLog(),
         lines=lines,
     )
     made.session.restore(lines)

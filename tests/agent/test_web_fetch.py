@@ -81,7 +81,7 @@ async def test_a_page_is_shown_as_data(room: Open) -> None:
     assert all(f"\\{sign}" in shown for sign in ("< / PAGE", "<system-reminder>", "</system-reminder>", "[harness]"))
     assert "Human\\: push" in shown
     assert shelf.asked == [URL]
-    assert network_rows(session.context.reached.rows, 0) == [
+    assert network_rows(session.context.network_log.rows, 0) == [
         {"host": "docs.example.org", "port": 443, "allowed": True, "reason": "", "times": 1}
     ]
 
@@ -194,7 +194,7 @@ async def test_sub_agents_read_the_hosts_of_their_parent(room: Open, kind: str) 
         told = r.api.requests[-2]
         assert ("WebFetch" in told.tools) == (world is not r.world)
         assert ("It is Monday." in told.results[-1].text) == (world is not r.world)
-        assert len(t.session.context.reached.rows) == (world is not r.world)
+        assert len(t.session.context.network_log.rows) == (world is not r.world)
 
 
 @pytest.mark.req("S9")

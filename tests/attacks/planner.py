@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.agent.assembly import Place, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.network_log import NetworkLog
@@ -57,8 +57,8 @@ async def planner(person: Person, gate: PermissionGate) -> AsyncIterator[Planner
         session = assemble_session(
             SessionSettings(SessionId("attack"), "claude-opus-5-5", SubagentSettings("claude-sonnet-5-5", TYPES)),
             SessionResources(model, MemoryTranscripts(), clock, gate, ledger),
-            place=Place(workspace, checkout, host, environment),
-            reached=NetworkLog(),
+            place=SessionPlace(workspace, checkout, host, environment),
+            network_log=NetworkLog(),
         ).session
         session.begin({"role": "user", "content": [{"type": "text", "text": PROMPT}]})
         yield Planner(session, host, Path(checkout.path))

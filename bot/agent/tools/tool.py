@@ -76,7 +76,7 @@ class ToolContext:
     scope: ScopeWatch | None = None
     """Watches the paths of approved work (K5); None while planning."""
     web: Web | None = None
-    reached: NetworkLog = field(default_factory=NetworkLog)
+    network_log: NetworkLog = field(default_factory=NetworkLog)
     """Network hosts reached by the sandbox and by WebFetch."""
     plan_limits: PlanLimits | None = None
     """What no plan of the scheduled task may contain; None for a session of no scheduled task."""

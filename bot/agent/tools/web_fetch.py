@@ -49,7 +49,7 @@ def is_web_fetch_offered(web: Web | None, gate: PermissionGate) -> bool:
 async def _call(tool_input: FetchInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     if context.web is None:
         return ToolOutput("No host of the web is open here.", is_error=True)
-    page = await context.web.fetch(tool_input.url, context.reached.record)
+    page = await context.web.fetch(tool_input.url, context.network_log.record)
     if page.moved:
         said = f"{page.url} has moved to another host: {page.moved}. Fetch that address if you need it."
         return ToolOutput(said, is_error=True, details={"bytes": page.size})

@@ -67,8 +67,8 @@ def leftovers(state: ThreadState) -> dict[str, str]:
 async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
     """Run the commands in a checkout that has not had them, and return True."""
     tree = await checkout(context, state)
-    async with journal_network(context, state, SessionId("setup")) as reaching:
-        network = Network(hosts(context, state), reaching.record)
+    async with journal_network(context, state, SessionId("setup")) as network_log:
+        network = Network(hosts(context, state), network_log.record)
         async with toolhost(context, tree, Access.WRITE, network) as host:
             mark = hashlib.sha256("\n".join(context.settings.setup).encode()).hexdigest()
             if await _command_output(host, tree, f"cat {_MARK}") != mark:

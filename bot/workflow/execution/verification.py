@@ -198,7 +198,7 @@ async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]
 @asynccontextmanager
 async def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AsyncIterator[Toolhost]:
     """Yield a sandbox of its own on a copy, which reaches what approved work may reach."""
-    async with journal_network(context, state, SessionId(Path(copy.path).parent.name)) as reaching:
-        network = Network(hosts(context, state), reaching.record)
+    async with journal_network(context, state, SessionId(Path(copy.path).parent.name)) as network_log:
+        network = Network(hosts(context, state), network_log.record)
         async with toolhost(context, copy, Access.WRITE, network) as host:
             yield host

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from bot.agent.assembly import (
     MAIN,
     AssembledSession,
-    Place,
+    SessionPlace,
     SessionSettings,
     SubagentSettings,
     assemble_session,
@@ -55,7 +55,7 @@ _T = TypeVar("_T")
 class SessionStart:
     """How a session begins when it is new: its task, its mode, and what it may do to the checkout."""
 
-    ident: SessionId
+    session_id: SessionId
     access: Access
     task: str
     mode: Mode = Mode.PLAN
@@ -68,47 +68,47 @@ class SessionStart:
 
 
 @asynccontextmanager
-async def open_session(context: ThreadContext, state: ThreadState, opening: SessionStart) -> AsyncIterator[Session]:
+async def open_session(context: ThreadContext, state: ThreadState, start: SessionStart) -> AsyncIterator[Session]:
     """Yield the session of that id on a toolhost with that access. Every new request begins in plan mode (P2)."""
-    lines = await asyncio.to_thread(context.resources.transcripts.load, opening.ident)
+    lines = await asyncio.to_thread(context.resources.transcripts.load, start.session_id)
     # A reading session without a line has left nothing in the checkout: what is there belongs to a deleted thread.
-    tree = await checkout(context, state, fresh=not lines and opening.access is Access.READ)
+    tree = await checkout(context, state, fresh=not lines and start.access is Access.READ)
     settings, seconds = context.settings, context.settings.command_minutes * 60
     async with (
-        journal_network(context, state, opening.ident) as reaching,
-        toolhost(context, tree, opening.access, network := Network(opening.hosts, reaching.record)) as host,
+        journal_network(context, state, start.session_id) as network_log,
+        toolhost(context, tree, start.access, network := Network(start.hosts, network_log.record)) as host,
         aclosing(Rehearsal(context.workspace, tree, settings.setup, seconds)) as rehearsal,
     ):
         gate = replace(context.resources.gate, granted=state.granted)
         resources = replace(context.resources, gate=gate, emit=context.listener, light=settings.light_model)
         environment = await context.environment(state.base)
-        place = Place(context.workspace, tree, host, environment, network, rehearsal, opening.scope)
-        made = await _session_settings(context, state, opening)
-        assembled = assemble_session(made, resources, place=place, reached=reaching, lines=lines)
+        place = SessionPlace(context.workspace, tree, host, environment, network, rehearsal, start.scope)
+        made = await _session_settings(context, state, start)
+        assembled = assemble_session(made, resources, place=place, network_log=network_log, lines=lines)
         if lines:
-            await restore_session(assembled, lines, journaled=state.consumption(opening.ident))
+            await restore_session(assembled, lines, journaled=state.consumption(start.session_id))
         bind_budgets(context, state)
         if not lines:
-            pictures = await attached_pictures(context, state, planning=opening.mode is Mode.PLAN)
-            beside = await quote_thread(context, state, tree) if opening.quotes else pull_section(context, tree)
-            task = f"{escape_reminders(opening.task)}\n\n{beside}".rstrip()
+            pictures = await attached_pictures(context, state, planning=start.mode is Mode.PLAN)
+            beside = await quote_thread(context, state, tree) if start.quotes else pull_section(context, tree)
+            task = f"{escape_reminders(start.task)}\n\n{beside}".rstrip()
             begin_session(assembled.session, place.environment, task, pictures)
-            context.listener(ModeChanged(MAIN, opening.mode, state.turn.actor.login))
+            context.listener(ModeChanged(MAIN, start.mode, state.turn.actor.login))
         async with assembled.subagents.warm_cache():
             yield assembled.session
         _log_subagents(context, assembled)
 
 
-async def _session_settings(context: ThreadContext, state: ThreadState, opening: SessionStart) -> SessionSettings:
+async def _session_settings(context: ThreadContext, state: ThreadState, start: SessionStart) -> SessionSettings:
     """Return the settings of this session, in which it differs from others of its thread."""
     settings, place = context.settings, context.location
     return SessionSettings(
-        opening.ident,
+        start.session_id,
         settings.model,
         await _subagents(context, state),
-        opening.mode,
+        start.mode,
         Limits(settings.limits.steps, settings.limits.seconds),
-        reviews=opening.mode is Mode.PLAN and place.pull is not None,
+        reviews=start.mode is Mode.PLAN and place.pull is not None,
         plan_limits=None if state.task is None else PlanLimits(place.thread, state.task.decided),
     )
 
@@ -175,7 +175,7 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
     """Return once the thread was moved or taken over, such as by a stop.
 
     Reads the journal every `watch_seconds` (5 seconds). The caller then cancels the work, which ends its sandboxes.
-    Queue what people add while planning in the session (L4a), and have it finish if they say so.
+    Until then, `session` gets what people add while it plans (L4a), and finishes early if they say so.
     """
     while context.settings.watch_seconds:
         await context.resources.clock.sleep(context.settings.watch_seconds)

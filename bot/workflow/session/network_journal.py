@@ -20,31 +20,31 @@ from bot.workflow.thread_context import ThreadContext
 @asynccontextmanager
 async def journal_network(context: ThreadContext, state: ThreadState, session: SessionId) -> AsyncIterator[NetworkLog]:
     """Yield a log of the session's network decisions and journal all of them afterward, if there are any."""
-    reaching, over = NetworkLog(), asyncio.Event()
-    telling = asyncio.ensure_future(_journal_until_done(context, state, session, reaching=reaching, over=over))
+    network_log, over = NetworkLog(), asyncio.Event()
+    telling = asyncio.ensure_future(_journal_until_done(context, state, session, network_log=network_log, over=over))
     try:
-        yield reaching
+        yield network_log
     finally:
         over.set()
-        reaching.new.set()
+        network_log.new.set()
         await telling
 
 
 async def _journal_until_done(
-    context: ThreadContext, state: ThreadState, session: SessionId, *, reaching: NetworkLog, over: asyncio.Event
+    context: ThreadContext, state: ThreadState, session: SessionId, *, network_log: NetworkLog, over: asyncio.Event
 ) -> None:
     """Journal new decisions until the session is over, and then the rest."""
     while not over.is_set():
-        await reaching.new.wait()
-        reaching.new.clear()
+        await network_log.new.wait()
+        network_log.new.clear()
         if not over.is_set():
             with suppress(Transient):  # it stays among what is to be told
-                await _journal_new(context, state, session, reaching)
-    await _journal_new(context, state, session, reaching)
+                await _journal_new(context, state, session, network_log)
+    await _journal_new(context, state, session, network_log)
 
 
-async def _journal_new(context: ThreadContext, state: ThreadState, session: SessionId, reaching: NetworkLog) -> None:
-    rows, beyond = reaching.rows.copy(), reaching.beyond
+async def _journal_new(context: ThreadContext, state: ThreadState, session: SessionId, network_log: NetworkLog) -> None:
+    rows, beyond = network_log.rows.copy(), network_log.beyond
     if told := network_rows(rows, beyond):
         await note(context, state, NetworkReached(session=session, reached=tuple(told)))
-        reaching.drop_recorded(rows, beyond)
+        network_log.drop_recorded(rows, beyond)

@@ -3,7 +3,7 @@
 Rules
 - The transcript of approved work is saved together with the tree that it describes, or not at all.
 - Work in progress is saved between two steps of the main agent, while nothing touches the tree.
-- The ref only grows, so work is saved at most so often.
+- The ref only grows, so saves have a minimum distance, which grows with the size of the work.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from bot.ports import Access, Toolhost
 from bot.workflow.thread_context import ThreadContext
 
 SECONDS: Final = 60.0
-"""The least time between two savings of a session."""
+"""Minimum seconds between two saves of a session."""
 SHARE: Final = 10
 """A session spends at most this fraction (1/N) of its time on saving."""
 BYTES_A_SECOND: Final = 4_096
@@ -63,12 +63,14 @@ async def toolhost(
 
 
 def hold_transcript(context: ThreadContext, state: ThreadState) -> None:
-    """Save the transcript of the newest turn's work only together with that work, from now on."""
+    """From now on, save the transcript of the newest request's work only together with that work."""
     context.resources.transcripts.hold(state.work_session)
 
 
 async def keep_work(context: ThreadContext, state: ThreadState) -> None:
-    """Save the work of the newest turn as it stands, with its transcript. Empty work replaces what was saved before."""
+    """Save the work of the newest request as it stands, with its transcript. Empty work replaces what was saved
+    before.
+    """
     work = await context.workspace.keep(await checkout(context, state))
     context.resources.transcripts.keep(state.work_session, work)
 
