@@ -23,20 +23,20 @@ class Check:
     seconds: float
     """Seconds for which a result stays valid."""
     clock: Clock = field(default_factory=SystemClock)
-    _word: str = field(init=False, default="unknown")
+    _state: str = field(init=False, default="unknown")
     _asked: float = field(init=False, default=float("-inf"))
-    _alone: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _lock: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     async def state(self) -> str:
         """Return ok or failing. Callers that arrive while the check runs wait for its result."""
-        async with self._alone:
+        async with self._lock:
             if self.clock.monotonic() - self._asked >= self.seconds:
                 await self._renew()
-        return self._word
+        return self._state
 
     def learn(self, *, is_ok: bool) -> None:
         """Record a result that the work itself showed."""
-        self._word, self._asked = "ok" if is_ok else "failing", self.clock.monotonic()
+        self._state, self._asked = "ok" if is_ok else "failing", self.clock.monotonic()
 
     async def _renew(self) -> None:
         try:

@@ -38,7 +38,7 @@ class Pushes:
     receive_pack: str | None = None
     """The command that serves a repository given as path; None for git's own."""
     _waiting: list[_RefUpdate] = field(default_factory=list)
-    _one: Lock = field(default_factory=Lock)
+    _push_lock: Lock = field(default_factory=Lock)
     """Held by the thread that pushes."""
 
     @property
@@ -54,7 +54,7 @@ class Pushes:
         """
         update = _RefUpdate(ref, before, after)
         self._waiting.append(update)
-        with self._one:
+        with self._push_lock:
             while update.outcome is None:
                 self._push(self._next())
         if isinstance(update.outcome, str):

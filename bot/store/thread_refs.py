@@ -39,7 +39,7 @@ T = TypeVar("T")
 _COMMITTER = "Plangate <plangate@localhost>"
 _NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
 _THREAD_LIMIT = 10**18
-_FEW = 8
+_FETCHED_WHOLE = 8
 """The number of threads fetched whole without first asking for their age."""
 
 
@@ -102,7 +102,7 @@ class ThreadRefs:
         seen = self._seen.get(thread)
         if seen is None or seen.commit != commit:
             if commit:
-                self._bring({ref: commit})
+                self._fetch_commits({ref: commit})
             seen = self._seen[thread] = self._tip(commit) if commit else Tip()
         return seen
 
@@ -129,10 +129,10 @@ class ThreadRefs:
         found = self._threads()
         unseen = {thread: commit for thread, commit in found.items() if thread not in self._seen}
         unknown = [commit for commit in unseen.values() if commit not in self._dates]
-        known = self._dates | (self._far_dates(unknown) if len(unknown) > _FEW else {})
+        known = self._dates | (self._remote_dates(unknown) if len(unknown) > _FETCHED_WHOLE else {})
         wanted = {thread: at for thread, at in unseen.items() if known.get(at, math.inf) >= moment.timestamp()}
         if wanted:
-            self._bring({_ref(thread): commit for thread, commit in wanted.items()})
+            self._fetch_commits({_ref(thread): commit for thread, commit in wanted.items()})
         known |= _dates(self.git, [commit for commit in found.values() if commit not in known])
         self._dates = {commit: known[commit] for commit in found.values()}
         recent = tuple(thread for thread, commit in found.items() if known[commit] >= moment.timestamp())
@@ -141,7 +141,7 @@ class ThreadRefs:
                 self._seen[thread] = self._tip(found[thread])
         return recent
 
-    def _far_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
+    def _remote_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
         """Return when commits on the remote were written. Fetches them temporarily, without any file."""
         with TemporaryDirectory() as folder:
             git = Plumbing(Path(folder), self.git.environment)
@@ -181,7 +181,7 @@ class ThreadRefs:
         for pause in (*PAUSES, 0.0):
             if not files:
                 return tip
-            built, refused = self._offer(thread, tip, files, note=note)
+            built, refused = self._push_tip(thread, tip, files, note=note)
             if not refused:
                 self._seen[thread] = built
                 return built
@@ -212,11 +212,11 @@ class ThreadRefs:
         if commit is None:
             return None, None
         if self.git.run("cat-file", "-e", commit).code:
-            self._bring({ref: commit})
+            self._fetch_commits({ref: commit})
         blob = self._tip(commit).files.get(path)
         return (None if blob is None else self.read([blob])[0]), commit
 
-    def _offer(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
+    def _push_tip(self, thread: ThreadNumber, tip: Tip, files: Mapping[str, bytes], *, note: str) -> tuple[Tip, str]:
         """Build a tip and push it.
 
         Returns the tip and "" if accepted, else the reason. After an error, the next look asks the remote.
@@ -234,11 +234,11 @@ class ThreadRefs:
         self.head = refs.get("HEAD")
         return refs
 
-    def _bring(self, commits: Mapping[str, CommitId]) -> None:
+    def _fetch_commits(self, commits: Mapping[str, CommitId]) -> None:
         """Fetch commits, each to its ref in the scratch repository."""
 
         def bring() -> None:
-            with self._scratch_alone(*commits):
+            with self._lock_scratch(*commits):
                 _fetch(self.git, self._remote, (f"+{commit}:{ref}" for ref, commit in commits.items()), *self._upload)
 
         self._retry(bring)
@@ -272,14 +272,14 @@ class ThreadRefs:
     def _build(self, ref: str, tip: Tip, files: Mapping[str, bytes], *, note: str) -> Tip:
         """Create the commit that adds files to a tip, locally: one process, and nothing visible to the remote."""
         stream = _stream(ref, tip, files, when=int(self._clock.now().timestamp()), note=note)
-        with self._scratch_alone(ref):
+        with self._lock_scratch(ref):
             # --force: the scratch repository's own ref only records what is available locally, and may point anywhere
             imported = self.git.ask("fast-import", "--quiet", "--done", "--force", stdin=stream)
         made = imported.decode().split()
         return Tip(CommitId(made[-1]), {**tip.files, **dict(zip(files, made, strict=False))})
 
     @contextmanager
-    def _scratch_alone(self, *refs: str) -> Iterator[None]:
+    def _lock_scratch(self, *refs: str) -> Iterator[None]:
         """Lock the scratch repository against other processes, and repair what a killed process left there."""
         self._scratch.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(f"{self._scratch}.lock", "w") as lock:

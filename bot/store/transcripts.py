@@ -144,9 +144,9 @@ class SpooledTranscripts:
 
         Raises Conflict if another process continued one of the sessions.
         """
-        return dict(file for session in tuple(self._ends) for file in self._unsaved_file(tip, session)) | self._works(
-            tip
-        )
+        return dict(
+            file for session in tuple(self._ends) for file in self._unsaved_file(tip, session)
+        ) | self._unsaved_work_files(tip)
 
     async def save(self) -> None:
         """Push what the ref lacks. Raises Conflict if another process continued a session that is open here."""
@@ -185,7 +185,7 @@ class SpooledTranscripts:
         def change(tip: Tip) -> Mapping[str, bytes]:
             nonlocal pushed
             pushed = dict(file for session in self._spool.sessions() for file in self._unsaved_file(tip, session))
-            return pushed | self._works(tip)
+            return pushed | self._unsaved_work_files(tip)
 
         tip = self._refs.commit(self._thread, change, "transcripts")
         self._compared.update(tip.files[path] for path in pushed)
@@ -206,7 +206,7 @@ class SpooledTranscripts:
         if fresh := {ordinal: record for ordinal, record in records.items() if saved < ordinal <= last}:
             yield f"{FOLDER}/{session}/{min(fresh):08d}-{max(fresh):08d}", render(fresh)
 
-    def _works(self, tip: Tip) -> dict[str, bytes]:
+    def _unsaved_work_files(self, tip: Tip) -> dict[str, bytes]:
         """Return the files for work kept here that is not the newest in a tip."""
         files = {}
         for session, work in self._work.items():

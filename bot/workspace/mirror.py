@@ -75,7 +75,7 @@ class Mirror:
             raise Refused("this is not a commit id", where=commit[:80], fix="name the full commit id")
         if await self._has(commit):
             return
-        async with self._alone():
+        async with self._exclusive():
             if not await self._has(commit):
                 await self._take_in(commit)
 
@@ -84,7 +84,7 @@ class Mirror:
         asked = f"refs/heads/{branch}"
         if "\0" in branch or (await run.git(Path("/"), "check-ref-format", asked, check=False)).code != 0:
             raise Refused("this is not a branch name", where=branch[:80], fix="name a branch")
-        async with self._alone():
+        async with self._exclusive():
             return await self._take_in(asked)
 
     async def with_repair(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
@@ -94,7 +94,7 @@ class Mirror:
         except Transient as error:
             if not upkeep.is_damage(error.what):
                 raise
-            async with self._alone():
+            async with self._exclusive():
                 await self._start_over()
                 await self._take_in(commit)
             await work()
@@ -169,7 +169,7 @@ class Mirror:
         return tuple((await run.git(self.path, *arguments)).out.decode(errors="replace").splitlines()[:count])
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
+    async def _exclusive(self) -> AsyncIterator[None]:
         """Make the mirror if needed, and keep other processes from fetching for the duration of the context."""
         holding = Lock(self.path.with_suffix(".lock")).waiting()
         await asyncio.to_thread(holding.__enter__)

@@ -49,7 +49,7 @@ class DayBudget:
     _journaled_of_session: Consumption = field(init=False)
     """The consumption of this session in the thread's journal."""
     _read_at: float = 0.0
-    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self._spent_before = self.context.resources.ledger.own
@@ -57,7 +57,7 @@ class DayBudget:
 
     async def refusal_reason(self) -> str:
         """Return why no further call may be made, or "". If the journals cannot be read, the last reading counts."""
-        async with self._alone:
+        async with self._lock:
             settings, clock = self.context.settings, self.context.resources.clock
             if self._matters() or clock.monotonic() - self._read_at >= settings.watch_seconds:
                 with suppress(Transient):
