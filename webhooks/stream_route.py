@@ -74,6 +74,6 @@ def _encode(parts: ApiParts, news: News) -> bytes:
     if news.set_back_to is not None:
         return encode_event("reset", {"position": news.set_back_to}, news.set_back_to)
     redactor = parts.overview.redactor
-    return b"".join(encode_event("entry", journal_json(each, redactor), each.entry.n) for each in news.steps) or (
+    return b"".join(encode_event("entry", journal_json(step, redactor), step.entry.n) for step in news.steps) or (
         SIGN_OF_LIFE
     )

@@ -113,7 +113,7 @@ class AppSetUp:
 
     def _find(self, state: str) -> _Attempt:
         given = state.encode()
-        found = [each for each in self._attempts if hmac.compare_digest(each.state.encode(), given)]
+        found = [attempt for attempt in self._attempts if hmac.compare_digest(attempt.state.encode(), given)]
         if not found:
             raise _unknown_state()
         return found[0]

@@ -51,7 +51,7 @@ def check_approvers(
     Without signers they are listed and not checked.
     """
     envelope = parse_envelope(checked.receipt)
-    people = {each.actor_id: each for each in approvers(envelope.statement)}
+    people = {approver.actor_id: approver for approver in approvers(envelope.statement)}
     at = moment(envelope.statement["predicate"]["journal"]["at"])
     found = []
     for actor_id, content in _signatures(clone, checked.commit):
@@ -91,7 +91,7 @@ def sign_receipt(clone: ReceiptRepository, receipt: SignableReceipt, key: Path) 
 def _require_valid(clone: ReceiptRepository, checked: CheckedCommit) -> None:
     """Raise Refused unless a receipt is one that a person can stand for. Trust counts if there are keys to trust."""
     spared = _UNCHECKED if clone.pinned else _UNCHECKED | {ReceiptCheck.TRUST}
-    failing = [each for each in checked.verdicts if not each.passes and each.check not in spared]
+    failing = [verdict for verdict in checked.verdicts if not verdict.passes and verdict.check not in spared]
     if failing:
         reasons = "; ".join(f"{each.check}: {', '.join(each.objections)}" for each in failing)
         raise Refused(f"the receipt is not valid: {reasons}", where=checked.commit, fix="sign only what is valid")

@@ -89,8 +89,8 @@ async def _check_app(app: GitHubClient) -> list[CheckupResult]:
     """
     facts = await app.get("/app")
     found = [CheckupResult(f"GitHub: the App {facts['slug']}")]
-    async for each in reach.app_installations(app):
-        found += _installation(each)
+    async for installation in reach.app_installations(app):
+        found += _installation(installation)
     if len(found) == 1:
         found.append(CheckupResult("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
     return found

@@ -42,7 +42,7 @@ async def try_check(folder: Path, check: str, keys: "Configuration", settings: S
         return CheckResult(problem=str(error))
     finally:
         await workspace.close()
-    refused = list(dict.fromkeys(each.host for each in decisions if not each.allowed))
+    refused = list(dict.fromkeys(decision.host for decision in decisions if not decision.allowed))
     if not result.problem or not refused:
         return result
     return CheckResult(problem=f"{result.problem}; it could not reach {', '.join(refused[:_HOSTS_NAMED])}")

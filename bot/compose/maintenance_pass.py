@@ -219,8 +219,12 @@ class MaintenancePass:
         """Return the text of the task's tracking issue."""
         after = max(self.host.clock.now(), history.since)
         rows = [
-            OccurrenceRow(each.due, f"{each.outcome or 'at work'}{_missed_times_note(each.missed)}", each.cost_usd)
-            for each in reversed(history.occurrences)
+            OccurrenceRow(
+                occurrence.due,
+                f"{occurrence.outcome or 'at work'}{_missed_times_note(occurrence.missed)}",
+                occurrence.cost_usd,
+            )
+            for occurrence in reversed(history.occurrences)
         ]
         rejected = [each.finding for each in history.rejected]
         due = next_due(task, after)[0]

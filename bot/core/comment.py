@@ -124,9 +124,12 @@ def contract(plan: PlanDocument) -> str:
     files = some(scope, _FILES_ROOM) if plan.tree else _codes(scope)
     rows = (
         ("Files", files or ("any, except those of tier high" if plan.changes_files else "none")),
-        ("Commands to prove it", _codes([mark_lookalikes(each) for each in plan.contract.commands]) or "none"),
+        ("Commands to prove it", _codes([mark_lookalikes(command) for command in plan.contract.commands]) or "none"),
         ("Network", _codes(plan.contract.hosts) or "none"),
-        ("New dependencies", _codes([mark_beyond_ascii(each) for each in plan.contract.dependencies]) or "none"),
+        (
+            "New dependencies",
+            _codes([mark_beyond_ascii(dependency) for dependency in plan.contract.dependencies]) or "none",
+        ),
         ("Budget", f"${plan.budget_usd:.2f}"),
         ("Risk tier", plan.tier),
         *([("Path classes", _codes([f"{kind}: {glob}" for kind, glob in classes]))] if classes else []),
@@ -137,7 +140,7 @@ def contract(plan: PlanDocument) -> str:
 
 def finding_list(findings: Sequence[TaskFinding]) -> str:
     """Render the findings of a scheduled task's plan, one line for each."""
-    return "\n".join(f"- {code(each.title)} ({code(each.id)}){_at(each.paths)}" for each in findings)
+    return "\n".join(f"- {code(finding.title)} ({code(finding.id)}){_at(finding.paths)}" for finding in findings)
 
 
 def operation_table(operations: Sequence[Operation], outcomes: Sequence[str] = ()) -> str:

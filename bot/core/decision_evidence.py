@@ -71,7 +71,7 @@ class DecisionEvidence:
         """Return the evidence as a JSON object."""
         return {
             "snapshot": self.snapshot,
-            "opinions": [each.to_json() for each in self.opinions],
+            "opinions": [opinion.to_json() for opinion in self.opinions],
             "configuration": self.configuration,
             "required_role": self.required_role,
             "needed": self.needed,

@@ -107,7 +107,7 @@ def _begin_request(state: ThreadState, event: Requested, at: datetime) -> Thread
         newest_request_entries=(event,),
         earlier_request_entries=state.planned_request_entries,
         unplanned_request_entries=(event,),
-        kept_turns=tuple(each for each in state.kept_turns if each.said.key != event.said.key),
+        kept_turns=tuple(turn for turn in state.kept_turns if turn.said.key != event.said.key),
         untrusted=event.said.foreign or event.said.strangers,
         setup=None,
         result=RequestResult(),
@@ -209,7 +209,7 @@ def _add_reply(state: ThreadState, event: Replied | Instructed) -> ThreadState:
 
 
 def _planner_answer(state: ThreadState, event: Replied) -> PlannerAnswer:
-    asked = " ".join(" ".join(each.text for each in state.asking.questions).split())
+    asked = " ".join(" ".join(question.text for question in state.asking.questions).split())
     return PlannerAnswer(state.turn.key, asked, event.login, event.reply or "", event.edited)
 
 

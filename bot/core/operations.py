@@ -112,19 +112,20 @@ def check_operations(operations: Sequence[Operation]) -> None:
             f"the plan has {len(operations)} operations, the limit is {MOST_OPERATIONS}",
             fix="hand in the most important ones; the others come at the next occurrence",
         )
-    for each in operations:
-        needs_text = each.kind not in {OperationKind.CLOSE, OperationKind.REOPEN}
-        if each.number < 1 or needs_text != bool(each.text):
+    for operation in operations:
+        needs_text = operation.kind not in {OperationKind.CLOSE, OperationKind.REOPEN}
+        if operation.number < 1 or needs_text != bool(operation.text):
+            name = f"{operation.kind} on #{operation.number}"
             raise Refused(
-                f"the operation {each.kind} on #{each.number} is incomplete, or has a text that it does not use",
+                f"the operation {name} is incomplete, or has a text that it does not use",
                 fix="give the number of an issue of this repository, and a text only for labels and comments",
             )
-        _check_text(each)
+        _check_text(operation)
 
 
 def check_targets(operations: Sequence[Operation], thread: int) -> None:
     """Raise Refused for an operation on the thread that the plan itself is on."""
-    if any(each.number == thread for each in operations):
+    if any(operation.number == thread for operation in operations):
         raise Refused(f"the plan has an operation on #{thread}, its own thread", fix="leave that operation out")
 
 

@@ -166,8 +166,8 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         **({"changed": document.changed} if document.changed else {}),
         **({"classes": [list(each) for each in document.contract.classes]} if document.contract.classes else {}),
         **({"notes": document.notes} if document.notes else {}),
-        **({"operations": [each.to_json() for each in document.operations]} if document.operations else {}),
-        **({"findings": [each.to_json() for each in document.findings]} if document.findings else {}),
+        **({"operations": [operation.to_json() for operation in document.operations]} if document.operations else {}),
+        **({"findings": [finding.to_json() for finding in document.findings]} if document.findings else {}),
     }
 
 

@@ -54,8 +54,8 @@ class Review:
     def to_json(self) -> Json:
         """Return the review as the journal holds it."""
         findings = [
-            {"path": each.path, "line": each.line, "severity": str(each.severity), "body": each.body}
-            for each in self.findings
+            {"path": finding.path, "line": finding.line, "severity": str(finding.severity), "body": finding.body}
+            for finding in self.findings
         ]
         return {"summary": self.summary, "findings": findings, "commit": self.commit}
 

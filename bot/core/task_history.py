@@ -122,7 +122,7 @@ class TaskHistory:
 
     def occurrence(self, key: str) -> TaskOccurrence | None:
         """Return the occurrence of a key, or None if the journal does not know it."""
-        return next((each for each in self.occurrences if each.key == key), None)
+        return next((occurrence for occurrence in self.occurrences if occurrence.key == key), None)
 
     def outcome_of(self, key: str) -> str | None:
         """Return the outcome of an occurrence: "" while it is open, None if the journal does not know it."""

@@ -269,7 +269,7 @@ class ThreadState:
     @property
     def work_begun_lines(self) -> tuple[str, ...]:
         """The lines above the newest plan that say that its work began: one per approval, oldest first (A4b)."""
-        return tuple(work_begun_line(each.by, each.approved_at) for each in self.approvals)
+        return tuple(work_begun_line(approval.by, approval.approved_at) for approval in self.approvals)
 
     @property
     def planning_session(self) -> SessionId:
@@ -309,7 +309,7 @@ class ThreadState:
     @property
     def requesters(self) -> frozenset[int]:
         """Numeric ids of the people whose words the plan covers. With four eyes, none of them may approve it."""
-        return frozenset(who for each in self.request_entries for who in (each.said.actor.id, *each.said.hands))
+        return frozenset(who for entry in self.request_entries for who in (entry.said.actor.id, *entry.said.hands))
 
     @property
     def hidden(self) -> Hidden:
@@ -317,7 +317,7 @@ class ThreadState:
         *_, newest = (self.current_request, *self.newest_request_entries)
         if newest.beside is not None:  # it covers the whole thread, so also the other requests
             return newest.said.hidden + newest.beside
-        return sum((each.said.hidden for each in self.newest_request_entries), start=Hidden())
+        return sum((entry.said.hidden for entry in self.newest_request_entries), start=Hidden())
 
     @property
     def heard_until(self) -> datetime | None:
@@ -348,7 +348,7 @@ class ThreadState:
 
     def reply(self, session: str, call: str) -> Replied | Instructed | None:
         """Return the answer of people to a session's pending call; None before there is one."""
-        return next((each for each in self.replies if (each.session, each.call) == (session, call)), None)
+        return next((reply for reply in self.replies if (reply.session, reply.call) == (session, call)), None)
 
     def texts_to_post(self, at: datetime) -> tuple[UnpostedText, ...]:
         """Return what a look at that time must post: the texts of moves, and replies that were left behind."""

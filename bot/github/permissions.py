@@ -68,7 +68,7 @@ class Roles:
         Returns None if teams are listed, or if a listed login is not a collaborator: neither has an id here.
         https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators
         """
-        logins = {each.lower() for each in self.users if isinstance(each, str)}
+        logins = {user.lower() for user in self.users if isinstance(user, str)}
         ids = frozenset(each for each in self.users if isinstance(each, int))
         try:
             people = [person async for person in self.client.pages(f"{self.address.path}/collaborators")]

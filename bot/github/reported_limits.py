@@ -22,7 +22,7 @@ class ReportedLimit:
 def reported_limit(headers: Mapping[str, str]) -> ReportedLimit | None:
     """Return the limit that an answer reports; None for an answer that reports none. Names are in lower case."""
     numbers = [headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "remaining", "reset")]
-    if not all(each.isdecimal() and len(each) < 12 for each in numbers):
+    if not all(number.isdecimal() and len(number) < 12 for number in numbers):
         return None
     limit, remaining, reset = map(int, numbers)
     resource = headers.get("x-ratelimit-resource", "core")

@@ -109,8 +109,8 @@ class GitHubReader:
     async def _comments(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/comments#list-issue-comments."""
         items, more = await self._page(f"issues/{query.number}/comments", query.page)
-        for each in items:
-            self._require_here(each["issue_url"])
+        for item in items:
+            self._require_here(item["issue_url"])
         said = [WrittenText.of("comment", each) for each in items]
         return RepositoryText(tuple(await self.attribution.passages(said, strangers=strangers, longest=COMMENT)), more)
 
@@ -128,10 +128,10 @@ class GitHubReader:
         tell = self.attribution.passages
         first = [] if query.page > 1 else await tell([opened], strangers=strangers, longest=BODY)
         listed = self.attribution.clean("\n".join(f"- {_file(each)}" for each in files))
-        submitted = [each for each in reviews if each.get("submitted_at") and (each["body"] or "").strip()]
+        submitted = [review for review in reviews if review.get("submitted_at") and (review["body"] or "").strip()]
         said = [
             *[WrittenText.of(f"review, {str(each['state']).lower()},", each, at="submitted_at") for each in submitted],
-            *[WrittenText.of("comment on a line", each, place=_place(each) if placed else "") for each in notes],
+            *[WrittenText.of("comment on a line", note, place=_place(note) if placed else "") for note in notes],
         ]
         changed = await self._code(found, f"changed files ({found['changed_files']} in all)", [listed], strangers)
         return RepositoryText(

@@ -56,7 +56,7 @@ def approvers(statement: Json) -> tuple[Approver, ...]:
 def approver_verdict(statement: Json, signatures: Sequence[ApproverSignature]) -> ApproverVerdict:
     """Return the verdict on checked signatures: as many approvers must have signed as the receipt's rule needs."""
     people = approvers(statement)
-    signed = {each.actor_id for each in signatures if not each.problem}
+    signed = {signature.actor_id for signature in signatures if not signature.problem}
     policy = statement["predicate"]["policy"]
     needed = min(max(policy["needed"] if policy else 1, 1), len({each.actor_id for each in people}))
     objections = [f"{each.login or each.actor_id}: {each.problem}" for each in signatures if each.problem]

@@ -95,7 +95,7 @@ def is_receipt_of(content: bytes, statement: Json, key: PublicKey) -> bool:
         envelope = parse_envelope(content)
     except Unreadable:
         return False
-    is_signed = any(key.verify(each.value, envelope.signed_bytes) for each in envelope.signatures)
+    is_signed = any(key.verify(signature.value, envelope.signed_bytes) for signature in envelope.signatures)
     return is_signed and envelope.statement.get("subject") == statement["subject"]
 
 

@@ -203,7 +203,7 @@ class Connections:
         """Return the installations that are served. With a plain token, the only item is None."""
         if not self.settings.github.as_app:
             return (None,)
-        return tuple([each async for each in reach.installations(self.app())])
+        return tuple([installation async for installation in reach.installations(self.app())])
 
     async def served_by(self, installation: int | None) -> AsyncIterator[ReachableRepository]:
         """Yield the repositories of one installation."""
@@ -268,8 +268,8 @@ class Connections:
     def reported_limits(self) -> Iterator[tuple[int | None, ReportedLimit]]:
         """Yield what GitHub last reported about the requests that each installation has left."""
         for installation, pace in self._paces.items():
-            for each in pace.limits.values():
-                yield installation, each
+            for limit in pace.limits.values():
+                yield installation, limit
 
     async def close(self) -> None:
         """Revoke the tokens that were created, as far as GitHub does so within REVOKING_SECONDS (W4)."""

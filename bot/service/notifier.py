@@ -105,9 +105,9 @@ class Notifier:
         waiting = self._waiting.get(key, deque())
         known = {each.id for each in waiting}
         found = [
-            each
-            for each in notifications(address, entries, self.clock.now() - LONGEST)
-            if each.id not in known and not self._is_sent(each)
+            notification
+            for notification in notifications(address, entries, self.clock.now() - LONGEST)
+            if notification.id not in known and not self._is_sent(notification)
         ]
         waiting.extend(reversed(found))
         if found and key not in self._waiting and len(self._waiting) < THREADS:

@@ -65,7 +65,7 @@ def _explore(request: ModelRequest) -> Reply:
 
 
 def _work(request: ModelRequest) -> Reply:
-    since = [each.name for each in request.all_results]
+    since = [result.name for result in request.all_results]
     done = since[since.index("exit_plan_mode") + 1 :] if "exit_plan_mode" in since else since
     if not done:
         return call("TodoWrite", todos=_todos("in_progress", "pending"))

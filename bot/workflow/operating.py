@@ -16,7 +16,7 @@ from bot.workflow.thread_context import ThreadContext
 async def record_targets(context: ThreadContext, plan: PlanDocument) -> PlanDocument:
     """Return the plan with the current digest of each operation's target."""
     seen: dict[int, str] = {}
-    for number in dict.fromkeys(each.number for each in plan.operations):
+    for number in dict.fromkeys(operation.number for operation in plan.operations):
         target = await context.tasks.target(number)
         seen[number] = target.digest if target is not None else ""
     return replace(plan, operations=tuple(replace(each, seen=seen[each.number]) for each in plan.operations))

@@ -115,7 +115,7 @@ def _refuse_workflows(context: ThreadContext, contract: Contract) -> None:
 def _task_texts(handed_in: SubmittedPlan) -> Iterator[str]:
     for finding in handed_in.findings:
         yield from (finding.id, finding.title, *finding.paths)
-    yield from (each.text for each in handed_in.operations)
+    yield from (operation.text for operation in handed_in.operations)
 
 
 def _task(state: ThreadState) -> str:

@@ -123,7 +123,7 @@ async def _ensure_pull_request(
         pull_request=pull.url,
         pull_number=pull.number,
         owes="\n\n".join(told),
-        reviews=tuple(each.said.key for each in state.newest_request_entries if each.said.key.startswith("review-")),
+        reviews=tuple(entry.said.key for entry in state.newest_request_entries if entry.said.key.startswith("review-")),
         digest=digest,
     )
 
@@ -219,7 +219,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
     evidence = state.current_approval.evidence
     origin = pull_text.Origin(
-        tuple(dict.fromkeys(each.said.actor.login for each in state.request_entries)),
+        tuple(dict.fromkeys(entry.said.actor.login for entry in state.request_entries)),
         verdict,
         state.current_approval.approved_at,
         work.model or "",
@@ -230,7 +230,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         receipt,
         context.settings.workflows_wait,
         state.tokens,
-        [each.way for each in evidence.opinions] if evidence else (),
+        [opinion.way for opinion in evidence.opinions] if evidence else (),
         made.paths,
     )
     summary = clean(inert_markdown(clean(work.summary)))

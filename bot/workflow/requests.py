@@ -54,7 +54,7 @@ def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
         JournaledTurn.of(turn),
         actor=request.said.actor,
         text="\n\n".join((request.said.text, *map(addition_text, additions))),
-        foreign=any(each.said.foreign for each in state.newest_request_entries),
+        foreign=any(entry.said.foreign for entry in state.newest_request_entries),
         strangers=any(each.said.strangers for each in state.newest_request_entries),
         hands=(),
         hidden=state.hidden,

@@ -41,7 +41,7 @@ def may_command(context: ThreadContext, state: ThreadState, turn: Turn, verb: Ve
 
 def _requesters(state: ThreadState) -> frozenset[int]:
     """Return the ids of the people who made the newest request or added to it."""
-    return frozenset(each.said.actor.id for each in state.request_entries)
+    return frozenset(entry.said.actor.id for entry in state.request_entries)
 
 
 async def is_over_quota(

@@ -69,7 +69,7 @@ def confirmation_page(form: AppForm, manifest: "ManifestForm", server_url: str) 
         f"<tr><th scope=row>{name.replace('_', ' ')}</th><td class=level>{level}</td><td>{_PURPOSES[name]}</td></tr>"
         for name, level in manifest.permissions.items()
     )
-    events = ", ".join(escape(each.replace("_", " ")) for each in manifest.events)
+    events = ", ".join(escape(event.replace("_", " ")) for event in manifest.events)
     content = f"""
 <h1>Check what the App may do</h1>
 <table>

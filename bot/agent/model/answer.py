@@ -203,7 +203,7 @@ def usage_of(raw: Json) -> Usage:
     If the service summarized, the top-level counts leave that out, so the iterations are added up.
     """
     iterations = raw.get("iterations") or []
-    if any(each.get("type") == "compaction" for each in iterations):
+    if any(iteration.get("type") == "compaction" for iteration in iterations):
         return sum((usage_of(each) for each in iterations), Usage())
 
     def number(value: Any) -> int:

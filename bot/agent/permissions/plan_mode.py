@@ -54,7 +54,7 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
     findings = tuple(map(_finding, tool_input.get("findings") or ()))
     check_findings(findings)
     check_operations(operations)
-    _check_length(markdown, notes, contract, (*_finding_texts(findings), *(each.text for each in operations)))
+    _check_length(markdown, notes, contract, (*_finding_texts(findings), *(operation.text for operation in operations)))
     for host in contract.hosts:
         pattern(host)
     return SubmittedPlan(markdown, contract, notes, findings, operations)
@@ -72,8 +72,8 @@ def _finding(given: Json) -> TaskFinding:
 
 
 def _finding_texts(findings: Iterable[TaskFinding]) -> Iterator[str]:
-    for each in findings:
-        yield from (each.id, each.title, *each.paths)
+    for finding in findings:
+        yield from (finding.id, finding.title, *finding.paths)
 
 
 def _operation(given: Json) -> Operation:

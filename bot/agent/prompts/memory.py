@@ -97,7 +97,7 @@ class ProjectMemory:
                 if path in starts and len(found) < MOST:
                     found[path] = _memory_file(path, starts[path])
             named = [(name, path) for path in wanted if path in found for name in found[path].imports]
-            level = [each for name, path in named for each in import_candidates(name, path)]
+            level = [candidate for name, path in named for candidate in import_candidates(name, path)]
         return _in_order(paths, found)
 
 
@@ -116,7 +116,7 @@ def _in_order(paths: Sequence[str], found: dict[str, MemoryFile]) -> tuple[Memor
         if path in found and path not in ordered:
             ordered[path] = found[path]
             for name in found[path].imports:
-                take(next((each for each in import_candidates(name, path) if each in found), ""))
+                take(next((candidate for candidate in import_candidates(name, path) if candidate in found), ""))
 
     for path in paths:
         take(path)

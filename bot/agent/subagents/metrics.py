@@ -57,7 +57,7 @@ class Metrics:
         self.uses[Resource.TOOL_CALLS] += row.tool_calls
         self.uses[Resource.CONTEXT] += row.tokens
         self.utilization |= Counter(watch.utilization)
-        self.recoveries.update((each.trouble, str(each.outcome)) for each in watch.recoveries)
+        self.recoveries.update((recovery.trouble, str(recovery.outcome)) for recovery in watch.recoveries)
 
     @property
     def concurrency(self) -> float:

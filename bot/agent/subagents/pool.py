@@ -91,7 +91,7 @@ class SubagentPool:
         """Run one sub-agent, and return its report. A refused call gets an error that names the types or the reason."""
         kind = self.types.get(agent_type)
         made_before = kind is not None and any(
-            each.assignment.same(kind, description, brief) for each in self._earlier_runs
+            run.assignment.same(kind, description, brief) for run in self._earlier_runs
         )
         if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
             known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."

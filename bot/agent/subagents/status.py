@@ -175,7 +175,7 @@ class SubagentStatus:
         parts += [f"Note: {self.remark}."] if self.remark else []
         if self.so_far and not self.is_success:
             parts.append(f"What it did so far:\n{cut(as_data(self.so_far), self.report_tokens)}")
-        denied = [each.text for each in self.recoveries if each.outcome is RecoveryOutcome.ESCALATED]
+        denied = [recovery.text for recovery in self.recoveries if recovery.outcome is RecoveryOutcome.ESCALATED]
         if denied:
             parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(denied)))
         if self.plan:

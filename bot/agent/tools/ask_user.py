@@ -49,12 +49,12 @@ def asking(call: ToolUseId, tool_input: AskInput) -> Asking:
     """Return the question for people."""
     questions = tuple(
         Question(
-            each.question,
-            tuple(Option(option.label, option.description) for option in each.options),
-            each.header,
-            each.multiSelect,
+            question.question,
+            tuple(Option(option.label, option.description) for option in question.options),
+            question.header,
+            question.multiSelect,
         )
-        for each in tool_input.questions
+        for question in tool_input.questions
     )
     return Asking(AskKind.QUESTION, call, questions)
 

@@ -68,7 +68,10 @@ def submitted_review(history: Sequence[Json], folder: str, commit: CommitId) -> 
     if last is None:
         return None
     given = ReviewInput.model_validate(last["input"])
-    found = (ReviewFinding(relative(each.path, folder), each.line, each.severity, each.body) for each in given.findings)
+    found = (
+        ReviewFinding(relative(finding.path, folder), finding.line, finding.severity, finding.body)
+        for finding in given.findings
+    )
     return Review(given.summary, tuple(found), commit)
 
 

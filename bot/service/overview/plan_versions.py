@@ -55,7 +55,7 @@ def approval_views(steps: Sequence[JournalStep]) -> tuple[ApprovalView, ...]:
             decision = "approved" if isinstance(event, Approved) else "rejected"
             at = event.approved_at if isinstance(event, Approved) else step.entry.at
             opinions = event.evidence.opinions if event.evidence is not None else ()
-            found += [_with_evidence(digest, decision, each) for each in opinions] or [
+            found += [_with_evidence(digest, decision, opinion) for opinion in opinions] or [
                 ApprovalView(digest, login, "", "", decision, at) for login in event.by or ()
             ]
     return tuple(found)

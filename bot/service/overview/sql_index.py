@@ -66,8 +66,8 @@ class SqlIndex(ABC):
         def store(database: Statements) -> None:
             database.execute(_PUT, row)
             database.execute("DELETE FROM plangate_bookings WHERE (repository, number) = (?, ?)", key)
-            for each in record.bookings:
-                database.execute(_BOOK, (*key, _shape(), each.day.isoformat(), *_amounts(each)))
+            for booking in record.bookings:
+                database.execute(_BOOK, (*key, _shape(), booking.day.isoformat(), *_amounts(booking)))
 
         self._run(store)
 

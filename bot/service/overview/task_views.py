@@ -29,7 +29,8 @@ def task_view(
         waiting_for=waits_for(state),
         next_due=next_due,
         occurrences=tuple(
-            OccurrenceView(each.due, each.by, each.outcome, each.cost_usd) for each in reversed(history.occurrences)
+            OccurrenceView(occurrence.due, occurrence.by, occurrence.outcome, occurrence.cost_usd)
+            for occurrence in reversed(history.occurrences)
         ),
         rejected=tuple(each.finding.title for each in history.rejected),
         open_pulls=tuple(each.pull_number for each in history.in_review),

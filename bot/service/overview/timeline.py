@@ -145,7 +145,7 @@ def _describe_dialogue(event: Answered | Asked | Replied | Instructed) -> str:
         case Answered():
             return f"Answered: {_quote(event.answer or event.owes)}"
         case Asked():
-            questions = " ".join(each.text for each in event.asking.questions)
+            questions = " ".join(question.text for question in event.asking.questions)
             return f"Asked: {_quote(event.asking.subject or questions)}"
         case Replied() | Instructed():
             who = event.login or ", ".join(event.by) or "Plangate"
@@ -157,7 +157,7 @@ def _describe_dialogue(event: Answered | Asked | Replied | Instructed) -> str:
 def _describe_work(event: Executed | Published | Delivered | Failed | Limited) -> str:
     match event:
         case Executed():
-            passed = sum(each.get("exit_code") == 0 for each in event.checks)
+            passed = sum(check.get("exit_code") == 0 for check in event.checks)
             checks = f", {passed} of {len(event.checks)} checks pass" if event.checks else ""
             return f"The work is done{checks}"
         case Published():

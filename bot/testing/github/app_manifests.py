@@ -71,7 +71,7 @@ def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not slug or len(name) > LONGEST_NAME:
         raise BadManifestError(f"Name must have 1 to {LONGEST_NAME} characters")
-    if slug in {each.slug for each in world.apps.values()}:
+    if slug in {app.slug for app in world.apps.values()}:
         raise BadManifestError("Name has already been taken")
     plain = register_app(world, slug, owner=owner.login, permissions=manifest.permissions)
     made = replace(

@@ -103,7 +103,7 @@ def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
     """Replace the labels of a thread. Each added or removed label sends one event."""
     with by.world.lock:
         home = by.world.repositories[issue.repository]
-        for name in [each for each in issue.labels if each not in names]:
+        for name in [label for label in issue.labels if label not in names]:
             left = tuple(each for each in issue.labels if each != name)
             issue = store(by, replace(issue, labels=left), "unlabeled", detail=Detail(label=name))
         for name in [each for each in names if each not in issue.labels]:
@@ -115,7 +115,7 @@ def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
 def set_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue:
     """Replace the assignees of a thread. Each added or removed assignee sends one event."""
     with by.world.lock:
-        for user in [each for each in issue.assignees if each not in users]:
+        for user in [assignee for assignee in issue.assignees if assignee not in users]:
             left = tuple(each for each in issue.assignees if each != user)
             issue = store(by, replace(issue, assignees=left), "unassigned", detail=Detail(assignee=user))
         for user in [each for each in users if each not in issue.assignees]:

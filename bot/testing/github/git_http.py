@@ -180,7 +180,7 @@ def _environment(world: GitHubState, caller: Caller, repository: Repository) -> 
 def _restricted_prefixes(world: GitHubState, repository: Repository) -> list[str]:
     """Return how branches begin that a ruleset restricts for everybody."""
     rulesets = world.settings_of(repository).rulesets
-    active = [each for each in rulesets if (each.target, each.enforcement) == ("branch", "active")]
+    active = [ruleset for ruleset in rulesets if (ruleset.target, ruleset.enforcement) == ("branch", "active")]
     return [each.prefix for each in active if {"creation", "update"} & set(each.rules)]
 
 

@@ -80,7 +80,7 @@ class Person(ActingUser):
     def unassign(self, repository: str, number: int, login: str) -> Issue:
         """Unassign a user."""
         issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
-        left = tuple(each for each in issue.assignees if each != user)
+        left = tuple(assignee for assignee in issue.assignees if assignee != user)
         return conversation.set_assignees(self, issue, left)
 
     # --- comments ----------------------------------------------------------------------------------------------

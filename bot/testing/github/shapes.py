@@ -166,7 +166,7 @@ def pull_json(site: Site, issue: Issue, *, whole: bool = True) -> Json:
         **_thread(site, issue),
         "merged_at": stamp_or_none(pull.merged_at),
         "merge_commit_sha": pull.merge_commit_sha,
-        "requested_reviewers": [site.user(each) for each in pull.requested_reviewers],
+        "requested_reviewers": [site.user(reviewer) for reviewer in pull.requested_reviewers],
         "requested_teams": [],
         "draft": pull.draft,
         **{f"{name}_url": addresses[name] for name in ("commits", "review_comments", "review_comment", "comments")},
@@ -200,7 +200,7 @@ def reaction_counts(world: GitHubState, subject: str, url: str) -> Json:
 
 def _thread(site: Site, issue: Issue) -> Json:
     home = site.world.repositories[issue.repository]
-    assignees = [site.user(each) for each in issue.assignees]
+    assignees = [site.user(assignee) for assignee in issue.assignees]
     return {
         "title": issue.title,
         "user": site.user(issue.author),

@@ -88,7 +88,7 @@ def _payload_of(value: T | None) -> T:
 
 def _installation(site: Site, event: Event) -> Json:
     made = _payload_of(event.installation)
-    reached = [each for each in site.world.repositories.values() if reaches(made, each)]
+    reached = [repository for repository in site.world.repositories.values() if reaches(made, repository)]
     keys = ("id", "node_id", "name", "full_name", "private")
     listed = [{key: site.repository(each)[key] for key in keys} for each in reached]
     return {"installation": site.installation(made), "repositories": listed, "requester": None}

@@ -190,10 +190,10 @@ class Webhooks:
             return mine and event.name in hook.events, None
         if event.installation is not None:
             return event.installation.app == hook.app, event.installation
-        for each in self._world.installations.values():
-            here = event.repository is not None and reaches(each, event.repository)
-            if each.app == hook.app and here and not each.suspended:
-                return event.name in hook.events, each
+        for installation in self._world.installations.values():
+            here = event.repository is not None and reaches(installation, event.repository)
+            if installation.app == hook.app and here and not installation.suspended:
+                return event.name in hook.events, installation
         return False, None
 
     def _delivery(

@@ -162,7 +162,9 @@ class GitHubState:
         """Return the line comments of a pull request, oldest first."""
         with self.lock:
             place = (issue.repository, issue.number)
-            return [each for each in self.review_comments.values() if (each.repository, each.number) == place]
+            return [
+                comment for comment in self.review_comments.values() if (comment.repository, comment.number) == place
+            ]
 
     def reactions_to(self, subject: str) -> list[Reaction]:
         """Return the reactions to the subject with that node id, oldest first."""

@@ -100,7 +100,7 @@ def _validate_query(raw: bytes) -> _Query:
     except (ValueError, KeyError, TypeError):
         raise ApiError(400, "Problems parsing JSON") from None
     document = _valid_document(text)
-    operations = [each for each in document.definitions if isinstance(each, OperationDefinitionNode)]
+    operations = [definition for definition in document.definitions if isinstance(definition, OperationDefinitionNode)]
     fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
     wanted = asked.get("operationName")
     operation = next(each for each in operations if wanted in {None, each.name.value if each.name else None})
@@ -135,7 +135,7 @@ def _answer(nodes: Nodes, query: _Query, budget: RateBudget) -> Json:
     )
     answer: Json = {"data": result.data}
     if result.errors:
-        answer["errors"] = [_error(each) for each in result.errors]
+        answer["errors"] = [_error(error) for error in result.errors]
     return answer
 
 

@@ -50,7 +50,7 @@ def _actor(nodes: Nodes) -> ActingUser:
 def _allow(nodes: Nodes, home: Repository, permissions: tuple[str, ...], role: Role) -> None:
     token = nodes.caller.token
     if token is not None and token.permissions is not None:
-        granted = any(grants(token, each, "write") for each in permissions)
+        granted = any(grants(token, permission, "write") for permission in permissions)
         if not within(nodes.world, token, home) or not granted:
             raise ApiError(403, "Resource not accessible by integration")
     elif not nodes.world.role(home, _actor(nodes).id).covers(role) or home.archived:
@@ -79,7 +79,7 @@ def _react_allowed(nodes: Nodes, ident: str) -> None:
     tables = {"IssueComment": world.comments, "PullRequestReview": world.reviews,
               "PullRequestReviewComment": world.review_comments}  # fmt: skip
     about: Any = tables[kind][number] if kind in tables else None  # type: ignore[index]  # a union of tables
-    about = about or next(each for each in world.issues.values() if each.node_id == ident)
+    about = about or next(issue for issue in world.issues.values() if issue.node_id == ident)
     _allow(nodes, world.repositories[about.repository], THREADS, Role.READ)
     if world.issues[about.repository, about.number].locked:
         raise ApiError(403, "Unable to create reaction because issue is locked.")

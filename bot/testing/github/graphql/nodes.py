@@ -58,7 +58,7 @@ class Nodes:
         kind, number = from_node_id(ident) or ("", 0)
         match kind:
             case "Issue" | "PullRequest":
-                found = next((each for each in self.world.issues.values() if each.id == number), None)
+                found = next((issue for issue in self.world.issues.values() if issue.id == number), None)
                 return self._visible_node(found, self.issue)
             case "IssueComment":
                 return self._visible_node(self.world.comments.get(number), self.comment)
@@ -274,7 +274,7 @@ class Nodes:
         def field(info: Any, **page: Any) -> Node:
             closed_too = page.pop("includeClosedPrs", False)
             pulls = [each for each in self.world.issues.values() if each.pull and each.repository == issue.repository]
-            naming = [each for each in pulls if issue in issues_named(self.world, each.repository, each.text.body)]
+            naming = [pull for pull in pulls if issue in issues_named(self.world, pull.repository, pull.text.body)]
             shown = [each for each in naming if closed_too or each.state == "open"]
             return connection(shown, self.issue)(info, **page)
 
@@ -291,7 +291,7 @@ class Nodes:
     def _list_issues(self, home: Repository, *, pull: bool) -> Callable[[], list[Issue]]:
         def list_all() -> list[Issue]:
             self.require(home, "pull_requests" if pull else "issues")
-            mine = [each for each in self.world.issues.values() if each.repository == home.id]
+            mine = [issue for issue in self.world.issues.values() if issue.repository == home.id]
             return [each for each in mine if (each.pull is not None) is pull]
 
         return list_all
@@ -307,7 +307,7 @@ class Nodes:
         """Raise ApiError (403) if the caller's token has none of these permissions to read."""
         token = self.caller.token
         inside = token is not None and token.permissions is not None and within(self.world, token, home)
-        if token is not None and inside and not any(grants(token, each, "read") for each in permissions):
+        if token is not None and inside and not any(grants(token, permission, "read") for permission in permissions):
             raise ApiError(403, "Resource not accessible by integration")
 
 

@@ -65,11 +65,11 @@ def installing(visit: Visit, slug: str) -> Child:
     choices = [
         element(
             "p",
-            element("input", type="checkbox", id=f"r{each.id}", name=f"r{each.id}", value="1"),
+            element("input", type="checkbox", id=f"r{home.id}", name=f"r{home.id}", value="1"),
             " ",
-            element("label", each.full_name, for_=f"r{each.id}"),
+            element("label", home.full_name, for_=f"r{home.id}"),
         )
-        for each in homes
+        for home in homes
     ]
     form = element(
         "form",
@@ -85,21 +85,21 @@ def installing(visit: Visit, slug: str) -> Child:
 def install_app(visit: Visit, slug: str, form: Mapping[str, str]) -> str:
     """Install an App on the chosen repositories, and return the address of the App's page."""
     app = _app(visit.world, slug)
-    chosen = [each for each in _homes(visit, app) if f"r{each.id}" in form]
+    chosen = [home for home in _homes(visit, app) if f"r{home.id}" in form]
     install(visit.world, app, visit.world.users[app.owner].login, chosen or None)
     return f"/apps/{app.slug}"
 
 
 def _app(world: GitHubState, slug: str) -> App:
-    for each in world.apps.values():
-        if each.slug == slug:
-            return each
+    for app in world.apps.values():
+        if app.slug == slug:
+            return app
     raise NotThereError(f"App {slug}")
 
 
 def _homes(visit: Visit, app: App) -> list[Repository]:
     """Return the repositories of the App's owner. Raises NotAllowedError for people who do not administer them."""
-    homes = [each for each in visit.world.repositories.values() if each.owner == app.owner]
+    homes = [repository for repository in visit.world.repositories.values() if repository.owner == app.owner]
     if not _administers(visit, visit.world.users[app.owner]):
         raise NotAllowedError("only an owner of this account can install the App")
     return homes
@@ -117,6 +117,6 @@ def _owner(visit: Visit, organization: str | None) -> User:
 
 def _administers(visit: Visit, account: User) -> bool:
     """Return whether the viewer is the account, or has the admin role on one of its repositories."""
-    homes = [each for each in visit.world.repositories.values() if each.owner == account.id]
-    is_admin = any(visit.world.role(each, visit.viewer.id) is Role.ADMIN for each in homes)
+    homes = [repository for repository in visit.world.repositories.values() if repository.owner == account.id]
+    is_admin = any(visit.world.role(home, visit.viewer.id) is Role.ADMIN for home in homes)
     return visit.viewer.id == account.id or is_admin

@@ -228,7 +228,9 @@ def _issue(visit: Visit, asked: PageRequest) -> tuple[Scene, Issue]:
 
 
 def _repositories(visit: Visit, _: PageRequest) -> Answer:
-    readable = [each for each in visit.world.repositories.values() if _reads(visit.world, each, visit.viewer)]
+    readable = [
+        repository for repository in visit.world.repositories.values() if _reads(visit.world, repository, visit.viewer)
+    ]
     if len(readable) == 1:
         return f"/{readable[0].full_name}"
     return Page("Simulated GitHub", [element("h1", "Repositories"), repositories(visit.world, readable)])

@@ -15,22 +15,22 @@ from bot.testing.github.site import Json, stamp_or_none
 
 def app(call: ApiCall) -> RestAnswer:
     """Return the calling App."""
-    mine = [each for each in call.world.installations.values() if each.app == call.app.id]
+    mine = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
     return RestAnswer({**call.site.app(call.app), "installations_count": len(mine)})
 
 
 def installations(call: ApiCall) -> RestAnswer:
     """Return the calling App's installations."""
-    mine = [each for each in call.world.installations.values() if each.app == call.app.id]
+    mine = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
     return RestAnswer([call.site.installation(each) for each in mine])
 
 
 def repository_installation(call: ApiCall) -> RestAnswer:
     """Return the calling App's installation that covers a repository."""
     repository = call.repository
-    for each in call.world.installations.values():
-        if each.app == call.app.id and reaches(each, repository):
-            return RestAnswer(call.site.installation(each))
+    for installation in call.world.installations.values():
+        if installation.app == call.app.id and reaches(installation, repository):
+            return RestAnswer(call.site.installation(installation))
     raise not_found()
 
 
@@ -47,7 +47,9 @@ def create_token(call: ApiCall) -> RestAnswer:
     for name, level in rights.items():
         if level not in LEVELS or LEVELS.index(level) > LEVELS.index(found.permissions.get(name, "none")):
             raise ApiError(422, "The permissions requested are not granted to this installation.")
-    chosen = _requested_permissions(call, [each for each in call.world.repositories.values() if reaches(found, each)])
+    chosen = _requested_permissions(
+        call, [repository for repository in call.world.repositories.values() if reaches(found, repository)]
+    )
     ids = None if chosen is None else frozenset(each.id for each in chosen)
     token = installation_token(call.world, found, repositories=ids, permissions=rights)
     body: Json = {
@@ -76,7 +78,7 @@ def installation_repositories(call: ApiCall) -> RestAnswer:
     token = call.caller.token
     if token is None or token.permissions is None:
         raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
-    found = [each for each in call.world.repositories.values() if within(call.world, token, each)]
+    found = [repository for repository in call.world.repositories.values() if within(call.world, token, repository)]
     return RestAnswer([call.site.repository(each) for each in found], wrapped="repositories")
 
 
@@ -86,7 +88,11 @@ def own_installations(call: ApiCall) -> RestAnswer:
     https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
     """
     token = _user_token(call)
-    mine = [each for each in call.world.installations.values() if each.app == token.app and _own_in(call, each)]
+    mine = [
+        installation
+        for installation in call.world.installations.values()
+        if installation.app == token.app and _own_in(call, installation)
+    ]
     return RestAnswer([call.site.installation(each) for each in mine], wrapped="installations")
 
 
@@ -115,7 +121,7 @@ def _own_in(call: ApiCall, found: Installation) -> list[Repository]:
     user, world = call.actor.id, call.world
     if found.suspended:
         return []
-    every = [each for each in world.repositories.values() if reaches(found, each)]
+    every = [repository for repository in world.repositories.values() if reaches(found, repository)]
     return [each for each in every if each.owner == user or world.roles.get((each.id, user), Role.NONE) != Role.NONE]
 
 

@@ -233,7 +233,11 @@ def installations_for(world: GitHubState, token: Token, repository: Repository) 
 
     https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-with-a-github-app-on-behalf-of-a-user
     """
-    every = (each for each in world.installations.values() if each.app == token.app and not each.suspended)
+    every = (
+        installation
+        for installation in world.installations.values()
+        if installation.app == token.app and not installation.suspended
+    )
     return [each for each in every if reaches(each, repository)]
 
 

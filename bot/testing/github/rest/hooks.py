@@ -40,7 +40,7 @@ def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
 
 def _mine(call: ApiCall, webhooks: Webhooks) -> list[SentDelivery]:
     app, since = call.app.id, call.world.now() - KEPT
-    return [each for each in webhooks.deliveries if each.hook.app == app and each.delivered_at >= since]
+    return [delivery for delivery in webhooks.deliveries if delivery.hook.app == app and delivery.delivered_at >= since]
 
 
 def _outcome(delivery: SentDelivery) -> str:

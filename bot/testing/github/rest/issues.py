@@ -114,7 +114,7 @@ def remove_label(call: ApiCall) -> RestAnswer:
     name = call.path["name"]
     if name not in call.issue.labels:
         raise ApiError(404, "Label does not exist")
-    left = tuple(each for each in call.issue.labels if each != name)
+    left = tuple(label for label in call.issue.labels if label != name)
     return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, left)))
 
 
@@ -232,7 +232,7 @@ def _labels(call: ApiCall, issue: Issue) -> list[Any]:
 
 def _since(call: ApiCall, comments: list[Comment]) -> list[Comment]:
     since = call.query.get("since")
-    return [each for each in comments if since is None or each.updated_at >= datetime.fromisoformat(since)]
+    return [comment for comment in comments if since is None or comment.updated_at >= datetime.fromisoformat(since)]
 
 
 def _thread(call: ApiCall) -> Issue:
