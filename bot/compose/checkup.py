@@ -12,7 +12,7 @@ from bot.core.errors import Refused
 from bot.github import labels, reach, repository
 from bot.github.client import GitHubClient
 from bot.github.turns import LABEL
-from bot.service.connections import ATTESTING, WORKING, Connections
+from bot.service.connections import WORKING, WRITING_CHECKS, Connections
 
 REPOSITORIES: Final = 50
 """Maximum number of repositories in which the label and the rules are looked up."""
@@ -103,7 +103,7 @@ def _installation(one: reach.Installation) -> list[CheckupResult]:
     if missing := lacking(one.permissions):
         return [CheckupResult(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)]
     found = [CheckupResult(f"GitHub: on {one.account} the App has the permissions it needs; {UNASSIGNABLE}")]
-    if lacking(one.permissions, ATTESTING):
+    if lacking(one.permissions, WRITING_CHECKS):
         what = f'GitHub: on {one.account} the App lacks checks: write, so there is no check run "Plan approved"'
         found.append(CheckupResult(what, cure, optional=True))
     return found

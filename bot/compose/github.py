@@ -29,13 +29,12 @@ from bot.core.red_checks import checks_to_fix, may_begin
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.github import repository
-from bot.github.check_results import CheckResults
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
 from bot.ports import Clock, Journal
-from bot.service.connections import Connections, RepositoryAccess
+from bot.service.connections import READING_RUNS, Connections, RepositoryAccess
 from bot.service.host_port import LookedAt
 from bot.service.overview.recorded_journal import JournalObserver, NoObserver
 from bot.service.polling import Polling
@@ -166,7 +165,7 @@ class GitHubHost:
         at = repository.Address(address.owner, address.name)
         reached = await self.connections.reach(address.installation, address.repository, at)
         if run.isdigit() and await repository.run_is_over(
-            self.connections.watcher(address.installation, address.repository), at, run
+            self.connections.client_with(READING_RUNS, address.installation, address.repository), at, run
         ):
             return True
         moved = await asyncio.to_thread(reached.refs.last_write_time, ThreadNumber(address.number))
@@ -372,8 +371,7 @@ class GitHubHost:
         keys, mistake, _ = await self._contexts.configuration(reached.client, found.at)
         if mistake or keys.pull_request.fix_checks == "off":
             return None
-        place = found.installation, found.id
-        results = CheckResults(self.connections.checker(*place), self.connections.watcher(*place), found.at)
+        results = self.connections.check_results(found.installation, found.id, found.at)
         return PullCheckReader(reached.client, found.at, await self.connections.bot(reached.client), results)
 
     def _is_void(self, state: ThreadState) -> bool:

@@ -304,11 +304,10 @@ async def _reader(connections: Connections, at: Address) -> GitHubClient:
     """Return a client for one repository, with only the App permissions that are needed here."""
     installation = await repository.installation(connections.app(), at)
     granted = await reach.granted_permissions(connections.app(), at)
-    finder = connections.reader(installation, None, {"metadata": "read"})
+    finder = connections.client_with({"metadata": "read"}, installation)
     number = (await reach.repository_by_name(finder, at)).id
-    return connections.reader(
-        installation, number, {name: level for name, level in granted.items() if name in _READING}
-    )
+    permissions = {name: level for name, level in granted.items() if name in _READING}
+    return connections.client_with(permissions, installation, number)
 
 
 def _hidden(what: str, where: str) -> CheckupResult:

@@ -44,7 +44,6 @@ from bot.github import repository
 from bot.github.approval_check import ApprovalChecks
 from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import Attribution
-from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient
 from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.issue_operations import IssueOperations
@@ -58,7 +57,7 @@ from bot.github.turns import Listener
 from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import with_current_key_file
-from bot.service.connections import Connections, RepositoryAccess, speaks_as_job
+from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, speaks_as_job
 from bot.service.overview.recorded_journal import JournalObserver, RecordedJournal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import MarkerSigner
@@ -266,8 +265,8 @@ class _Parts:
             partial(with_current_key_file, current=key.public),
         )
         refs = ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
-        attester = self.shared.connections.attester(self.address.installation, self.address.repository)
-        return CheckedReceipts(refs, ApprovalChecks(attester, self.reached.at))
+        writer = self.shared.connections.client_with(WRITING_CHECKS, self.address.installation, self.address.repository)
+        return CheckedReceipts(refs, ApprovalChecks(writer, self.reached.at))
 
     async def _have_rules_changed(self) -> bool:
         """Return whether the default branch now has other rules of approval, or a file with a mistake."""
@@ -293,10 +292,9 @@ class _Parts:
     def _reader(self) -> GitHubReader:
         """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
         shared, client, at = self.shared, self.reached.client, self.reached.at
-        place = self.address.installation, self.address.repository
         roles, may_ask = Roles(client, at), self._work_settings().may_ask
         attribution = Attribution(client, self.dialogue.listener, roles, shared.parsed_texts, may_ask)
-        checks = CheckResults(shared.connections.checker(*place), shared.connections.watcher(*place), at)
+        checks = shared.connections.check_results(self.address.installation, self.address.repository, at)
         source = picture_source(shared.settings)
         attached = AttachedPictures(client, at, self.dialogue.thread_as_read, attribution, source.show)
         branch, quotes = self.facts.default_branch, self.keys.ask.untrusted_context

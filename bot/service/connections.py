@@ -13,6 +13,7 @@ from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import RepositoryId
 from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
+from bot.github.check_results import CheckResults
 from bot.github.client import Credentials, GitHubClient
 from bot.github.pace import WritePace
 from bot.github.reach import ReachableRepository
@@ -27,19 +28,19 @@ REVOKING_SECONDS: Final = 2.0
 """Maximum seconds that the end of a process waits for GitHub. A token that is not revoked expires within its hour."""
 WORKING: Final = {"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read"}
 """Permissions of a token that works on one repository, and no more (W4)."""
-WATCHING: Final = {"actions": "read", "metadata": "read"}
+READING_RUNS: Final = {"actions": "read", "metadata": "read"}
 """Permissions of a token that asks whether an Actions run has ended."""
 JOB_LOGIN: Final = "github-actions[bot]"
 """Login that the token of a GitHub Actions job speaks as."""
 JOB_ID: Final = 41898282
 """Numeric id of that account on github.com: https://api.github.com/users/github-actions[bot]"""
-CHECKING: Final = {"checks": "read", "metadata": "read"}
+READING_CHECKS: Final = {"checks": "read", "metadata": "read"}
 """Permissions of a token that reads the check runs of a commit."""
-ATTESTING: Final = {"checks": "write", "metadata": "read"}
+WRITING_CHECKS: Final = {"checks": "write", "metadata": "read"}
 """Permissions of a token that creates the check run of a receipt."""
 POLLING: Final = {"issues": "read", "pull_requests": "read", "metadata": "read"}
 """Permissions of the one token that polls an installation."""
-BELONGING: Final = {"members": "read"}
+READING_MEMBERS: Final = {"members": "read"}
 """Permissions of the one token that looks up team membership (approve.teams, CODEOWNERS)."""
 
 _log: Final = logging.getLogger(__name__)
@@ -144,33 +145,27 @@ class Connections:
 
     def poller(self, installation: int | None) -> GitHubClient:
         """Return the client that polls all plans of an installation or, with a plain token, of all repositories."""
-        return self._beside(installation, None, POLLING)
-
-    def watcher(self, installation: int | None, number: int) -> GitHubClient:
-        """Return the client that looks up a repository's runs. An App may lack the permission for it."""
-        return self._beside(installation, number, WATCHING)
-
-    def checker(self, installation: int | None, number: int) -> GitHubClient:
-        """Return the client that reads a repository's check runs. An App may lack the permission for it."""
-        return self._beside(installation, number, CHECKING)
-
-    def attester(self, installation: int | None, number: int) -> GitHubClient:
-        """Return the client that creates check runs. An App may lack the permission for it."""
-        return self._beside(installation, number, ATTESTING)
-
-    def reader(self, installation: int, number: int | None, may: dict[str, str]) -> GitHubClient:
-        """Return a client with those permissions of an App for one repository, or for all if `number` is None."""
-        return self._beside(installation, number, may)
+        return self.client_with(POLLING, installation)
 
     def members(self, installation: int | None) -> GitHubClient:
         """Return the client that looks up team membership. An App may lack the permission for it."""
-        return self._beside(installation, None, BELONGING)
+        return self.client_with(READING_MEMBERS, installation)
 
-    def _beside(self, installation: int | None, number: int | None, may: dict[str, str]) -> GitHubClient:
-        """Return the one extra client with those permissions, besides the client that works."""
-        key = installation, number, frozenset(may.items())
+    def check_results(self, installation: int | None, number: int, at: repository.Address) -> CheckResults:
+        """Return access to the check runs of a repository, and to the logs of its jobs."""
+        checks, actions = (self.client_with(may, installation, number) for may in (READING_CHECKS, READING_RUNS))
+        return CheckResults(checks, actions, at)
+
+    def client_with(
+        self, permissions: dict[str, str], installation: int | None, number: int | None = None
+    ) -> GitHubClient:
+        """Return the client with those permissions of an App for one repository, or for all if `number` is None.
+
+        There is one for each, besides the client that works. An App may lack the permissions; each request then fails.
+        """
+        key = installation, number, frozenset(permissions.items())
         if key not in self._others:
-            self._others[key] = self._client_of(installation, self._credentials(installation, number, may))
+            self._others[key] = self._client_of(installation, self._credentials(installation, number, permissions))
         return self._others[key]
 
     async def repositories(

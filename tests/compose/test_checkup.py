@@ -9,7 +9,7 @@ import pytest
 from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, CheckupResult, check_github, lacking
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
-from bot.service.connections import BELONGING, WATCHING, WORKING
+from bot.service.connections import READING_MEMBERS, READING_RUNS, WORKING
 from bot.testing.github import credentials
 from bot.testing.github.simulated_github import SimulatedGitHub
 
@@ -156,7 +156,7 @@ def test_the_table_of_tokens() -> None:
     rows = (Path(__file__).parents[2] / "docs" / "tokens.md").read_text().splitlines()
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("|")]
     app, classic = ([row[column] for row in cells] for column in (1, 4))
-    for name, level in {**WORKING, **WATCHING, **BELONGING}.items():
+    for name, level in {**WORKING, **READING_RUNS, **READING_MEMBERS}.items():
         assert any(cell.startswith(f"{name}: {level}") for cell in app), name
     for scope in (SCOPE, *USEFUL_SCOPES):
         assert any(f"`{scope}`" in cell for cell in classic), scope
