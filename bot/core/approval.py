@@ -185,12 +185,12 @@ class Verdict:
 
     outcome: Outcome
     by: tuple[Actor, ...] = ()
-    findings: tuple[VerdictReason, ...] = ()
+    reasons: tuple[VerdictReason, ...] = ()
 
     @property
     def needs_explanation(self) -> bool:
         """Whether to explain why the plan waits: somebody tried to decide or did something to the plan (A5)."""
-        return any(finding.actor is not None or finding.reason in _DONE_TO_IT for finding in self.findings)
+        return any(why.actor is not None or why.reason in _DONE_TO_IT for why in self.reasons)
 
 
 class ApprovedPlan:
@@ -228,18 +228,18 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
     if blocked is not None:
         return blocked
     judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
-    findings = tuple(VerdictReason(reason, candidate.actor) for candidate, reason in judged if reason is not None)
+    reasons = tuple(VerdictReason(reason, candidate.actor) for candidate, reason in judged if reason is not None)
     words = tuple(candidate for candidate, reason in judged if reason is None)
     last_words = _last_words(words)
     if refused := _rejecters(last_words):
-        return Verdict(Outcome.REJECTED, refused, findings)
+        return Verdict(Outcome.REJECTED, refused, reasons)
     if any(word.opinion is Opinion.REVISE for word in last_words):
-        return Verdict(Outcome.PENDING, (), (*findings, VerdictReason(Reason.REVISION_ASKED)))
+        return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(Reason.REVISION_ASKED)))
     if snapshot.locked:  # an approval that the lock voids still replaces the person's earlier opinion
-        findings += tuple(VerdictReason(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
+        reasons += tuple(VerdictReason(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
         last_words = _last_words(word for word in words if not _is_unnamed(word))
     approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
-    return _approval_verdict(plan, snapshot, policy, approvals, findings=findings)
+    return _approval_verdict(plan, snapshot, policy, approvals, reasons=reasons)
 
 
 def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> tuple[Verdict, ApprovedPlan | None]:
@@ -361,22 +361,22 @@ def _approval_verdict(
     policy: Policy,
     approvals: tuple[Candidate, ...],
     *,
-    findings: tuple[VerdictReason, ...],
+    reasons: tuple[VerdictReason, ...],
 ) -> Verdict:
     """Return the verdict for the approvals that count. One is enough, except for tier high."""
     if not approvals and _holds_standing(plan, snapshot, policy):
-        return Verdict(Outcome.APPROVED, (), (*findings, VerdictReason(Reason.STANDING)))
+        return Verdict(Outcome.APPROVED, (), (*reasons, VerdictReason(Reason.STANDING)))
     if not approvals:
-        told = any(finding.reason is Reason.THREAD_LOCKED for finding in findings)
+        told = any(each.reason is Reason.THREAD_LOCKED for each in reasons)
         why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
-        return Verdict(Outcome.PENDING, (), (*findings, VerdictReason(why)))
+        return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(why)))
     by = tuple(word.actor for word in approvals)
     if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
-        return Verdict(Outcome.APPROVED, by, findings)
+        return Verdict(Outcome.APPROVED, by, reasons)
     fewer = _reason_fewer_suffice(snapshot, policy, approvals)
     if fewer is None:
-        return Verdict(Outcome.PENDING, (), (*findings, VerdictReason(Reason.TOO_FEW)))
-    return Verdict(Outcome.APPROVED, by, (*findings, VerdictReason(fewer)))
+        return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(Reason.TOO_FEW)))
+    return Verdict(Outcome.APPROVED, by, (*reasons, VerdictReason(fewer)))
 
 
 def _holds_standing(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> bool:

@@ -197,10 +197,10 @@ def _hidden_notice(hidden: Hidden) -> str:
 
 def reasons(verdict: Verdict) -> str:
     """Render the reasons for a verdict, one clause for each."""
-    findings = tuple(dict.fromkeys(verdict.findings))
-    said = [attribution(finding.actor) + REASONS[finding.reason] for finding in findings[:NAMED]]
-    if len(findings) > NAMED:
-        said.append(f"and {len(findings) - NAMED} more")
+    stated = tuple(dict.fromkeys(verdict.reasons))
+    said = [attribution(why.actor) + REASONS[why.reason] for why in stated[:NAMED]]
+    if len(stated) > NAMED:
+        said.append(f"and {len(stated) - NAMED} more")
     return "; ".join(said) or str(verdict.outcome)
 
 

@@ -104,7 +104,7 @@ def decision_evidence(
     deciding = {actor.id for actor in verdict.by}
     counted = (word for word in snapshot.candidates if word.opinion is opinion and word.actor.id in deciding)
     needed = policy.high_needs if plan.tier == Tier.HIGH else 1
-    reasons = [str(finding.reason) for finding in verdict.findings if finding.actor is None]
+    reasons = [str(why.reason) for why in verdict.reasons if why.actor is None]
     return DecisionEvidence(
         snapshot=snapshot_digest(snapshot),
         opinions=tuple(map(_counted_opinion, _newest_of_each(counted))),

@@ -182,7 +182,7 @@ def _agents_table(agents: Sequence[AgentRow]) -> str:
 def _approvers(verdict: Verdict) -> str:
     """Render who approved and, if tier high needed fewer approvals than usual, why."""
     who = ", ".join(f"`{actor.login}`" for actor in verdict.by) or "the configuration (`approval: standing`)"
-    why = [REASONS[finding.reason] for finding in verdict.findings if finding.reason in _ENOUGH]
+    why = [REASONS[reason.reason] for reason in verdict.reasons if reason.reason in _ENOUGH]
     return f"{who} ({why[0]})" if why else who
 
 

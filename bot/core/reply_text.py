@@ -83,7 +83,7 @@ def journal_set_back(ref: str, mention: str) -> str:
 
 def approval_withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
     """Render that approved work lost its approval: why, what is kept, and how to publish it."""
-    alone = all(finding.reason is Reason.NOBODY for finding in verdict.findings)
+    alone = all(reason.reason is Reason.NOBODY for reason in verdict.reasons)
     left = "the approval was withdrawn" if alone else "no valid approval is left"
     why = reasons(verdict).replace(REASONS[Reason.NOBODY], left)
     how = f"👍, or `{mention} approve {plan.short_digest}`" if mention else how_to_retry(mention)

@@ -32,7 +32,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """
     snapshot = await _live(context, state)
     verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
-    if any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings):
+    if any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons):
         raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="look again")
     said, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
@@ -68,7 +68,7 @@ def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict
 
     If the verdict ends the plan, the move after this one owes the text. A failed look-up owes none.
     """
-    failed = any(finding.reason is Reason.LOOKUP_FAILED for finding in verdict.findings)
+    failed = any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons)
     if verdict.outcome is not Outcome.PENDING or failed:
         return Withdrawn()
     owes = reply_text.approval_withdrawn(state.plan, verdict, context.settings.mention)

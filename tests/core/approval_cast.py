@@ -196,7 +196,7 @@ def _word(text: str, plan: PlanDocument) -> Candidate:
 def told(verdict: Verdict) -> tuple[str, str, str]:
     """Return a verdict in the words of the table: outcome, by whom, why."""
     why = (
-        f"{finding.actor.login if finding.actor else ''} {str(finding.reason).replace('_', ' ')}".strip()
-        for finding in verdict.findings
+        f"{reason.actor.login if reason.actor else ''} {str(reason.reason).replace('_', ' ')}".strip()
+        for reason in verdict.reasons
     )
     return str(verdict.outcome), " ".join(actor.login for actor in verdict.by), ", ".join(why)

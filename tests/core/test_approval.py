@@ -117,7 +117,7 @@ def test_ineligible_word_changes_nothing(look: Snapshot, policy: Policy, strange
     words = (*look.candidates[:place], stranger, *look.candidates[place:])
     before, after = (evaluate(PLAN, x, policy, NOW) for x in (look, replace(look, candidates=words)))
     assert (after.outcome, after.by) == (before.outcome, before.by)
-    assert stranger.actor in [finding.actor for finding in after.findings]
+    assert stranger.actor in [reason.actor for reason in after.reasons]
 
 
 @pytest.mark.req("PR1", "A2")

@@ -34,4 +34,4 @@ class Shown:
         return evaluate(self.plan, await self.look(*begun), policy, self.ground.clock.now())
 
     async def reasons(self) -> list[Reason]:
-        return [finding.reason for finding in (await self.verdict()).findings]
+        return [found.reason for found in (await self.verdict()).reasons]
