@@ -20,7 +20,7 @@ from bot.core.exchange import (
     Usage,
 )
 from bot.core.names import CommitId, SessionId, ThreadNumber
-from bot.core.network import NO_NETWORK, Network, NetworkDecision, Page
+from bot.core.network import NO_NETWORK, Network, NetworkDecision, WebPage
 from bot.core.plan import PlanDocument
 from bot.core.pull import PullCommits, PullOrder, PullRequest
 from bot.core.question import AnswerSnapshot, Asking, Author
@@ -104,7 +104,7 @@ class Toolhost(Protocol):
 class Web(Protocol):
     """The pages of the hosts that a configuration lists (N1)."""
 
-    async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> Page:
+    async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> WebPage:
         """Return one page as text. Raises Refused if it may not or cannot be read, Transient if nobody answers."""
 
 

@@ -38,7 +38,7 @@ POLLS_A_LOOK: Final = 4
 """While waiting, every fourth poll is a whole look: polling finds reactions and edits for 1 point, but no comments."""
 
 
-class Host(Protocol):
+class ActionHost(Protocol):
     """What this module needs of GitHub (bot/compose/github.py)."""
 
     async def look(self, address: ThreadAddress) -> ThreadState:
@@ -61,10 +61,10 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ActionJob:
     """One run of the Action, with everything that it works with."""
 
-    host: Host
+    host: ActionHost
     given: ActionSettings
     runner: Runner
     clock: Clock = field(default_factory=SystemClock)
@@ -98,7 +98,7 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
     prepared = preparation(given, runner)
     async with host_of(given.settings, given.repository, given.run, prepared.before_work) as host:
         address = replace(await thread_of(host, given.repository, number), told=told) if number else None
-        job = Job(
+        job = ActionJob(
             host,
             given,
             runner,
@@ -138,7 +138,7 @@ def thread_in(given: ActionSettings) -> tuple[int, str]:
         ) from error
 
 
-async def play(job: Job, address: ThreadAddress | None) -> int:
+async def play(job: ActionJob, address: ThreadAddress | None) -> int:
     """Look at the event's thread, then sweep. Write outputs and summary, and return the exit code."""
     began = job.clock.now()
     seen = [(address, await _advance_thread(job, address))] if address is not None else []
@@ -160,7 +160,7 @@ async def play(job: Job, address: ThreadAddress | None) -> int:
     return FAILED if failures else 0
 
 
-async def _advance_thread(job: Job, address: ThreadAddress) -> ThreadState:
+async def _advance_thread(job: ActionJob, address: ThreadAddress) -> ThreadState:
     """Carry the event's thread on as far as this job may, and wait for its approval as long as configured."""
     if job.given.only_listen:
         return await job.host.listen(address)
@@ -179,7 +179,7 @@ async def _advance_thread(job: Job, address: ThreadAddress) -> ThreadState:
     return state
 
 
-async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> ThreadState:
+async def _look_again_on_conflict(job: ActionJob, address: ThreadAddress) -> ThreadState:
     """Look at a thread. Retries after Conflict, because a job that only listens may have written first."""
     for seconds in range(1, TRIES):
         try:
@@ -189,7 +189,7 @@ async def _look_again_on_conflict(job: Job, address: ThreadAddress) -> ThreadSta
     return await job.host.look(address)
 
 
-async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
+async def _swept(job: ActionJob, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
     """Carry on every other thread that no job works on, and yield it. A failure does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
     if done is None:  # only on schedule: an event's own thread should not wait for this
@@ -209,7 +209,7 @@ async def _swept(job: Job, done: ThreadAddress | None) -> AsyncIterator[tuple[Th
             job.runner.warning(f"#{address.number}: {error}")
 
 
-async def _unreported_threads(job: Job) -> Sequence[ThreadAddress]:
+async def _unreported_threads(job: ActionJob) -> Sequence[ThreadAddress]:
     """Return the threads that no event reported; none if they cannot be read now."""
     try:
         return await job.unreported_threads() if job.unreported_threads else ()
@@ -218,7 +218,7 @@ async def _unreported_threads(job: Job) -> Sequence[ThreadAddress]:
         return ()
 
 
-async def _nobodys(job: Job, address: ThreadAddress, state: ThreadState) -> bool:
+async def _nobodys(job: ActionJob, address: ThreadAddress, state: ThreadState) -> bool:
     """Return whether a thread needs work and no other job can be working on it."""
     if state.stage in WAITS_FOR_PEOPLE or state.has_void_plan:
         return True

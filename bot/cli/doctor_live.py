@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Final, TextIO
 
 from bot.compose.live.expectations import EXPECTATIONS
-from bot.compose.live.experiments import Console, Outcome, run_live
+from bot.compose.live.experiments import Console, ExperimentOutcome, run_live
 from bot.config.environment import settings_of_person
 
 DIFFERS: Final = 1
@@ -38,7 +38,7 @@ def try_live(out: TextIO, name: str, *, skipped: Collection[int], confirmed: boo
     return DIFFERS if any(outcome.differs for outcome in outcomes) else 0
 
 
-def table(outcomes: Collection[Outcome]) -> Iterator[str]:
+def table(outcomes: Collection[ExperimentOutcome]) -> Iterator[str]:
     """Yield the lines of the table: what was expected, what was seen, and what follows where they differ."""
     for outcome in outcomes:
         row = outcome.expectation

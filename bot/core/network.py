@@ -32,7 +32,7 @@ NO_NETWORK: Final = Network()
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """A web page as text, and whether it was cut. `moved` is its new address if it moved to another host."""
 
     url: str

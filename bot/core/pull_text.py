@@ -74,7 +74,7 @@ def co_author(actor: Actor, host: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PullOrigin:
     """The people, decisions, and work behind a pull request (PR6)."""
 
     asked: Sequence[str]
@@ -104,7 +104,7 @@ class Origin:
 
 
 def pull_body(
-    plan: PlanDocument, origin: Origin, *, summary: str, checks: Sequence[Check], no_baseline: str = ""
+    plan: PlanDocument, origin: PullOrigin, *, summary: str, checks: Sequence[Check], no_baseline: str = ""
 ) -> str:
     """Render a pull request's body: failing checks first, summary, evidence, files, agents, origin, and plan.
 
@@ -159,7 +159,7 @@ def pull_request_ready(pull: PullRequest) -> str:
     return f"Pull request #{pull.number} {at}.{undone}"
 
 
-def _provenance(plan: PlanDocument, origin: Origin) -> str:
+def _provenance(plan: PlanDocument, origin: PullOrigin) -> str:
     """Render who asked, who approved what, when and how, which model did the work, and what it cost."""
     asked = ", ".join([code(login) for login in origin.asked[:NAMED]])
     more = f" and {len(origin.asked) - NAMED} more" if len(origin.asked) > NAMED else ""

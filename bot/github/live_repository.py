@@ -38,7 +38,7 @@ mutation ($id: ID!) {
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class LiveComment:
     """A comment on an issue: its numbers, author, and text."""
 
     id: int
@@ -184,11 +184,11 @@ class LiveRepository:
             await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
         return len(named)
 
-    async def add_comment(self, number: int, text: str) -> Comment:
+    async def add_comment(self, number: int, text: str) -> LiveComment:
         """Comment on an issue."""
         return _comment(await self.client.post(f"{self.at.path}/issues/{number}/comments", {"body": text}))
 
-    async def comments(self, number: int) -> list[Comment]:
+    async def comments(self, number: int) -> list[LiveComment]:
         """Return the comments on an issue, oldest first."""
         return [_comment(each) async for each in self.client.pages(f"{self.at.path}/issues/{number}/comments")]
 
@@ -229,6 +229,8 @@ class LiveRepository:
         await self.client.post(f"{self.at.path}/pulls/{number}/comments/{remark}/replies", {"body": "A reply"})
 
 
-def _comment(found: Json) -> Comment:
+def _comment(found: Json) -> LiveComment:
     author = rest_actor(found["user"])
-    return Comment(int(found["id"]), str(found["node_id"]), str(found["html_url"]), author, str(found["body"] or ""))
+    return LiveComment(
+        int(found["id"]), str(found["node_id"]), str(found["html_url"]), author, str(found["body"] or "")
+    )

@@ -16,8 +16,8 @@ from bot.service.queue.queue_port import Outcome, Queue
 from bot.service.reconcile import ReadingTotals, Take
 
 
-class Reading(Protocol):
-    """The bot's reading of GitHub. Raises Transient, Refused, or Broken."""
+class MissedFinder(Protocol):
+    """Finds on GitHub what no webhook reported. Raises Transient, Refused, or Broken."""
 
     async def read(self, take: Take) -> ReadingTotals:
         """Pass every thread to `take` on which something may have been said that was not heard."""
@@ -27,10 +27,10 @@ class Reading(Protocol):
 
 
 @dataclass(slots=True)
-class Missed:
-    """Stores the findings of a reading in the queue."""
+class MissedStore:
+    """Stores in the queue what a finder finds."""
 
-    reading: Reading
+    reading: MissedFinder
     queue: Queue
     receive: Callable[[Delivery], Awaitable[Outcome]]
     read_at: str | None = None

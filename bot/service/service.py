@@ -10,7 +10,7 @@ from bot.logs import failure
 from bot.service.health import Check
 from bot.service.host_port import HostPort
 from bot.service.inbox import Delivery
-from bot.service.missed import Missed, Reading
+from bot.service.missed import MissedFinder, MissedStore
 from bot.service.queue.choice import choose_queue
 from bot.service.queue.queue_port import Outcome
 from bot.service.ticker import Maintain, Ticker
@@ -30,7 +30,7 @@ once."""
 class PeriodicWork:
     """What the ticker does beside waking open threads."""
 
-    reading: Reading | None = None
+    reading: MissedFinder | None = None
     """Reads what no webhook reported."""
     maintain: Maintain | None = None
     """Runs the scheduled tasks that are due (MT10)."""
@@ -56,7 +56,7 @@ class Service:
         self.api_token = settings.github.api_token
         self.secret = settings.github.webhook_secret
         self.queue = choose_queue(settings, host, worker=worker)
-        self.missed = Missed(periodic.reading, self.queue, self.receive) if periodic.reading else None
+        self.missed = MissedStore(periodic.reading, self.queue, self.receive) if periodic.reading else None
         self.ticker = self._ticker(settings, periodic) if worker else None
         self._storage = Check("queue", self.queue.probe, STORAGE_SECONDS)
         self._model = Check("model", model, MODEL_SECONDS) if model else None

@@ -13,7 +13,7 @@ from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
-from bot.service.missed import Missed
+from bot.service.missed import MissedStore
 from bot.service.queue.queue_port import Queue
 
 RECONCILE_SECONDS: Final = 300.0
@@ -42,7 +42,7 @@ class Ticker:
     queue: Queue
     poll_seconds: float
     clock: Clock = field(default_factory=SystemClock)
-    missed: Missed | None = None
+    missed: MissedStore | None = None
     missed_seconds: float = RECONCILE_SECONDS
     maintain: Maintain | None = None
     """None where this process runs no scheduled tasks."""

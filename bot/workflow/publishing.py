@@ -218,7 +218,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
     clean = context.redactor.redact
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
     evidence = state.current_approval.evidence
-    origin = pull_text.Origin(
+    origin = pull_text.PullOrigin(
         tuple(dict.fromkeys(entry.said.actor.login for entry in state.request_entries)),
         verdict,
         state.current_approval.approved_at,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.action.main import Job, play, thread_in
+from bot.action.main import ActionJob, play, thread_in
 from bot.action.preparing import Preparation
 from bot.action.report import OUTPUTS
 from bot.action.runner import Runner
@@ -143,7 +143,7 @@ def ran(tmp_path: Path) -> Run:
 
     async def doing(host: Host, number: int = 0, **variables: str) -> Ran:
         log, clock = io.StringIO(), Time()
-        job = Job(host, given(tmp_path, **variables), Runner(log), clock)
+        job = ActionJob(host, given(tmp_path, **variables), Runner(log), clock)
         code = await play(job, at(number) if number else None)
         lines = (tmp_path / "output").read_text().splitlines()
         summary = tmp_path / "summary"
@@ -213,7 +213,7 @@ async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: in
     log = io.StringIO()
     for threads in ([4, 5], [4]):
         host = Host({each: [waits] for each in (3, 4, 5)}, (at(4),))
-        job = Job(host, given(tmp_path), Runner(log), Time(), unreported_threads)
+        job = ActionJob(host, given(tmp_path), Runner(log), Time(), unreported_threads)
         assert await play(job, at(number) if number else None) == 0
         looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
         assert looked == ([3, 4] if number else threads)
@@ -247,7 +247,7 @@ async def test_a_job_leaves_the_sweep_as_the_threads_need_it(
     runner, switch = Runner(io.StringIO()), Switch()
     settings = given(tmp_path, **variables)
     host = Host({3: [standing(Stage.IN_REVIEW)]}, waiting=waiting)
-    job = Job(host, settings, runner, Time(), preparation=Preparation(settings, runner, switch))
+    job = ActionJob(host, settings, runner, Time(), preparation=Preparation(settings, runner, switch))
     assert await play(job, at(3)) == 0
     assert switch.turned == ([waiting] if switched else [])
 

@@ -7,7 +7,7 @@ from bot.core.actor import Actor
 from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
 from bot.core.comment import reasons
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
-from bot.core.pull_text import Origin, pull_body
+from bot.core.pull_text import PullOrigin, pull_body
 from tests.core.test_comment import PLAN
 from tests.rows import every_row
 
@@ -75,7 +75,7 @@ def test_what_is_closed_stays(text: str) -> None:
 def test_a_failing_check_mentions_nobody() -> None:
     """The line of a check, which the model chose, stands in the pull request's body as code."""
     check = {"command": "pytest -k '@octocat fixes #3'", "exit_code": 1, "seconds": 1.0, "output": ""}
-    origin = Origin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
+    origin = PullOrigin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
     body = pull_body(PLAN, origin, summary="Done.", checks=[check])
     assert "<summary><code>pytest -k '@octocat fixes #3'</code></summary>" in body
 

@@ -18,7 +18,7 @@ from bot.cli.doctor import repository_findings
 from bot.cli.doctor_live import table
 from bot.cli.main import main
 from bot.compose.live.expectations import EXPECTATIONS, SWITCHED, WORDS
-from bot.compose.live.experiments import Console, Outcome, run_live
+from bot.compose.live.experiments import Console, ExperimentOutcome, run_live
 from bot.compose.live.testbed import COMMITS, Patience
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
@@ -58,7 +58,7 @@ class Bench:
             self.github.world.person("mia").tick(int(found[1]))
         self.on_line(line)
 
-    async def run(self, skipped: Collection[int] = (), **given: str) -> dict[str, Outcome]:
+    async def run(self, skipped: Collection[int] = (), **given: str) -> dict[str, ExperimentOutcome]:
         console = Console(self.tell, lambda _: self.confirmed, patience=self.patience, clock=self.clock)
         token = credentials.personal_token(self.github.world, given.get("login", "ada")).value
         urls = {"GITHUB_API_URL": self.github.api_url, "GITHUB_SERVER_URL": self.github.server_url}
@@ -248,8 +248,11 @@ async def test_what_cannot_be_removed_is_named(bench: Bench) -> None:
 def test_the_table_says_what_follows(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """A row that differs says so with its consequence; one that was not seen says why."""
     rows = {row.key: row for row in EXPECTATIONS}
-    unseen, other = Outcome(rows["tick"], reason="skipped"), Outcome(rows["identity"], "7 other[bot] Bot")
-    lines = list(table([other, unseen, Outcome(rows["words"], WORDS)]))
+    unseen, other = (
+        ExperimentOutcome(rows["tick"], reason="skipped"),
+        ExperimentOutcome(rows["identity"], "7 other[bot] Bot"),
+    )
+    lines = list(table([other, unseen, ExperimentOutcome(rows["words"], WORDS)]))
     assert lines[0] == "✗ 3. who the token of a job is"
     assert lines[2:4] == ["    seen:     7 other[bot] Bot", f"    so:       {rows['identity'].consequence}"]
     assert lines[4] == f"    see:      {rows['identity'].sources[0]}"

@@ -21,7 +21,7 @@ from bot.core.checks import (
     result_text,
     state_of,
 )
-from bot.core.pull_text import Origin, pull_body
+from bot.core.pull_text import PullOrigin, pull_body
 from tests.core.test_comment import PLAIN
 from tests.rows import every_row
 
@@ -127,7 +127,7 @@ def test_paths_outside_of_the_plan() -> None:
 
 def body(*checks: dict[str, Any], no_baseline: str = "") -> str:
     """Return the body of a pull request with these checks."""
-    origin = Origin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAIN.expires)
+    origin = PullOrigin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAIN.expires)
     return pull_body(PLAIN, origin, summary="Done.", checks=checks, no_baseline=no_baseline)
 
 

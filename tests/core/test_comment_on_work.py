@@ -21,7 +21,7 @@ from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert_markd
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, PlanDocument
 from bot.core.pull import PullRequest
-from bot.core.pull_text import Origin, pull_body, pull_request_ready
+from bot.core.pull_text import PullOrigin, pull_body, pull_request_ready
 
 PLAN: Final = PlanDocument(
     repository=RepositoryId(5),
@@ -82,7 +82,7 @@ def test_progress_of_planning_at_the_end(end: str) -> None:
 
 
 def body(*checks: dict[str, Any], cost_usd: float | None = 1.234, plan: PlanDocument = PLAN) -> str:
-    origin = Origin(("will",), BOTH, APPROVED_AT, "claude-opus-5-5", cost_usd)
+    origin = PullOrigin(("will",), BOTH, APPROVED_AT, "claude-opus-5-5", cost_usd)
     return pull_body(plan, origin, summary="Renamed it.", checks=checks)
 
 
@@ -93,7 +93,7 @@ def test_sub_agents() -> None:
         AgentRow("code", "Ask @ana, it fixes #3", "completed", 4, 1234, 6.7, 0.01),
         *[AgentRow("look", "d", "failed", 0, 0, 0, None)] * 21,
     )
-    text = pull_body(PLAN, Origin(("will",) * 22, ALONE, APPROVED_AT, agents=rows), summary="Done.", checks=())
+    text = pull_body(PLAN, PullOrigin(("will",) * 22, ALONE, APPROVED_AT, agents=rows), summary="Done.", checks=())
     assert text.startswith("Done.\n\n| sub-agent | task | state | tool calls | tokens | seconds | dollars |\n")
     assert "\n| code | Ask `@ana`, it fixes `#3` | completed | 4 | 1,234 | 7 | $0.010 |\n" in text
     assert text.count("\n| look |") == 19
@@ -110,7 +110,7 @@ def test_commands_of_agents() -> None:
     ran = [{"agent": "main", "command": f"make {n}", "exit_code": n} for n in range(31)]
     nasty = {"agent": "code-1", "command": "echo '@ana | closes #3`\u202e", "exit_code": None}
     text = pull_body(
-        PLAN, Origin(("will",), ALONE, APPROVED_AT, commands=[*ran, nasty]), summary="Done.", checks=[GOOD]
+        PLAN, PullOrigin(("will",), ALONE, APPROVED_AT, commands=[*ran, nasty]), summary="Done.", checks=[GOOD]
     )
     head = "<details><summary>Commands that the agents ran</summary>\n\n| agent | command | exit code |\n"
     assert f"{head}| ---|---|--- |\n| main | `make 2` | 2 |\n" in text
@@ -172,7 +172,7 @@ def test_long_pull_request(case: str) -> None:
     """However long its parts are, it fits, closes its issue at the end, and nobody is mentioned by what a cut left."""
     given: dict[str, Any] = {"summary": "Done.", "checks": [GOOD], "plan": PLAN, **LONG[case]}
     plan = replace(given["plan"], markdown=inert_markdown(given["plan"].markdown))
-    origin = Origin(("w" * 39,) * 99, ALONE, APPROVED_AT, "m" * 999, 1.0, given.get("agents", ()))
+    origin = PullOrigin(("w" * 39,) * 99, ALONE, APPROVED_AT, "m" * 999, 1.0, given.get("agents", ()))
     origin = replace(origin, commands=given.get("commands", ()), paths=given.get("files", ()))
     text = pull_body(plan, origin, summary=inert_markdown(given["summary"]), checks=given["checks"])
     assert (len(text) <= POSTED_CHARACTERS, len(text.encode()) <= POSTED_BYTES) == (True, True)
@@ -207,5 +207,5 @@ def test_a_crowd_of_approvers() -> None:
 def test_nothing_known_of_the_cost() -> None:
     """A cost that is not known is not shown as zero."""
     assert "Cost: unknown." in body(cost_usd=None)
-    spent = replace(Origin(("will",), BOTH, APPROVED_AT, cost_usd=1.234), tokens=(12_345, 2_345))
+    spent = replace(PullOrigin(("will",), BOTH, APPROVED_AT, cost_usd=1.234), tokens=(12_345, 2_345))
     assert "Cost: $1.23 (12,345 tokens in, 2,345 out)." in pull_body(PLAN, spent, summary="Done.", checks=())

@@ -12,7 +12,7 @@ from bot.core.changes import changes
 from bot.core.comment import plan_text
 from bot.core.errors import Refused
 from bot.core.plan import NOTES_LIMIT, canonical_bytes, from_json, normalize_notes
-from bot.core.pull_text import Origin, pull_body
+from bot.core.pull_text import PullOrigin, pull_body
 from tests.core.test_plan import LITERAL, PLAN
 
 NOTES: Final = "Root cause: `parcel/shipping.py:9`.\n\nRuled out: rounding."
@@ -38,7 +38,7 @@ def test_notes_are_shown_folded() -> None:
 
 def test_notes_of_a_pull_request() -> None:
     """The folded plan of a pull request has them as well: they were approved."""
-    origin = Origin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
+    origin = PullOrigin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
     body = pull_body(NOTED, origin, summary="Done.", checks=())
     assert f"- step\n\n**Notes for the executor**\n\n{NOTES}\n\n- Files:" in body
 

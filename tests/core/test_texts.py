@@ -92,7 +92,7 @@ def pull_request() -> str:
         {"agent": "code", "command": "x", "exit_code": None},
     ]
     receipt = pull_text.receipt_block("c" * 40, '{"payload": "e30="}\n')
-    origin = pull_text.Origin(
+    origin = pull_text.PullOrigin(
         ("will",),
         verdict,
         AT,
@@ -114,7 +114,7 @@ def pull_request() -> str:
 
 def pull_request_of_a_job() -> str:
     """Return the body of a pull request that the job's own token opened."""
-    origin = pull_text.Origin(("will",), Verdict(Outcome.APPROVED, (ANA,)), AT, workflows_wait=True)
+    origin = pull_text.PullOrigin(("will",), Verdict(Outcome.APPROVED, (ANA,)), AT, workflows_wait=True)
     return pull_text.pull_body(PLAN, origin, summary="An empty password is rejected now.", checks=())
 
 

@@ -9,7 +9,7 @@ from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.github.redelivery import KnownGuids
 from bot.service.inbox import Inbox
-from bot.service.missed import Missed
+from bot.service.missed import MissedStore
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome
 from bot.service.reconcile import ReadingTotals, Take
@@ -77,7 +77,7 @@ async def test_where_it_cannot_be_stored_the_reading_ends(tmp_path: Path) -> Non
     async def full(_: object) -> Outcome:
         return Outcome.NO_ROOM
 
-    missed = Missed(Reading([(thread(1), frozenset({"issue"}))]), FileQueue(Inbox(tmp_path), None), full)
+    missed = MissedStore(Reading([(thread(1), frozenset({"issue"}))]), FileQueue(Inbox(tmp_path), None), full)
     with pytest.raises(Transient, match="stored"):
         await missed.look()
     assert missed.read_at is None
@@ -94,7 +94,7 @@ async def test_the_ticker_reads_at_the_start_and_again(tmp_path: Path, caplog: p
         return Outcome.STORED
 
     queue = FileQueue(inbox, Worker(Host(), inbox, clock))
-    missed = Missed(reading, queue, receive)
+    missed = MissedStore(reading, queue, receive)
     tick = Ticker(Host(), queue, 10.0, clock, missed=missed, missed_seconds=300.0)
     async with tick.running():
         for _ in range(2):

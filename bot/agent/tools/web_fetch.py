@@ -15,7 +15,7 @@ from pydantic import Field
 from bot.agent.history.escaping import escape_harness_markup
 from bot.agent.permissions.tool_gate import CallKind, PermissionGate
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
-from bot.core.network import Page
+from bot.core.network import WebPage
 from bot.core.tool_rule import FETCH
 from bot.core.transcript import text_of
 from bot.ports import ToolOutput, Web
@@ -57,7 +57,7 @@ async def _call(tool_input: FetchInput, context: ToolContext, _emit: ToolSink) -
     return ToolOutput(_result_text(page, tool_input.prompt, answer), details={"bytes": page.size})
 
 
-async def _answer(page: Page, prompt: str, context: ToolContext) -> str:
+async def _answer(page: WebPage, prompt: str, context: ToolContext) -> str:
     """Return what a small model finds on a long page, or "" for a short page or if there is no answer."""
     if context.light is None or len(page.text) <= SHORT:
         return ""
@@ -68,7 +68,7 @@ async def _answer(page: Page, prompt: str, context: ToolContext) -> str:
     return text_of({"content": blocks or []}).strip()
 
 
-def _result_text(page: Page, prompt: str, answer: str) -> str:
+def _result_text(page: WebPage, prompt: str, answer: str) -> str:
     """Return the result text. The prompt comes before the page, so that the page does not have the last word on it."""
     cut = "\n(The page was cut here.)" if page.cut or len(page.text) > LONGEST else ""
     if answer:

@@ -11,7 +11,7 @@ from bot.compose.live.testbed import NAME, NotRun, Testbed
 from bot.core.actor import ActorKind
 from bot.core.errors import Refused
 from bot.github.errors import Missing
-from bot.github.live_repository import Comment
+from bot.github.live_repository import LiveComment
 
 WORKFLOW: Final = f"{NAME}.yml"
 KEY_NAME: Final = "PLANGATE_LIVE"
@@ -22,7 +22,7 @@ _SETTLED: Final = 30.0
 
 
 @dataclass(slots=True)
-class Jobs:
+class ExperimentJobs:
     """The jobs of the experiments: started once, and asked by several experiments."""
 
     testbed: Testbed
@@ -134,6 +134,6 @@ class Jobs:
         return told
 
 
-def _identity(comment: Comment) -> str:
+def _identity(comment: LiveComment) -> str:
     """Return who wrote a comment: number, login, and kind."""
     return f"{comment.author.id} {comment.author.login} {comment.author.kind.name.title()}"

@@ -7,7 +7,7 @@ from functools import partial
 
 from bot.clock import SystemClock
 from bot.compose.live import by_token
-from bot.compose.live.by_runner import Jobs
+from bot.compose.live.by_runner import ExperimentJobs
 from bot.compose.live.expectations import EXPECTATIONS, Expectation
 from bot.compose.live.leftovers import remove_leftovers
 from bot.compose.live.testbed import NotRun, Patience, Testbed, run_and_clean
@@ -34,7 +34,7 @@ class Console:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExperimentOutcome:
     """What was seen of one expectation; `seen` is empty if the experiment was not made, for a reason."""
 
     expectation: Expectation
@@ -47,7 +47,7 @@ class Outcome:
         return bool(self.seen) and self.seen not in self.expectation.expected
 
 
-def experiments(testbed: Testbed, jobs: Jobs) -> Mapping[str, Experiment]:
+def experiments(testbed: Testbed, jobs: ExperimentJobs) -> Mapping[str, Experiment]:
     """Return the experiment of each row."""
     return {
         "refs": partial(by_token.push_refs, testbed),
@@ -65,19 +65,19 @@ def experiments(testbed: Testbed, jobs: Jobs) -> Mapping[str, Experiment]:
     }
 
 
-async def run_experiments(testbed: Testbed, skipped: Collection[int] = ()) -> list[Outcome]:
+async def run_experiments(testbed: Testbed, skipped: Collection[int] = ()) -> list[ExperimentOutcome]:
     """Run every experiment except the skipped numbers, and remove what they created.
 
     Cancelling this also removes them. Reports what could not be removed.
     """
-    jobs, outcomes = Jobs(testbed), list[Outcome]()
+    jobs, outcomes = ExperimentJobs(testbed), list[ExperimentOutcome]()
     try:
         await testbed.open()
         await jobs.install()
         every = experiments(testbed, jobs)
         for row in EXPECTATIONS:
             if row.experiment in skipped:
-                outcomes.append(Outcome(row, reason="skipped"))
+                outcomes.append(ExperimentOutcome(row, reason="skipped"))
                 continue
             testbed.tell(f"{row.experiment}. {row.question} ...")
             outcomes.append(await _outcome(testbed, row, every[row.key]))
@@ -90,7 +90,9 @@ async def run_experiments(testbed: Testbed, skipped: Collection[int] = ()) -> li
     return outcomes
 
 
-async def run_live(settings: Settings, name: str, console: Console, skipped: Collection[int] = ()) -> list[Outcome]:
+async def run_live(
+    settings: Settings, name: str, console: Console, skipped: Collection[int] = ()
+) -> list[ExperimentOutcome]:
     """Run the experiments in the repository OWNER/REPO, after the person has confirmed it.
 
     Raises Misconfigured, before anything is written, without that word or in a repository that somebody uses.
@@ -120,10 +122,10 @@ async def run_live(settings: Settings, name: str, console: Console, skipped: Col
         await checkup.close()
 
 
-async def _outcome(testbed: Testbed, row: Expectation, experiment: Experiment) -> Outcome:
+async def _outcome(testbed: Testbed, row: Expectation, experiment: Experiment) -> ExperimentOutcome:
     try:
-        return Outcome(row, await run_and_clean(testbed, experiment))
+        return ExperimentOutcome(row, await run_and_clean(testbed, experiment))
     except NotRun as error:
-        return Outcome(row, reason=error.what)
+        return ExperimentOutcome(row, reason=error.what)
     except PlangateError as error:
-        return Outcome(row, f"failed: {error.what}")
+        return ExperimentOutcome(row, f"failed: {error.what}")

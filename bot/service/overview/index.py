@@ -19,7 +19,7 @@ MOST_ROWS: Final = 100
 USUAL_ROWS: Final = 50
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """What a record was computed from."""
 
     chain_hash: str
@@ -40,9 +40,9 @@ class ThreadRecord:
     task: TaskView | None = None
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> RecordOrigin:
         """What the record was computed from."""
-        return Origin(self.chain_hash, self.summary.repository, self.address.installation)
+        return RecordOrigin(self.chain_hash, self.summary.repository, self.address.installation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ThreadIndex(Protocol):
     def close(self) -> None:
         """Close the connection, if there is one. The next call opens it again."""
 
-    def origins(self, repository: int) -> Mapping[int, Origin]:
+    def origins(self, repository: int) -> Mapping[int, RecordOrigin]:
         """Return what the records of a repository were computed from, by thread number."""
 
     def find(self, repository: str, number: int) -> ThreadAddress | None:

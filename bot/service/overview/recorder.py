@@ -13,7 +13,7 @@ from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.cost_lines import bookings
-from bot.service.overview.index import Origin, ThreadIndex, ThreadRecord
+from bot.service.overview.index import RecordOrigin, ThreadIndex, ThreadRecord
 from bot.service.overview.task_views import task_view
 from bot.service.overview.thread_history import journal_steps
 from bot.service.overview.threads import summarize
@@ -30,7 +30,7 @@ class Recorder:
     announcements: Announcements
     redactor: Redactor
     server_url: str
-    _checked: dict[tuple[int, int], Origin] = field(default_factory=dict)
+    _checked: dict[tuple[int, int], RecordOrigin] = field(default_factory=dict)
     """The records that this process has computed. Any other record may be of an older version, or altered."""
 
     async def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
@@ -79,5 +79,7 @@ def thread_record(address: ThreadAddress, entries: Sequence[Entry], server_url: 
     return ThreadRecord(address, entries[-1].chain_hash, summary, costs, task_view(address, steps, server_url))
 
 
-def _origin(address: ThreadAddress, entries: Sequence[Entry]) -> Origin:
-    return Origin(entries[-1].chain_hash if entries else "", f"{address.owner}/{address.name}", address.installation)
+def _origin(address: ThreadAddress, entries: Sequence[Entry]) -> RecordOrigin:
+    return RecordOrigin(
+        entries[-1].chain_hash if entries else "", f"{address.owner}/{address.name}", address.installation
+    )

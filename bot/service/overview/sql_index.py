@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.service.overview.cost_lines import Booking
-from bot.service.overview.index import MOST_ROWS, Origin, ThreadPage, ThreadQuery, ThreadRecord
+from bot.service.overview.index import MOST_ROWS, RecordOrigin, ThreadPage, ThreadQuery, ThreadRecord
 from bot.service.overview.views import TaskView, ThreadSummary
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ class SqlIndex(ABC):
         """Delete every record."""
         self._run(lambda database: [database.execute(f"DELETE FROM {table}", ()) for table in _TABLES])  # noqa: S608
 
-    def origins(self, repository: int) -> Mapping[int, Origin]:
+    def origins(self, repository: int) -> Mapping[int, RecordOrigin]:
         """Return what the records of a repository were computed from, by thread number."""
         rows = self._select("number, chain_hash, owner || '/' || name, installation", "repository = ?", repository)
-        return {number: Origin(*origin) for number, *origin in rows}
+        return {number: RecordOrigin(*origin) for number, *origin in rows}
 
     def find(self, repository: str, number: int) -> ThreadAddress | None:
         """Return the address of a thread of the repository ``owner/name``; None if there is no record of it.

@@ -51,7 +51,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class SentDelivery:
+class DeliveryAttempt:
     """One delivery attempt. `status_code` is 0 while it is in progress and if there was no answer."""
 
     id: int
@@ -98,10 +98,10 @@ class Webhooks:
         self._hooks: list[Hook] = []
         self.public_hosts: dict[str, str] = {}
         """base of a public URL -> base of the address on this machine that it leads to, as through a proxy"""
-        self._deliveries: dict[int, SentDelivery] = {}
+        self._deliveries: dict[int, DeliveryAttempt] = {}
         self._mishaps: list[tuple[str, Mishap]] = []
-        self._held: list[SentDelivery] = []
-        self._queue: queue.SimpleQueue[SentDelivery | None] = queue.SimpleQueue()
+        self._held: list[DeliveryAttempt] = []
+        self._queue: queue.SimpleQueue[DeliveryAttempt | None] = queue.SimpleQueue()
         self._idle = threading.Condition()
         self._under_way = 0
         self._thread = threading.Thread(target=self._run, name="simulated-webhooks", daemon=True)
@@ -109,7 +109,7 @@ class Webhooks:
         site.world.listeners.append(self._hear)
 
     @property
-    def deliveries(self) -> tuple[SentDelivery, ...]:
+    def deliveries(self) -> tuple[DeliveryAttempt, ...]:
         """All attempts, oldest first."""
         with self._idle:
             return tuple(self._deliveries.values())
@@ -147,7 +147,7 @@ class Webhooks:
         for delivery in held:
             self._enqueue(delivery)
 
-    def redeliver(self, delivery_id: int) -> SentDelivery:
+    def redeliver(self, delivery_id: int) -> DeliveryAttempt:
         """Attempt a delivery again with the same guid and the same bytes."""
         again = replace(
             self._deliveries[delivery_id],
@@ -204,9 +204,9 @@ class Webhooks:
         name: tuple[str, str | None],
         event: Event | None = None,
         installation: Installation | None = None,
-    ) -> SentDelivery:
+    ) -> DeliveryAttempt:
         home = event.repository if event else None
-        return SentDelivery(
+        return DeliveryAttempt(
             id=self._world.next_id(),
             guid=str(uuid.uuid4()),
             hook=hook,
@@ -218,7 +218,7 @@ class Webhooks:
             repository=home.id if home else None,
         )
 
-    def _send(self, delivery: SentDelivery) -> None:
+    def _send(self, delivery: DeliveryAttempt) -> None:
         mishap = self._mishap(delivery.event)
         if mishap == "hold":
             self._held.append(delivery)
@@ -237,7 +237,7 @@ class Webhooks:
                 return planned[1]
         return None
 
-    def _enqueue(self, delivery: SentDelivery) -> None:
+    def _enqueue(self, delivery: DeliveryAttempt) -> None:
         with self._idle:
             self._deliveries[delivery.id] = delivery
             self._under_way += 1
@@ -263,7 +263,7 @@ def _encode_form(body: Json, content_type: ContentType) -> bytes:
     return (urlencode({"payload": text}) if content_type == "form" else text).encode()
 
 
-def _post(delivery: SentDelivery, address: str) -> SentDelivery:
+def _post(delivery: DeliveryAttempt, address: str) -> DeliveryAttempt:
     url = urlsplit(address)
     started = time.monotonic()
     connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection

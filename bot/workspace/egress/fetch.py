@@ -15,7 +15,7 @@ from typing import Final
 import h11
 
 from bot.core.errors import Refused, Transient
-from bot.core.network import NetworkDecision, Page
+from bot.core.network import NetworkDecision, WebPage
 from bot.workspace.egress.page import page_text
 from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
 from bot.workspace.egress.urls import WebTarget, parse_url, redirect_target
@@ -53,7 +53,7 @@ class Fetcher:
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
     seconds: float = field(default=SECONDS)
 
-    async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> Page:
+    async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> WebPage:
         """Fetch one page as text; raises Refused if it may not or cannot be parse_url, Transient if no server
         answers.
         """
@@ -72,7 +72,7 @@ class Fetcher:
         except (OSError, EOFError, h11.ProtocolError) as error:
             raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
 
-    async def _follow_redirects(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> Page:
+    async def _follow_redirects(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> WebPage:
         """Request a page, and follow its redirects on the same host."""
         for _ in range(_HOPS + 1):
             answer = await self._request(target, listener)
@@ -81,7 +81,7 @@ class Fetcher:
                 return await asyncio.to_thread(_page, target, answer)
             moved = redirect_target(target, location)
             if (moved.host, moved.port) != (target.host, target.port):
-                return Page(str(target), "", moved=str(moved))
+                return WebPage(str(target), "", moved=str(moved))
             target = moved
         raise Refused("the page redirects too often", where=str(target), fix="use another page")
 
@@ -134,11 +134,11 @@ async def _read_response(connection: h11.Connection, reader: asyncio.StreamReade
                 return Response(status, headers, bytes(body), cut=False)
 
 
-def _page(target: WebTarget, answer: Response) -> Page:
+def _page(target: WebTarget, answer: Response) -> WebPage:
     """Convert an answer to text; raises Refused if it is not text."""
     if not 200 <= answer.status < 300:
         raise Refused(f"the server answered {answer.status}", where=str(target), fix="use another page")
     if answer.is_compressed:
         raise Refused("the answer is compressed", where=str(target), fix="use another page")
     text, cut = page_text(answer.body, answer.headers.get("content-type", ""))
-    return Page(str(target), text, cut or answer.cut, size=len(answer.body))
+    return WebPage(str(target), text, cut or answer.cut, size=len(answer.body))

@@ -11,7 +11,7 @@ from bot.service.inbox import Delivery
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.github.webhooks import SentDelivery
+from bot.testing.github.webhooks import DeliveryAttempt
 
 COPIES: Final = 5
 LOST, LATE = 0.2, 0.2
@@ -27,7 +27,7 @@ class Mail:
     service: Service
     chance: random.Random
     lost: int = 0
-    _late: list[SentDelivery] = field(default_factory=list)
+    _late: list[DeliveryAttempt] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
 
     def begin(self) -> None:
@@ -54,12 +54,12 @@ class Mail:
         for each in late:
             await self._deliver(each)
 
-    def _shuffled(self, deliveries: list[SentDelivery]) -> list[SentDelivery]:
+    def _shuffled(self, deliveries: list[DeliveryAttempt]) -> list[DeliveryAttempt]:
         copies = deliveries * COPIES
         self.chance.shuffle(copies)
         return copies
 
-    async def _deliver(self, each: SentDelivery) -> None:
+    async def _deliver(self, each: DeliveryAttempt) -> None:
         wake = parse(each.event, each.body)
         if wake is None or self.service.host.is_bot(wake.doer):
             return

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bot.action.main import Job, play, thread_in
+from bot.action.main import ActionJob, play, thread_in
 from bot.action.preparing import preparation
 from bot.action.runner import Runner
 from bot.compose.github import GitHubHost
@@ -118,7 +118,7 @@ class WorkflowJobs(Hub):
         number, told = thread_in(given)
         async with GitHubHost(given.settings, (Address("parcel", "shop"),), clock=self.clock, run=given.run) as host:
             address = replace(await thread_of(host, HOME, number), told=told) if number else None
-            job = Job(
+            job = ActionJob(
                 host,
                 given,
                 runner,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import PlangateError, Refused, Transient
-from bot.core.network import NetworkDecision, Page
+from bot.core.network import NetworkDecision, WebPage
 from bot.workspace.egress.fetch import LONGEST, Fetcher
 from bot.workspace.egress.route import EgressRoute
 from tests.workspace.egress.internet import PUBLIC, Internet, internet, ok
@@ -57,7 +57,7 @@ async def net(tmp_path: Path) -> AsyncIterator[Internet]:
         yield made
 
 
-async def fetched(net: Internet, path: str, told: list[NetworkDecision] | None = None) -> Page:
+async def fetched(net: Internet, path: str, told: list[NetworkDecision] | None = None) -> WebPage:
     fetcher = Fetcher(("docs.example.org",), net.route, net.tls)
     return await fetcher.fetch(f"https://docs.example.org{path}", (told if told is not None else []).append)
 

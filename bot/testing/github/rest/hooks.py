@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, stamp
-from bot.testing.github.webhooks import SentDelivery, Webhooks
+from bot.testing.github.webhooks import DeliveryAttempt, Webhooks
 
 KEPT = timedelta(days=3)
 """https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks"""
@@ -38,24 +38,24 @@ def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     )
 
 
-def _mine(call: ApiCall, webhooks: Webhooks) -> list[SentDelivery]:
+def _mine(call: ApiCall, webhooks: Webhooks) -> list[DeliveryAttempt]:
     app, since = call.app.id, call.world.now() - KEPT
     return [delivery for delivery in webhooks.deliveries if delivery.hook.app == app and delivery.delivered_at >= since]
 
 
-def _outcome(delivery: SentDelivery) -> str:
+def _outcome(delivery: DeliveryAttempt) -> str:
     """Return the outcome by status code alone, as the filter does. An unanswered attempt has no outcome."""
     return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
 
 
-def _find(call: ApiCall, webhooks: Webhooks) -> SentDelivery:
+def _find(call: ApiCall, webhooks: Webhooks) -> DeliveryAttempt:
     for each in _mine(call, webhooks):
         if each.id == int(call.path["delivery_id"]):
             return each
     raise not_found()
 
 
-def _item(delivery: SentDelivery) -> Json:
+def _item(delivery: DeliveryAttempt) -> Json:
     return {
         "id": delivery.id,
         "guid": delivery.guid,
@@ -72,7 +72,7 @@ def _item(delivery: SentDelivery) -> Json:
     }
 
 
-def _whole(delivery: SentDelivery) -> Json:
+def _whole(delivery: DeliveryAttempt) -> Json:
     request = {"headers": delivery.headers(), "payload": json.loads(delivery.body)}
     response = {"headers": {}, "payload": delivery.answer}
     return {**_item(delivery), "url": delivery.hook.url, "request": request, "response": response}
