@@ -113,36 +113,36 @@ class ThreadContexts:
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
         """Yield the context of one thread, built from live facts."""
         at = repository.Address(address.owner, address.name)
-        reached = await self.connections.reach(address.installation, address.repository, at)
-        facts = await repository.repository(reached.client, at)
+        access = await self.connections.reach(address.installation, address.repository, at)
+        facts = await repository.repository(access.client, at)
         if facts.id != address.repository:
             raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
         if facts.address != at:  # it was renamed since, and git follows no redirect
-            reached = await self.connections.reach(address.installation, address.repository, facts.address)
-        keys, mistake, blob = await self._newest_configuration(reached.client, facts)
-        bot = await self.connections.bot(reached.client)
+            access = await self.connections.reach(address.installation, address.repository, facts.address)
+        keys, mistake, blob = await self._newest_configuration(access.client, facts)
+        bot = await self.connections.bot(access.client)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
-        source, route = await self._source(reached), egress_route_of(self.settings)
+        source, route = await self._source(access), egress_route_of(self.settings)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, route=route)
         try:
             with plant_canary(self.settings.data_dir) as alarm:
                 for value, kind in alarm.named_values:
                     self.redactor.learn(value, kind)
-                parts = _Parts(self, reached, facts, keys, bot, address, alarm, blob)
-                async with reached.kept_fresh(), parts.dialogue.hold_progress():
+                parts = _Parts(self, access, facts, keys, bot, address, alarm, blob)
+                async with access.kept_fresh(), parts.dialogue.hold_progress():
                     yield await parts.thread_context(workspace, mistake)
         finally:
             await workspace.close()
 
-    async def _source(self, reached: RepositoryAccess) -> RemoteRepository:
+    async def _source(self, access: RepositoryAccess) -> RemoteRepository:
         """Return the remote that git fetches from. The first fetch of a large repository omits old contents."""
-        if Mirror.of(reached.remote, mirrors(self.settings.data_dir)).path.exists():
-            return reached.remote
+        if Mirror.of(access.remote, mirrors(self.settings.data_dir)).path.exists():
+            return access.remote
         try:
-            size = await repository.kilobytes(reached.client, reached.at)
+            size = await repository.kilobytes(access.client, access.at)
         except Refused:  # an unknown size does not prevent work
-            return reached.remote
-        return replace(reached.remote, partial=size > self.settings.partial_clone_mb * 1024)
+            return access.remote
+        return replace(access.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
     async def _newest_configuration(self, client: GitHubClient, facts: repository.Repository) -> "CurrentConfiguration":
         """Return the configuration in the default branch's head, read once for each commit.
@@ -194,7 +194,7 @@ class _Parts:
     """The parts of one thread's context. Each is made from those before it."""
 
     shared: ThreadContexts
-    reached: RepositoryAccess
+    access: RepositoryAccess
     facts: repository.Repository
     keys: "Configuration"
     bot: Actor
@@ -209,7 +209,7 @@ class _Parts:
 
     def __post_init__(self) -> None:
         shared, number, thread = self.shared, self.facts.id, ThreadNumber(self.address.number)
-        key, refs = key_of(shared.settings), self.reached.refs
+        key, refs = key_of(shared.settings), self.access.refs
         spool = shared.settings.data_dir / "transcripts"
         transcripts = SpooledTranscripts(refs, number, thread, key=key, spool=spool)
         stored = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
@@ -223,10 +223,10 @@ class _Parts:
     async def thread_context(self, workspace: GitWorkspace, mistake: str) -> ThreadContext:
         """Return the context of the thread as GitHub shows it now. `mistake` is what is wrong with the configuration,
         or "" for nothing."""
-        shared, reached, facts, thread = self.shared, self.reached, self.facts, self.dialogue.thread
+        shared, access, facts, thread = self.shared, self.access, self.facts, self.dialogue.thread
         subject = await self.dialogue.subject()
         base = subject.head or facts.head or CommitId("")
-        name, folder = f"{reached.at.owner}/{reached.at.name}", workspace.checkouts.shown_as
+        name, folder = f"{access.at.owner}/{access.at.name}", workspace.checkouts.shown_as
         job = job_of(self.keys, folder=folder, repository=name, clock=shared.clock)
         spans = Telemetry(f"{facts.id}#{thread}", shared.clock, shared.counters, collector_of(shared.settings))
         place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.branch)
@@ -239,11 +239,11 @@ class _Parts:
             workspace,
             self.resources,
             self.fence,
-            GitHubPulls(reached.client, reached.at, self.bot),
+            GitHubPulls(access.client, access.at, self.bot),
             self._receipts(),
             self._task_gateway(),
             PullChecksGateway(
-                PullCheckReader(reached.client, reached.at, self.bot, self.reader.results), self.reader.attribution
+                PullCheckReader(access.client, access.at, self.bot, self.reader.results), self.reader.attribution
             ),
             self._work_settings(mistake),
             policy_of(self.keys, self.bot.id),
@@ -251,7 +251,7 @@ class _Parts:
             redactor=shared.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else no_agent_types,
             states=shared.states,
-            read_task=partial(shared.read_task, reached.client, reached.at),
+            read_task=partial(shared.read_task, access.client, access.at),
             have_rules_changed=self._have_rules_changed,
         )
 
@@ -264,13 +264,13 @@ class _Parts:
             partial(is_receipt_of, key=key.public),
             partial(with_current_key_file, current=key.public),
         )
-        refs = ReceiptRefs(self.reached.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
+        refs = ReceiptRefs(self.access.refs, issuer, self.shared.clock, settings.data_dir / RECEIPTS)
         writer = self.shared.connections.client_with(WRITING_CHECKS, self.address.installation, self.address.repository)
-        return CheckedReceipts(refs, ApprovalChecks(writer, self.reached.at))
+        return CheckedReceipts(refs, ApprovalChecks(writer, self.access.at))
 
     async def _have_rules_changed(self) -> bool:
         """Return whether the default branch now has other rules of approval, or a file with a mistake."""
-        keys, mistake, _ = await self.shared.configuration(self.reached.client, self.reached.at)
+        keys, mistake, _ = await self.shared.configuration(self.access.client, self.access.at)
         return bool(mistake) or keys.approve != self.keys.approve
 
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
@@ -291,7 +291,7 @@ class _Parts:
 
     def _reader(self) -> GitHubReader:
         """Return the reader of the thread's repository. Check runs and logs take tokens of their own (W4)."""
-        shared, client, at = self.shared, self.reached.client, self.reached.at
+        shared, client, at = self.shared, self.access.client, self.access.at
         roles, may_ask = Roles(client, at), self._work_settings().may_ask
         attribution = Attribution(client, self.dialogue.listener, roles, shared.parsed_texts, may_ask)
         checks = shared.connections.check_results(self.address.installation, self.address.repository, at)
@@ -303,8 +303,8 @@ class _Parts:
     def _task_gateway(self) -> TaskGateway:
         """Return what the harness does for scheduled tasks. Comments are posted behind the fence of this thread."""
         client, at, signer = (
-            self.reached.client,
-            self.reached.at,
+            self.access.client,
+            self.access.at,
             MarkerSigner(key_of(self.shared.settings), self.facts.id),
         )
         checks = TaskChecks(client, at, self.reader.results, self.reader.attribution)
@@ -315,8 +315,8 @@ class _Parts:
         shared, keys = self.shared, self.keys
         signer = MarkerSigner(key_of(shared.settings), self.facts.id)
         return GitHubDialogue(
-            self.reached.client,
-            self.reached.at,
+            self.access.client,
+            self.access.at,
             thread,
             Listener(self.bot, keys.mention, frozenset(keys.ask.bots)),
             Key(signer.key_id, signer.mac),

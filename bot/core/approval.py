@@ -229,16 +229,18 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
         return blocked
     judged = [(candidate, _objection(plan, snapshot, policy, candidate)) for candidate in snapshot.candidates]
     reasons = tuple(VerdictReason(reason, candidate.actor) for candidate, reason in judged if reason is not None)
-    words = tuple(candidate for candidate, reason in judged if reason is None)
-    last_words = _last_words(words)
-    if refused := _rejecters(last_words):
+    counted = tuple(candidate for candidate, reason in judged if reason is None)
+    newest = _newest_of_each_person(counted)
+    if refused := _rejecters(newest):
         return Verdict(Outcome.REJECTED, refused, reasons)
-    if any(word.opinion is Opinion.REVISE for word in last_words):
+    if any(candidate.opinion is Opinion.REVISE for candidate in newest):
         return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(Reason.REVISION_ASKED)))
     if snapshot.locked:  # an approval that the lock voids still replaces the person's earlier opinion
-        reasons += tuple(VerdictReason(Reason.THREAD_LOCKED, word.actor) for word in words if _is_unnamed(word))
-        last_words = _last_words(word for word in words if not _is_unnamed(word))
-    approvals = tuple(word for word in last_words if word.opinion is Opinion.APPROVE)
+        reasons += tuple(
+            VerdictReason(Reason.THREAD_LOCKED, candidate.actor) for candidate in counted if _is_unnamed(candidate)
+        )
+        newest = _newest_of_each_person(candidate for candidate in counted if not _is_unnamed(candidate))
+    approvals = tuple(candidate for candidate in newest if candidate.opinion is Opinion.APPROVE)
     return _approval_verdict(plan, snapshot, policy, approvals, reasons=reasons)
 
 
@@ -256,7 +258,8 @@ def rejecters(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> tuple[A
     Later changes to the plan or its comment do not matter: an edit must not keep the work going.
     """
     ageless = replace(snapshot, shown=ShownPlan(datetime.min.replace(tzinfo=UTC)))
-    return _rejecters(_last_words(word for word in snapshot.candidates if not _objection(plan, ageless, policy, word)))
+    may_decide = [candidate for candidate in snapshot.candidates if not _objection(plan, ageless, policy, candidate)]
+    return _rejecters(_newest_of_each_person(may_decide))
 
 
 def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tuple[Actor, ...]:
@@ -265,12 +268,12 @@ def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tu
     Commands get their own answer.
     """
     return tuple(
-        word.actor
-        for word in snapshot.candidates
-        if word.opinion is Opinion.APPROVE
-        and word.way is not Way.COMMAND
-        and word.at > since
-        and _objection_to_actor(snapshot, policy, word) in {None, Reason.FOUR_EYES}
+        candidate.actor
+        for candidate in snapshot.candidates
+        if candidate.opinion is Opinion.APPROVE
+        and candidate.way is not Way.COMMAND
+        and candidate.at > since
+        and _objection_to_actor(snapshot, policy, candidate) in {None, Reason.FOUR_EYES}
     )
 
 
@@ -292,67 +295,67 @@ def _blocking_verdict(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> 
     return Verdict(Outcome.PENDING, (), reasons) if reasons else None
 
 
-def _rejecters(words: Iterable[Candidate]) -> tuple[Actor, ...]:
-    return tuple(word.actor for word in words if word.opinion is Opinion.REJECT)
+def _rejecters(candidates: Iterable[Candidate]) -> tuple[Actor, ...]:
+    return tuple(candidate.actor for candidate in candidates if candidate.opinion is Opinion.REJECT)
 
 
-def _objection(plan: PlanDocument, snapshot: Snapshot, policy: Policy, word: Candidate) -> Reason | None:
+def _objection(plan: PlanDocument, snapshot: Snapshot, policy: Policy, candidate: Candidate) -> Reason | None:
     """Return why a candidate's opinion does not count, or None if it counts."""
-    return _objection_to_actor(snapshot, policy, word) or _objection_to_word(plan, snapshot, word)
+    return _objection_to_actor(snapshot, policy, candidate) or _objection_to_opinion(plan, snapshot, candidate)
 
 
-def _objection_to_actor(snapshot: Snapshot, policy: Policy, word: Candidate) -> Reason | None:
+def _objection_to_actor(snapshot: Snapshot, policy: Policy, candidate: Candidate) -> Reason | None:
     """Return why this account may not decide, or None if it may."""
-    if word.actor.id == policy.bot:
+    if candidate.actor.id == policy.bot:
         return Reason.IS_THE_BOT
-    if word.actor.kind is not ActorKind.USER:
+    if candidate.actor.kind is not ActorKind.USER:
         return Reason.NOT_A_USER
-    if word.role is None:
+    if candidate.role is None:
         return Reason.ROLE_UNKNOWN
-    if word.role < policy.role and not word.listed:
-        return Reason.TEAM_UNKNOWN if word.listed is None else Reason.ROLE_TOO_LOW
-    if policy.four_eyes and word.actor.id in snapshot.requesters and word.opinion is Opinion.APPROVE:
+    if candidate.role < policy.role and not candidate.listed:
+        return Reason.TEAM_UNKNOWN if candidate.listed is None else Reason.ROLE_TOO_LOW
+    if policy.four_eyes and candidate.actor.id in snapshot.requesters and candidate.opinion is Opinion.APPROVE:
         return Reason.FOUR_EYES
     return None
 
 
-def _objection_to_word(plan: PlanDocument, snapshot: Snapshot, word: Candidate) -> Reason | None:
+def _objection_to_opinion(plan: PlanDocument, snapshot: Snapshot, candidate: Candidate) -> Reason | None:
     """Return why an opinion does not apply to this plan as it is shown now, or None if it does."""
-    if word.edited:
+    if candidate.edited:
         return Reason.COMMENT_EDITED
-    if word.at <= snapshot.shown.since:
-        return _untimely(word, snapshot.shown.since)
-    if word.digest:
-        exact = len(word.digest) >= SHORT_DIGEST and plan.digest.startswith(word.digest.lower())
+    if candidate.at <= snapshot.shown.since:
+        return _reason_too_early(candidate, snapshot.shown.since)
+    if candidate.digest:
+        exact = len(candidate.digest) >= SHORT_DIGEST and plan.digest.startswith(candidate.digest.lower())
         return None if exact else Reason.OTHER_PLAN
-    if word.way is Way.COMMAND and snapshot.plans > 1 and word.opinion is Opinion.APPROVE:
+    if candidate.way is Way.COMMAND and snapshot.plans > 1 and candidate.opinion is Opinion.APPROVE:
         return Reason.NO_DIGEST
     return None
 
 
-def _untimely(word: Candidate, since: datetime) -> Reason:
+def _reason_too_early(candidate: Candidate, since: datetime) -> Reason:
     """Return the reason for an opinion that is not newer than the plan.
 
     Unlike a reaction, a comment cannot be re-added.
     """
-    if word.way is not Way.COMMAND:
+    if candidate.way is not Way.COMMAND:
         return Reason.TOO_OLD
-    return Reason.SAME_SECOND if word.at == since else Reason.SAID_BEFORE
+    return Reason.SAME_SECOND if candidate.at == since else Reason.SAID_BEFORE
 
 
-def _is_unnamed(word: Candidate) -> bool:
+def _is_unnamed(candidate: Candidate) -> bool:
     """Return whether a candidate approves without naming the digest."""
-    return word.opinion is Opinion.APPROVE and not word.digest
+    return candidate.opinion is Opinion.APPROVE and not candidate.digest
 
 
-def _last_words(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def _newest_of_each_person(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Return each person's newest opinion.
 
     In the same second a rejection outranks a revision, which outranks an approval.
     """
     weight = {Opinion.APPROVE: 0, Opinion.REVISE: 1, Opinion.REJECT: 2}
-    ordered = sorted(words, key=lambda word: (word.at, weight[word.opinion]))
-    return tuple({word.actor.id: word for word in ordered}.values())
+    ordered = sorted(candidates, key=lambda candidate: (candidate.at, weight[candidate.opinion]))
+    return tuple({candidate.actor.id: candidate for candidate in ordered}.values())
 
 
 def _approval_verdict(
@@ -370,7 +373,7 @@ def _approval_verdict(
         told = any(each.reason is Reason.THREAD_LOCKED for each in reasons)
         why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
         return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(why)))
-    by = tuple(word.actor for word in approvals)
+    by = tuple(candidate.actor for candidate in approvals)
     if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
         return Verdict(Outcome.APPROVED, by, reasons)
     fewer = _reason_fewer_suffice(snapshot, policy, approvals)
@@ -387,7 +390,7 @@ def _holds_standing(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> b
 
 def _reason_fewer_suffice(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
     """Return why fewer approvals than tier high needs are enough (product.md, Risk tiers); None when they are not."""
-    if any(word.actor.id in snapshot.owners for word in approvals):
+    if any(candidate.actor.id in snapshot.owners for candidate in approvals):
         return Reason.CODE_OWNER
     others = (snapshot.approvers or frozenset()) - {policy.bot, *(snapshot.requesters if policy.four_eyes else ())}
-    return Reason.NOBODY_ELSE if others and others <= {word.actor.id for word in approvals} else None
+    return Reason.NOBODY_ELSE if others and others <= {candidate.actor.id for candidate in approvals} else None

@@ -102,7 +102,11 @@ def decision_evidence(
     """Return what a verdict that approves or rejects rested on."""
     opinion = Opinion.REJECT if verdict.outcome is Outcome.REJECTED else Opinion.APPROVE
     deciding = {actor.id for actor in verdict.by}
-    counted = (word for word in snapshot.candidates if word.opinion is opinion and word.actor.id in deciding)
+    counted = (
+        candidate
+        for candidate in snapshot.candidates
+        if candidate.opinion is opinion and candidate.actor.id in deciding
+    )
     needed = policy.high_needs if plan.tier == Tier.HIGH else 1
     reasons = [str(why.reason) for why in verdict.reasons if why.actor is None]
     return DecisionEvidence(
@@ -129,14 +133,16 @@ def _json_value(value: Any) -> Any:
     return _utc(value) if isinstance(value, datetime) else str(value)
 
 
-def _newest_of_each(words: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def _newest_of_each(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Return the newest of each person's words, in the order of the people's first words."""
-    return tuple({word.actor.id: word for word in sorted(words, key=lambda word: word.at)}.values())
+    return tuple(
+        {candidate.actor.id: candidate for candidate in sorted(candidates, key=lambda candidate: candidate.at)}.values()
+    )
 
 
-def _counted_opinion(word: Candidate) -> CountedOpinion:
-    role = "" if word.role is None else word.role.name.lower()
-    return CountedOpinion(word.actor, role, bool(word.listed), str(word.way), word.at)
+def _counted_opinion(candidate: Candidate) -> CountedOpinion:
+    role = "" if candidate.role is None else candidate.role.name.lower()
+    return CountedOpinion(candidate.actor, role, bool(candidate.listed), str(candidate.way), candidate.at)
 
 
 def _utc(at: datetime) -> str:

@@ -62,7 +62,7 @@ class Roles:
             self._listed[actor.id] = True if True in answers else None if None in answers else False
         return self._listed[actor.id]
 
-    async def accounts_with_role(self, least: Role) -> frozenset[int] | None:
+    async def accounts_with_role(self, lowest: Role) -> frozenset[int] | None:
         """Return the numeric ids of everybody who has at least that role or is listed, or None if that is unknown.
 
         Returns None if teams are listed, or if a listed login is not a collaborator: neither has an id here.
@@ -80,7 +80,7 @@ class Roles:
         may = {
             person["id"]
             for person in users
-            if _role_of_collaborator(person) >= least or person["login"].lower() in logins
+            if _role_of_collaborator(person) >= lowest or person["login"].lower() in logins
         }
         return ids | may
 

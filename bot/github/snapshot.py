@@ -289,9 +289,9 @@ class _Person:
     role: Role | None = Role.NONE
     listed: bool | None = False
 
-    def may_decide(self, least: Role) -> bool:
+    def may_decide(self, lowest: Role) -> bool:
         """Return whether this person may decide, as far as is known. True if unknown."""
-        return self.role is None or self.role >= least or self.listed is not False
+        return self.role is None or self.role >= lowest or self.listed is not False
 
     def is_known(self, *, barred: bool) -> bool:
         """Return whether every look-up that can succeed did succeed."""
@@ -299,7 +299,7 @@ class _Person:
 
 
 async def _look_up_people(
-    actors: Collection[Actor], roles: Roles, least: Role, silent: Collection[Actor]
+    actors: Collection[Actor], roles: Roles, lowest: Role, silent: Collection[Actor]
 ) -> dict[Actor, _Person]:
     """Return the role of each person, and whether the person is listed.
 
@@ -311,6 +311,6 @@ async def _look_up_people(
     known = dict.fromkeys(actors, _Person())
     for who in people:
         role = await roles.of(who)
-        needless = (role or Role.NONE) >= least or who in silent
+        needless = (role or Role.NONE) >= lowest or who in silent
         known[who] = _Person(role, False if needless else await roles.is_listed(who))
     return known

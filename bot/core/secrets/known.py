@@ -51,11 +51,11 @@ class _Index:
     joined: str
     grams: frozenset[str]
     owners: tuple[tuple[int, str], ...]
-    least: int
+    shortest: int
 
     def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, kind) of each piece in a text that is folded like the values."""
-        grams, step, last = self.grams, self.least - GRAM + 1, 0
+        grams, step, last = self.grams, self.shortest - GRAM + 1, 0
         steps = range(0, len(text) - GRAM + 1, step)
         for at in [at for at in steps if text[at : at + GRAM] in grams]:
             if at >= last and (found := self._longest(text, at)):
@@ -72,7 +72,7 @@ class _Index:
             start, end = _extend_match(text, at, self.joined, place)
             if end - start > best[1] - best[0]:
                 best = (start, end, self._kind(place))
-        return best if best[1] - best[0] >= self.least else None
+        return best if best[1] - best[0] >= self.shortest else None
 
     def _kind(self, place: int) -> str:
         return next(kind for end, kind in self.owners if place < end)
@@ -159,17 +159,17 @@ def _ways(body: str) -> Iterator[str]:
             yield whole[first : len(whole) - (0, 3, 2)[last]].translate({43: 45, 47: 95})
 
 
-def _index(ways: Iterable[tuple[str, str]], least: int) -> _Index:
+def _index(ways: Iterable[tuple[str, str]], shortest: int) -> _Index:
     """Return the index of the given spellings."""
     joined, owners, size, grams = list[str](), list[tuple[int, str]](), 0, set[str]()
     for way, kind in dict.fromkeys(ways):
-        if len(way) < least:
+        if len(way) < shortest:
             continue
         joined += (way, "\0")
         size += len(way) + 1
         owners.append((size, kind))
         grams.update(way[at : at + GRAM] for at in range(len(way) - GRAM + 1))
-    return _Index("".join(joined), frozenset(grams), tuple(owners), least)
+    return _Index("".join(joined), frozenset(grams), tuple(owners), shortest)
 
 
 def _extend_match(text: str, at: int, other: str, place: int) -> tuple[int, int]:
