@@ -14,7 +14,7 @@ import pytest
 from bot.core.gate import Move, Stage
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.model.request_view import ModelRequest
-from tests.stories.github.ground import HOME, WISH, Model, Story, is_work
+from tests.stories.github.ground import HOME, WISH, Model, Story, is_work, long, soak
 
 CHANGES: Final = {
     "parcel/shipping.py": ("total > FREE_FROM", "total >= FREE_FROM"),
@@ -26,7 +26,8 @@ CHANGES: Final = {
 """What a plan can ask for, by file."""
 REPLACE: Final = re.compile(r"In `([^`]+)`: replace `([^`]+)` by `([^`]+)`\.")
 CREATE: Final = re.compile(r"[Cc]reate `([^`]+)` with `([^`]+)`")
-PLANS: Final = 48
+PLANS, SAMPLE = 48, 6
+"""Plans of the long campaigns, and how many of them are tried before a change lands."""
 
 
 def replacing(path: str) -> str:
@@ -193,9 +194,8 @@ async def test_a_request_that_somebody_else_edited(story: Story, model: Blind) -
     assert "was here" not in section(brief, "Request")
 
 
-@pytest.mark.long
 @pytest.mark.req("K1", "K2")
-@pytest.mark.parametrize("number", range(PLANS))
+@pytest.mark.parametrize("number", [long(n) if n < SAMPLE else soak(n) for n in range(PLANS)])
 async def test_many_plans(story: Story, model: Blind, number: int) -> None:
     """Whatever is in the plan, in its notes, and added by whom: no amendment that the brief would have avoided."""
     chance = random.Random(number)
