@@ -69,7 +69,7 @@ class Accounting:
 
 def tokens(value: object) -> int:
     """Return the estimated tokens of a JSON value, at least one."""
-    return max(1, math.ceil(_size(value) / BYTES_PER_TOKEN))
+    return max(1, math.ceil(_size(value, canonical(value)) / BYTES_PER_TOKEN))
 
 
 def steps(body: Json, model: Model) -> list[Step]:
@@ -79,8 +79,10 @@ def steps(body: Json, model: Model) -> list[Step]:
     prefix, size, position, previous = digest(model.id), 0, 0, ""
     result: list[Step] = []
     for index, (section, block) in enumerate(prompt):
-        prefix = digest(prefix, section, canonical(without_cache_mark(block)))
-        size += _size(without_cache_mark(block))
+        bare = without_cache_mark(block)
+        data = canonical(bare)
+        prefix = digest(prefix, section, data)
+        size += _size(bare, data)
         kind = str(block.get("type"))
         position += not (kind in RUNS and kind == previous)
         previous = kind
@@ -113,9 +115,8 @@ def _rendering(body: Json, model: Model) -> Json:
     }
 
 
-def _size(value: object) -> int:
-    """Return the bytes of a value's JSON. An image or a document has a fixed size, whatever its content."""
-    data = canonical(value)
+def _size(value: object, data: bytes) -> int:
+    """Return the bytes of a value's JSON, `data`. An image or a document has a fixed size, whatever its content."""
     media = [len(text) for text in _media(value)] if b'"base64"' in data else []
     return len(data) + sum(MEDIA_BYTES - length for length in media)
 

@@ -20,7 +20,7 @@ TODOS = call("TodoWrite", todos=[{"content": "Read it", "status": "in_progress",
 @pytest.fixture
 async def patient(story: Story) -> AsyncIterator[Story]:
     """A story in which every plan takes long."""
-    async with host_with(story, 0.5) as host:
+    async with host_with(story, 3.0) as host:
         story.host = host
         yield story
 
