@@ -10,10 +10,10 @@ import pytest
 PROGRAM = Path(sys.executable).with_name("plangate")
 
 
-@pytest.mark.parametrize("times", (pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.soak)))
-def test_the_demo_plays_the_story_as_often_as_one_wants(tmp_path: Path, times: int) -> None:
+@pytest.mark.soak  # .ci/run plays each story by itself
+def test_the_demo_plays_the_story_as_often_as_one_wants(tmp_path: Path) -> None:
     """Headless it needs no key and no terminal: exit 0, a plan, sub-agents, a branch whose tests pass; then again."""
-    for n in range(1, times + 1):
+    for n in (1, 2):
         done = play(tmp_path, "--face", "local")
         assert done.returncode == 0, done.stdout + done.stderr
         told = [
@@ -33,7 +33,7 @@ def test_the_demo_plays_the_story_as_often_as_one_wants(tmp_path: Path, times: i
         assert len(listed.stdout.split()) == 1
 
 
-@pytest.mark.long
+@pytest.mark.soak  # the same
 @pytest.mark.req("MT10")
 def test_the_demo_of_a_scheduled_task(tmp_path: Path) -> None:
     """From the schedule over tracking issue, plan, and 👍 to a pull request whose tests pass."""
