@@ -18,7 +18,9 @@ from pathlib import Path
 ABSENT = "0" * 40
 _NOWHERE = "refs/made"
 """The temporary ref on which git fast-import creates a commit; it is deleted when the import ends."""
-_BY_ID = re.compile(r"[0-9a-f]{40}(:|$)")
+_ID = re.compile(r"[0-9a-f]{40}")
+_REF = re.compile(r"refs/[^\s~^:?*\[\\@]+")
+"""A ref's full name, without a suffix that leads from it to another object."""
 CONFIGURATION = (
     # The requests that GitHub's servers allow.
     ("uploadpack.allowFilter", "true"),
@@ -123,12 +125,15 @@ class Bare:
 
     def resolve(self, revision: str, kind: str = "commit") -> str | None:
         """Return the id of the object of that kind that a revision names, or None."""
-        if revision.startswith("-") or not revision:
+        start, colon, path = revision.partition(":")
+        if _REF.fullmatch(start):
+            start = self.refs().get(start, "")
+        if start.startswith("-") or not start:
             return None
         try:
-            # The object that an id names never changes; a name may move.
-            find = _immutable_object_id if _BY_ID.match(revision) else _object_id
-            return find(self, revision, kind)
+            # The object that an id names never changes, nor what a commit has at a path; a name may move.
+            find = _immutable_object_id if _ID.fullmatch(start) else _object_id
+            return find(self, f"{start}{colon}{path}", kind)
         except GitRefusedError:
             return None
 
@@ -186,7 +191,17 @@ def _object_id(bare: Bare, revision: str, kind: str) -> str:
     return bare.text("rev-parse", "--verify", "--quiet", f"{found}^{{{kind}}}")
 
 
-_immutable_object_id = lru_cache(maxsize=4096)(_object_id)
+@lru_cache(maxsize=4096)
+def _immutable_object_id(bare: Bare, revision: str, kind: str) -> str | None:
+    """Return the same of a revision that begins with an id; None if that object is there and leads to no such object.
+
+    Raises GitRefusedError if the object is not there, which is not kept, because a push may bring it.
+    """
+    try:
+        return _object_id(bare, revision, kind)
+    except GitRefusedError:
+        bare.kind(revision.partition(":")[0])
+        return None
 
 
 @lru_cache(maxsize=4096)

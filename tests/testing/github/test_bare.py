@@ -1,0 +1,61 @@
+"""Which object a revision names: nothing is out of date, and no process is asked for what files tell."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.testing.github.bare import Bare, Signature
+
+BY = Signature("Ada", "ada@example.org", datetime(2026, 11, 23, tzinfo=UTC))
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Bare:
+    made = Bare(tmp_path / "bare.git")
+    made.create("main")
+    return made
+
+
+def commit(bare: Bare, name: str, parent: str | None = None) -> str:
+    return bare.commit(parent, {name: "text\n"}, message="Add a file", by=BY)
+
+
+def test_a_ref_that_moves(bare: Bare) -> None:
+    """It names what it points to now, with suffix and path too; nothing where there is no such ref."""
+    first = commit(bare, "a.txt")
+    bare.move("refs/heads/main", first)
+    assert bare.resolve("refs/heads/main") == bare.resolve("main") == first
+    assert bare.resolve("refs/heads/main:b.txt", "blob") is None
+    second = commit(bare, "b.txt", first)
+    bare.move("refs/heads/main", second)
+    assert bare.resolve("refs/heads/main") == second
+    assert bare.resolve("refs/heads/main^") == first
+    assert bare.resolve("refs/heads/main:b.txt", "blob") == bare.resolve(f"{first}:a.txt", "blob")
+    assert bare.resolve("refs/heads/main:b.txt", "tree") is None
+    for absent in ("refs/heads/other", "refs/heads/other:b.txt", "", ":b.txt", "--all", "refs/heads/main~5"):
+        assert bare.resolve(absent) is None
+
+
+def test_a_commit_that_comes_later(bare: Bare, tmp_path: Path) -> None:
+    """Before it is there it has no files, and that is not what is remembered of it."""
+    other = Bare(tmp_path / "other.git")
+    other.create("main")
+    made = commit(other, "a.txt")
+    assert bare.resolve(made) is None
+    assert bare.resolve(f"{made}:a.txt", "blob") is None
+    assert commit(bare, "a.txt") == made
+    assert bare.resolve(made) == made
+    assert bare.resolve(f"{made}:a.txt", "blob") == other.resolve(f"{made}:a.txt", "blob") is not None
+
+
+def test_no_process_twice(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a commit is known, refs and what it has, or has not, at a path are found without git."""
+    made = commit(bare, "a.txt")
+    bare.move("refs/heads/main", made)
+    asked = ("refs/heads/main:a.txt", f"{made}:none.txt", "refs/heads/other")
+    found = [bare.resolve(each, "blob") for each in asked]
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(FileNotFoundError):
+        bare.run("version")
+    assert [bare.resolve(each, "blob") for each in asked] == found == [found[0], None, None]
