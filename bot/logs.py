@@ -31,8 +31,8 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the formatted line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        facts = {"at": at, "level": record.levelname.lower(), "what": record.getMessage().strip(), **_fields(record)}
-        facts = {name: self._clean(value) for name, value in facts.items()}
+        facts = {"level": record.levelname.lower(), "what": record.getMessage().strip(), **_fields(record)}
+        facts = {"at": at} | {name: self._clean(value) for name, value in facts.items()}
         if self._as_json:
             return json.dumps(facts)
         head = " ".join(_format_value(facts.pop(name)) for name in ("at", "level", "what"))

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from bot.core.secrets.kinds import spans
+from bot.core.secrets.kinds import KINDS, spans
+from bot.core.secrets.known import SHORTEST
 from bot.core.secrets.redaction import Redactor
 from tests.core.secret_samples import sample
 from tests.rows import every_row
@@ -120,3 +121,9 @@ def test_a_json_web_token_is_found() -> None:
 def test_ordinary_text_is_left_alone(text: str) -> None:
     """Names, examples, references, digests and addresses are no secrets."""
     assert not list(spans(text))
+
+
+def test_no_format_is_shorter_than_what_is_looked_for() -> None:
+    """Shorter texts are not searched at all."""
+    parser = import_module("re._parser")
+    assert min(parser.parse(kind.pattern).getwidth()[0] for kind in KINDS) >= SHORTEST

@@ -157,6 +157,11 @@ KINDS: Final = (
     ),
 )
 
+_ANCHORS: Final = tuple(
+    [(anchor, number) for number, kind in enumerate(KINDS) for anchor in kind.anchors if kind.any_case == any_case]
+    for any_case in (False, True)
+)
+"""Each anchor with the number of its kind: first those that are looked for as they are, then those in any case."""
 _BESIDE: Final = 64
 """Characters before a secret that are searched for its name."""
 _ENTROPY: Final = 3.4
@@ -170,11 +175,8 @@ _PLACE: Final = re.compile(r"(?:https?:/)?/|\.{1,2}/|[\w-]+(?:\.[\w-]+)+(?:\(|$)
 
 def spans(text: str) -> Iterator[Span]:
     """Yield the spans of a text that have the format of a secret. Spans may overlap."""
-    lower = text.lower()
-    for number, kind in enumerate(KINDS):
-        where = lower if kind.any_case else text
-        if not any(anchor in where for anchor in kind.anchors):
-            continue
+    for number in _find_candidates(text):
+        kind = KINDS[number]
         for found in _compile_pattern(number).finditer(text):
             group = 1 if found.re.groups else 0
             before = text[max(0, found.start() - _BESIDE) : found.start()]
@@ -182,6 +184,14 @@ def spans(text: str) -> Iterator[Span]:
                 continue
             if not kind.guess or _is_plausible(found.group(group)):
                 yield Span(found.start(group), found.end(group), kind.name)
+
+
+def _find_candidates(text: str) -> list[int]:
+    """Return the numbers of the kinds that have an anchor in a text."""
+    lower, (exact, any_case) = text.lower(), _ANCHORS
+    found = {number for anchor, number in exact if anchor in text}
+    found.update([number for anchor, number in any_case if anchor in lower])
+    return sorted(found)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from bot.core.secrets import kinds
 from bot.core.secrets.folding import FoldedText, plain
-from bot.core.secrets.known import KnownSecrets, Span
+from bot.core.secrets.known import SHORTEST, KnownSecrets, Span
 
 LEARNED: Final = 16
 """Tokens per generation. Two generations of tokens made at run time are remembered; older ones have expired."""
@@ -62,6 +62,8 @@ class Redactor:
 
     def find_secrets(self, text: str) -> Sequence[Span]:
         """Return the secrets in a text, in order and without overlaps."""
+        if len(text) < SHORTEST:  # then it holds none; most facts of a log line are such texts
+            return ()
         other = plain(text)
         spans = [*self._known_spans(text, other), *kinds.spans(text)]
         if other is not None:
