@@ -12,7 +12,7 @@ import pytest
 
 from bot.core.errors import Transient
 from bot.service.inbox import Delivery, Inbox
-from bot.service.queue.group_commit import LARGEST_BATCH, MOST_WAITING, GroupCommit
+from bot.service.queue.group_commit import LARGEST_BATCH, MOST_WAITING, WRITERS, GroupCommit
 from bot.service.queue.queue_port import Outcome
 from tests.service.ground import delivery, settle, thread
 
@@ -31,11 +31,11 @@ class Disk:
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
     async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
-        self.batches.append([each.guid for each in deliveries])
+        self.batches.append(guids := [each.guid for each in deliveries])
         await self.turns.acquire()
         if self.failures:
             raise self.failures.pop(0)
-        if self.poison in self.batches[-1]:
+        if self.poison in guids:
             raise ValueError(self.poison)
         return [Outcome.STORED] * len(deliveries)
 
@@ -46,11 +46,11 @@ class Disk:
 
 
 async def started(commit: GroupCommit, *deliveries: Delivery) -> "list[asyncio.Task[Outcome]]":
-    """Store deliveries: the first one is being written when the others arrive."""
+    """Store deliveries: the first ones are being written, each for itself, when the others arrive."""
     tasks = []
     for each in deliveries:
         tasks.append(asyncio.create_task(commit.store(each)))
-        if len(tasks) == 1:
+        if len(tasks) <= WRITERS:
             await settle()
     await settle()
     return tasks
@@ -61,57 +61,90 @@ def results(tasks: "Sequence[asyncio.Task[Outcome]]") -> list[object]:
     return [(task.exception() or task.result()) if task.done() else None for task in tasks]
 
 
-async def test_what_arrives_during_a_write_shares_the_next_one() -> None:
-    """The first one waits for nobody, and nobody is answered before the end of the write that stores it."""
+async def test_what_arrives_during_writes_shares_the_next_one() -> None:
+    """The first ones wait for nobody, and nobody is answered before the end of the write that stores it."""
     disk = Disk()
-    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 5)))
-    assert (disk.batches, results(tasks)) == ([["guid-1"]], [None] * 4)
+    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 6)))
+    assert (disk.batches, results(tasks)) == ([["guid-1"], ["guid-2"]], [None] * 5)
     disk.end()
     await settle()
-    assert disk.batches == [["guid-1"], ["guid-2", "guid-3", "guid-4"]]
-    assert results(tasks) == [Outcome.STORED, None, None, None]
+    assert disk.batches == [["guid-1"], ["guid-2"], ["guid-3", "guid-4", "guid-5"]]
+    assert results(tasks) == [Outcome.STORED, None, None, None, None]
+    disk.end(2)
+    await settle()
+    assert results(tasks) == [Outcome.STORED] * 5
+
+
+async def test_what_arrives_as_a_write_ends_is_written() -> None:
+    """At whichever step of the event loop."""
+    for steps in range(12):
+        disk = Disk()
+        disk.end(3)
+        commit = GroupCommit(disk.store_all)
+        tasks = [asyncio.create_task(commit.store(delivery(1)))]
+        await settle(steps)
+        tasks += [asyncio.create_task(commit.store(delivery(number))) for number in (2, 3)]
+        await settle()
+        assert results(tasks) == [Outcome.STORED] * 3
+
+
+async def test_a_guid_that_comes_again_waits_for_the_first() -> None:
+    """It is in one batch at a time: a duplicate is told so once the first one is durable, and fails with it."""
+    disk = Disk([OSError(5, "Input/output error")])
+    commit = GroupCommit(disk.store_all)
+    tasks = await started(commit, *[delivery(1)] * 3)
+    assert (disk.batches, results(tasks)) == ([["guid-1"]], [None] * 3)
     disk.end()
     await settle()
-    assert results(tasks) == [Outcome.STORED] * 4
+    assert all(isinstance(each, OSError) for each in results(tasks))
+    tasks = await started(commit, *[delivery(1)] * 3)
+    disk.end()
+    await settle()
+    assert results(tasks) == [Outcome.STORED, Outcome.DUPLICATE, Outcome.DUPLICATE]
 
 
 async def test_a_write_that_fails_is_told_to_all_of_its_batch_alone() -> None:
     """The next batch is tried."""
     full = OSError(28, "No space left on device")
-    disk = Disk([full, full])
+    disk = Disk()
     commit = GroupCommit(disk.store_all)
-    tasks = await started(commit, *map(delivery, range(1, 4)))
+    tasks = await started(commit, *map(delivery, range(1, 6)))
     disk.end(2)
     await settle()
-    assert results(tasks) == [full] * 3
+    disk.failures.append(full)
     disk.end()
-    assert await commit.store(delivery(4)) is Outcome.STORED
+    await settle()
+    assert results(tasks) == [Outcome.STORED] * 2 + [full] * 3
+    disk.end()
+    assert await commit.store(delivery(6)) is Outcome.STORED
 
 
 async def test_one_delivery_that_cannot_be_stored_keeps_no_other_out() -> None:
     """Its neighbors are stored without it."""
-    disk = Disk(poison="guid-3")
-    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 5)))
+    disk = Disk(poison="guid-4")
+    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 6)))
     disk.end(6)
     await settle()
-    assert disk.batches == [["guid-1"], ["guid-2", "guid-3", "guid-4"], ["guid-2"], ["guid-3"], ["guid-4"]]
-    first, second, third, fourth = results(tasks)
-    assert (first, second, fourth) == (Outcome.STORED,) * 3
-    assert isinstance(third, ValueError)
+    assert disk.batches[2:] == [["guid-3", "guid-4", "guid-5"], ["guid-3"], ["guid-4"], ["guid-5"]]
+    found = results(tasks)
+    assert isinstance(found.pop(3), ValueError)
+    assert found == [Outcome.STORED] * 4
 
 
 async def test_installations_take_turns_at_places() -> None:
-    """A flood of one installation delays another one's delivery by no more than the write that is under way."""
+    """A flood of one installation delays another one's delivery by no more than the writes that are under way."""
     disk = Disk()
     commit = GroupCommit(disk.store_all)
-    flood = await started(commit, *map(delivery, range(1, 3 * LARGEST_BATCH)))
-    (other,) = await started(commit, Delivery("other", "issues", replace(thread(1), installation=8)))
-    disk.end(2)
+    flood = await started(commit, *map(delivery, range(3 * LARGEST_BATCH)))
+    other = Delivery("other", "issues", replace(thread(1), installation=8))
+    waiting = asyncio.create_task(commit.store(other))
     await settle()
-    assert results([other]) == [Outcome.STORED]
-    assert [len(batch) for batch in disk.batches] == [1, LARGEST_BATCH, LARGEST_BATCH]
+    disk.end(WRITERS + 1)
+    await settle()
+    assert results([waiting]) == [Outcome.STORED]
     disk.end(2)
     await asyncio.gather(*flood)
+    assert [len(batch) for batch in disk.batches] == [1, 1, LARGEST_BATCH, LARGEST_BATCH, LARGEST_BATCH - 1]
 
 
 async def test_ten_thousand_at_once_are_bounded() -> None:
@@ -119,19 +152,21 @@ async def test_ten_thousand_at_once_are_bounded() -> None:
     disk = Disk()
     tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(10_000)))
     refused = [each for each in results(tasks) if isinstance(each, Transient)]
-    assert len(refused) == 10_000 - MOST_WAITING - 1  # one is being written
+    assert len(refused) == 10_000 - MOST_WAITING
     disk.end(10_000)
     await asyncio.wait(tasks)
-    assert results(tasks).count(Outcome.STORED) == MOST_WAITING + 1
+    assert results(tasks).count(Outcome.STORED) == MOST_WAITING
 
 
 async def test_whoever_leaves_holds_nobody_up() -> None:
-    """A request that ends while its delivery waits is no error for its batch."""
+    """A request that ends while its delivery waits is no error for its batch, and its delivery is stored."""
     disk = Disk()
-    tasks = await started(GroupCommit(disk.store_all), *map(delivery, range(1, 4)))
-    tasks[1].cancel()
-    disk.end(2)
-    assert await tasks[2] is Outcome.STORED
+    commit = GroupCommit(disk.store_all)
+    tasks = await started(commit, *map(delivery, range(1, 6)))
+    tasks[3].cancel()
+    disk.end(3)
+    assert await tasks[4] is Outcome.STORED
+    assert disk.batches[2] == ["guid-3", "guid-4", "guid-5"]
 
 
 async def test_the_end_of_the_process_refuses_what_waits() -> None:
@@ -156,7 +191,7 @@ class HangsAfterTheWrite(Inbox):
     def store_all(self, deliveries):
         found = super().store_all(deliveries)
         if len(deliveries) > 1:
-            print("durable", flush=True)
+            print("durable", len(deliveries), flush=True)
             time.sleep(600)
         return found
 
@@ -176,7 +211,7 @@ def test_killed_between_the_commit_and_the_answer(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert [process.stdout.readline().strip() for _ in range(2)] == ["stored", "durable"]
+        assert [process.stdout.readline().strip() for _ in range(2)] == ["stored", "durable 8"]
         process.send_signal(signal.SIGKILL)
     inbox = Inbox(tmp_path)
     assert not any(inbox.store_all([delivery(number) for number in range(1, 10)]))

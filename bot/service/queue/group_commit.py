@@ -1,7 +1,7 @@
 """Group commit: deliveries that arrive while others are being stored are stored together, with one write.
 
 A delivery that arrives alone is stored at once. Under load the batches grow by themselves, so that the time of a sync,
-or of a transaction, is shared by all that waited for it. Nobody learns the outcome before his own delivery is durable.
+or of a transaction, is shared by all that waited for it. No delivery is answered before it is durable itself.
 """
 
 import asyncio
@@ -15,9 +15,11 @@ from bot.service.fairness import Installation
 from bot.service.inbox import Delivery
 from bot.service.queue.queue_port import Outcome
 
+WRITERS: Final = 2
+"""Batches that are written at the same time, so that what arrives during a write need not wait for its end."""
 LARGEST_BATCH: Final = 100
 MOST_WAITING: Final = 2_000
-"""Maximum number of deliveries that wait. More are refused, so that memory is bounded however slow the disk is."""
+"""Maximum number of deliveries that are not durable yet. More are refused, so that memory is bounded on any disk."""
 
 _Waiting = tuple[Delivery, "asyncio.Future[Outcome]"]
 StoreAll = Callable[[Sequence[Delivery]], Awaitable[Sequence[Outcome]]]
@@ -27,35 +29,41 @@ stored now."""
 
 @dataclass(slots=True)
 class GroupCommit:
-    """Stores deliveries in batches, one batch at a time. Installations take turns at places in a batch.
+    """Stores deliveries in batches. Installations take turns at places, and a guid is in one batch at a time.
 
     All methods belong to one event loop.
     """
 
     store_all: StoreAll
     _waiting: dict[Installation, deque[_Waiting]] = field(init=False, default_factory=dict)
-    _writing: "asyncio.Task[None] | None" = field(init=False, default=None)
+    _outcomes: "dict[str, asyncio.Future[Outcome]]" = field(init=False, default_factory=dict)
+    """The outcome of each delivery that waits or is being written, by its guid."""
+    _writers: "set[asyncio.Task[None] | None]" = field(init=False, default_factory=set)
 
     async def store(self, delivery: Delivery) -> Outcome:
         """Store a delivery, and return once it is durable.
 
         Raises OSError or Transient if it cannot be stored, and any other error that this delivery alone causes.
         """
-        if sum(map(len, self._waiting.values())) >= MOST_WAITING:
+        if first := self._outcomes.get(delivery.guid):
+            await asyncio.shield(first)
+            return Outcome.DUPLICATE
+        if len(self._outcomes) >= MOST_WAITING:
             raise Transient("too many deliveries wait to be stored", fix="deliver it again")
-        stored: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._outcomes[delivery.guid] = outcome = asyncio.get_running_loop().create_future()
         installation = delivery.address.installation if delivery.address else None
-        self._waiting.setdefault(installation, deque()).append((delivery, stored))
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
-        return await stored
+        self._waiting.setdefault(installation, deque()).append((delivery, outcome))
+        if len(self._writers) < WRITERS:
+            self._writers.add(asyncio.create_task(self._write()))
+        return await asyncio.shield(outcome)
 
     async def _write(self) -> None:
-        try:
-            while self._waiting:
-                await self._commit(self._next_batch())
-        finally:
-            self._writing = None
+        while self._waiting:
+            batch = self._next_batch()
+            await self._commit(batch)
+            for delivery, _ in batch:
+                del self._outcomes[delivery.guid]
+        self._writers -= {asyncio.current_task()}  # at once: what arrives now needs another one
 
     def _next_batch(self) -> list[_Waiting]:
         """Take the next deliveries: one of each installation in turn."""
@@ -79,9 +87,8 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001 - the delivery that causes it learns it
             await self._commit_each(batch, error)
         else:
-            for (_, stored), outcome in zip(batch, outcomes, strict=True):
-                if not stored.done():  # whoever waited may be gone
-                    stored.set_result(outcome)
+            for (_, waiting), outcome in zip(batch, outcomes, strict=True):
+                waiting.set_result(outcome)
 
     async def _commit_each(self, batch: Sequence[_Waiting], error: Exception) -> None:
         """Store deliveries one by one, so that one that cannot be stored does not keep its neighbors out."""
@@ -93,6 +100,6 @@ class GroupCommit:
 
 
 def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:
-    for _, stored in batch:
-        if not stored.done():
-            stored.set_exception(error)
+    for _, waiting in batch:
+        waiting.set_exception(error)
+        waiting.exception()  # whoever waited may be gone, and then nobody else asks for it
