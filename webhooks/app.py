@@ -6,15 +6,13 @@ import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp
 
 from bot.compose.app_set_up import open_app_set_up
 from bot.compose.local import try_model
@@ -26,19 +24,16 @@ from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Unreadable
-from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
-from bot.github.deliveries import BadSignature, Malformed, Wake, envelope, parse, verify
 from bot.logs import failure, say, setup
 from bot.outlet import redirect_output
-from bot.service.inbox import Delivery, run_in_intake_pool
-from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from bot.service.viewers import SignIn
 from webhooks.access import may_read
 from webhooks.api_routes import api_routes, person_turns
 from webhooks.client_limits import ClientLimits, bounded_protocol
 from webhooks.dashboard.dashboard import dashboard_routes
+from webhooks.delivery_route import DEFAULT_BOUNDS, Bounds, Deliveries, DeliveriesFirst, describe_deliveries
 from webhooks.event_stream import Streams
 from webhooks.setup.set_up_routes import CLOSED_SET_UP, SetUpRoutes
 from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
@@ -48,16 +43,6 @@ BACKLOG: Final = 256
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
 
-_STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
-_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    202: {"description": "accepted: the delivery is durable"},
-    200: {"description": "a duplicate, or not for us"},
-    400: {"description": "malformed"},
-    401: {"description": "bad signature"},
-    413: {"description": "too large"},
-    503: {"description": "it cannot be stored now: deliver it again"},
-}
-"""Descriptions of the responses to a delivery, for /openapi.json."""
 _METRICS: Final[dict[int | str, dict[str, Any]]] = {
     401: {"description": "a bearer token is needed", "content": {"text/plain": {"schema": {"type": "string"}}}},
 }
@@ -67,94 +52,20 @@ Routes = Callable[[FastAPI], None]
 """Adds routes to an application."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Limits on a request body before its signature proves who sent it."""
-
-    size: int = 25 * 1024 * 1024
-    """GitHub sends no payload above 25 MB.
-    https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap
-    """
-    seconds: float = 10.0
-    """GitHub itself gives up on an answer after 10 s.
-    https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks
-    """
-    held: int = 8 * size
-    """Maximum bytes held in memory, over all requests."""
-
-
-class _Unreadable(Exception):
-    """The body was not read to its end. Carries the status that explains why."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-
-
-class _Bodies:
-    """Reads bodies within limits of size, time, and total memory (W1)."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self._held = 0
-
-    async def read(self, request: Request) -> bytes:
-        """Return the raw body. Raises _Unreadable."""
-        said = int(request.headers.get("content-length") or 0)  # h11 accepts nothing but a number here
-        if said > self._bounds.size:
-            raise _Unreadable(413, "too large")
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._bounds.seconds):
-                async for piece in request.stream():
-                    pieces.append(piece)
-                    size += len(piece)
-                    self._held += len(piece)
-                    self._check(size)
-        except TimeoutError:
-            raise _Unreadable(400, "the body came too slowly") from None
-        except ClientDisconnect:
-            raise _Unreadable(400, "the body ended early") from None
-        finally:
-            self._held -= size
-        return b"".join(pieces)
-
-    def _check(self, size: int) -> None:
-        if size > self._bounds.size:
-            raise _Unreadable(413, "too large")
-        if self._held > self._bounds.held:
-            raise _Unreadable(503, "too many large deliveries at once")
-
-
-def application(service: Service, bounds: Bounds = Bounds(), *further: Routes) -> FastAPI:
+def application(service: Service, bounds: Bounds = DEFAULT_BOUNDS, *further: Routes) -> ASGIApp:
     """Return the HTTP application of a service, with the routes that each of `further` adds.
 
     The service itself is started separately, or not at all.
     """
     # FastAPI's documentation pages load their scripts from a CDN, so they are turned off.
     app = FastAPI(title="Plangate", docs_url=None, redoc_url=None, routes=[*CLOSED_SET_UP])
-    bodies = _Bodies(bounds)
-
-    @app.post("/webhooks/github", status_code=202, responses=_ANSWERS)
-    async def receive(request: Request) -> JSONResponse:
-        """Receive a delivery from GitHub. The response is 202 once the delivery is stored durably."""
-        try:
-            status, outcome, facts = await _receive(service, request, await bodies.read(request))
-        except _Unreadable as error:
-            status, outcome, facts = error.status, str(error), {}
-        except BadSignature as error:
-            status, outcome, facts = 401, error.what, {}
-        except Malformed as error:
-            status, outcome, facts = 400, error.what, {}
-        say("delivery", status=status, outcome=outcome, **facts)
-        return JSONResponse({"outcome": outcome}, status)
-
+    deliveries = Deliveries(service, bounds)
+    describe_deliveries(app, deliveries)
     _add_health(app, service)
     _add_receipt_keys(app, service)
     for add in further:
         add(app)
-    return app
+    return DeliveriesFirst(app, deliveries)
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
@@ -199,27 +110,6 @@ async def _readiness(service: Service, request: Request) -> JSONResponse:
     is_ready = await service.can_store()
     details = await service.state() if may_read(service.api_token, request) else {}
     return JSONResponse({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
-
-
-async def _receive(service: Service, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
-    """Verify, parse, and store a delivery. Return the status, the outcome, and the facts for the log."""
-    headers = request.headers.items()
-    verify(service.secret.reveal(), body, headers)
-    about = envelope(headers)
-    facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
-    # In the pool, because parsing 25 MiB of JSON takes a while.
-    wake = await run_in_intake_pool(partial(parse, about.event, body, is_form=about.is_form))
-    if wake is None or service.host.is_bot(wake.doer):  # the bot's own actions wake no thread
-        return 200, "not for us", facts
-    facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}
-    outcome = await service.receive(Delivery(about.guid, about.event, _address(wake)))
-    return _STATUS[outcome], outcome, facts
-
-
-def _address(wake: Wake) -> ThreadAddress | None:
-    if wake.repository is None or wake.thread is None:
-        return None
-    return ThreadAddress(wake.installation, wake.repository, wake.owner, wake.name, wake.thread, wake.told)
 
 
 def serve(
@@ -303,7 +193,8 @@ async def run(
     async with service.running():
         name = listener.getsockname()
         say("listening", host=name[0], port=name[1], worker=service.queue.has_worker)
-        await _Server(_config(application(service, Bounds(), *further), limits), stopping).serve(sockets=[listener])
+        served = application(service, DEFAULT_BOUNDS, *further)
+        await _Server(_config(served, limits), stopping).serve(sockets=[listener])
         say("stopping")
 
 
@@ -330,7 +221,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _config(app: Starlette, limits: ClientLimits) -> uvicorn.Config:
+def _config(app: ASGIApp, limits: ClientLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=bounded_protocol(limits),

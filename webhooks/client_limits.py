@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from typing import ClassVar, Final, Protocol
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 EXTENSION: Final = "plangate.connection"
 """The key in a scope's extensions under which the server offers `hold` and `cut_off` of the request's connection."""
+LARGEST_HEAD: Final = 64 * 1024
+"""Maximum bytes of a request's head, and of what follows a body, which the parser would keep without limit."""
+MOST_PIPELINED: Final = 8
+"""Maximum number of requests that a client may send ahead of their responses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,17 @@ class Clients:
         slowest.cut_off()
 
 
-class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 with time limits on what the client sends."""
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with limits on how long a client takes, and on what it sends before a body."""
 
     clients: ClassVar[Clients]
     _timer: asyncio.TimerHandle | None = None
     _timed: RequestResponseCycle | None = None
     """The request that the timer is for. None while the timer is for the head of the next request."""
+    _has_body_to_come: bool = False
+    """Whether the head of a request has arrived, and its end has not."""
+    _unbounded: int = 0
+    """Bytes that arrived since the last part of a body: a head, or what stands between the parts of a body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # always a stream
         """Count the connection, and wait for its first request."""
@@ -103,13 +110,39 @@ class BoundedProtocol(H11Protocol):
         self.clients.forget(self)
         super().connection_lost(exc)
 
-    def handle_events(self) -> None:
+    def data_received(self, data: bytes) -> None:
         """Handle received data, and record who now waits for whom."""
-        super().handle_events()
+        self._unbounded += len(data)
+        super().data_received(data)
+        if self._unbounded > LARGEST_HEAD:
+            self.cut_off()
         self._note()
-        if self._timed is not None:  # its application has not begun yet
-            extension: dict[object, object] = {"hold": self.hold, "cut_off": self.cut_off}
-            self._timed.scope.setdefault("extensions", {})[EXTENSION] = extension
+
+    def on_headers_complete(self) -> None:
+        """Begin a request. Raises ValueError, which is answered with 400, if there are too many at once, or if the
+        request does not name one host.
+
+        https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+        """
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError("a request names one host")
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise ValueError("too many requests at once")
+        self._unbounded, self._has_body_to_come = 0, True
+        extension: dict[object, object] = {"hold": self.hold, "cut_off": self.cut_off}
+        self.scope["extensions"] = {EXTENSION: extension}
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._unbounded = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request: from now on the client waits."""
+        self._unbounded, self._has_body_to_come = 0, False
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
@@ -126,12 +159,12 @@ class BoundedProtocol(H11Protocol):
 
     def _note(self) -> None:
         """Restart the timer if the client has moved to another part of a request."""
-        state, limits = self.conn.their_state, self.clients.limits
-        request = None if state is h11.IDLE else self.cycle
+        is_answered = self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # None at first
+        request = None if is_answered and not self._has_body_to_come else self.cycle
         if request is not self._timed:
-            self._timed = request
+            self._timed, limits = request, self.clients.limits
             self._set_timer(limits.head_seconds if request is None else limits.request_seconds)
-        self.clients.mark(self, is_waiting=state in {h11.IDLE, h11.SEND_BODY})
+        self.clients.mark(self, is_waiting=request is None or self._has_body_to_come)
 
     def _set_timer(self, seconds: float | None) -> None:
         """Cut the client off after `seconds`, replacing any earlier timer. None: never."""

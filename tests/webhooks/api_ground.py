@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from bot.config.settings import Secret
 from bot.core.entry import Entry
@@ -33,7 +33,8 @@ from tests.core.journal_histories import histories
 from tests.service.ground import HandClock, Host, settings
 from tests.service.overview.ground import SERVER, SharedJournal, Source
 from webhooks.api_routes import api_routes
-from webhooks.app import Bounds, application
+from webhooks.app import application
+from webhooks.delivery_route import Bounds
 from webhooks.event_stream import Streams
 
 TOKEN = "operator"
@@ -113,7 +114,7 @@ class World:
         )
         self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)
 
-    def application(self) -> FastAPI:
+    def application(self) -> ASGIApp:
         return application(self.service, Bounds(), self.routes)
 
     def recorded(self, number: int) -> RecordedJournal:

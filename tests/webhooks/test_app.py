@@ -18,7 +18,8 @@ from bot.service.inbox import Inbox
 from bot.service.service import Service
 from bot.testing.host import host_application
 from tests.service.ground import SECRET, Host, call, deliver, headers, payload, settings, signature
-from webhooks.app import Bounds, application, listening, serve
+from webhooks.app import application, listening, serve
+from webhooks.delivery_route import Bounds
 
 HOOK = "/webhooks/github"
 BODY_LIMIT = 25 * 1024 * 1024

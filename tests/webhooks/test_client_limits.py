@@ -83,6 +83,60 @@ async def test_who_does_not_come_to_an_end_is_cut_off(tmp_path: Path, text: byte
         await asyncio.to_thread(until, lambda: is_answered(base), "the service answers others")
 
 
+ENDLESS = (
+    pytest.param(HALF_HEAD + b"X: ", b"x" * 4096, id="value"),
+    pytest.param(b"POST /", b"x" * 4096, id="path"),
+    pytest.param(HALF_HEAD, b"X: x\r\n" * 1000, id="headers"),
+    pytest.param(HALF_HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X: x\r\n" * 1000, id="trailers"),
+    pytest.param(b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 5000, id="requests"),
+)
+
+
+@pytest.mark.req("W1a")
+@pytest.mark.parametrize(("start", "more"), ENDLESS)
+async def test_what_is_kept_for_a_request_is_bounded(tmp_path: Path, start: bytes, more: bytes) -> None:
+    """Whatever a client sends without end before or behind a body, it is cut off before a megabyte is kept."""
+    async with serving(tmp_path, ClientLimits()) as base:
+        (client,) = await asyncio.to_thread(connected, base, 1, start)
+        with client:
+            client.settimeout(20)
+            for _ in range(250):
+                with suppress(OSError):
+                    await asyncio.to_thread(client.sendall, more)
+                if await asyncio.to_thread(are_cut_off, [client]):
+                    break
+            else:
+                raise AssertionError("it is still open")
+        await asyncio.to_thread(until, lambda: is_answered(base), "the service answers others")
+
+
+@pytest.mark.parametrize(
+    "head",
+    (
+        pytest.param(b"GET /healthz HTTP/1.1\r\n\r\n", id="no-host"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", id="two-hosts"),
+        pytest.param(
+            b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+            id="two-lengths",
+        ),
+        pytest.param(
+            b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"0\r\n\r\n",
+            id="length-and-chunks",
+        ),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n", id="space-before-colon"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n", id="nul"),
+        pytest.param(b"no request\r\n\r\n", id="nonsense"),
+    ),
+)
+async def test_what_proxies_could_read_otherwise_is_refused(tmp_path: Path, head: bytes) -> None:
+    """400, and the connection ends: nothing that follows is taken for a request."""
+    async with serving(tmp_path, ClientLimits()) as base:
+        (client,) = await asyncio.to_thread(connected, base, 1, head)
+        with client, client.makefile("rb") as answers:
+            assert (await asyncio.to_thread(answers.read)).startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.req("W1a")
 async def test_slow_clients_make_room(tmp_path: Path) -> None:
     """With all places taken, the oldest that keep us waiting are cut off; a delivery is answered whole."""

@@ -1,0 +1,165 @@
+"""The route of GitHub's deliveries. SHELL: no rules here.
+
+Deliveries come in bursts, and GitHub waits for each answer. So a delivery does not pass through FastAPI, which only
+describes the route; and a body of ordinary size is verified and parsed at once, which takes less time than handing it
+to a thread.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bot.core.names import ThreadAddress
+from bot.github.deliveries import BadSignature, Envelope, Malformed, Wake, envelope, parse, verify
+from bot.logs import say
+from bot.service.inbox import Delivery, run_in_intake_pool
+from bot.service.queue.queue_port import Outcome
+from bot.service.service import Service
+
+PATH: Final = "/webhooks/github"
+LARGEST_AT_ONCE: Final = 128 * 1024
+"""Bytes of the largest body that is parsed in the event loop. That takes less than a millisecond."""
+
+_STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
+_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"description": "accepted: the delivery is durable"},
+    200: {"description": "a duplicate, or not for us"},
+    400: {"description": "malformed"},
+    401: {"description": "bad signature"},
+    413: {"description": "too large"},
+    503: {"description": "it cannot be stored now: deliver it again"},
+}
+"""Descriptions of the responses to a delivery, for /openapi.json."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits on a request body before its signature proves who sent it."""
+
+    size: int = 25 * 1024 * 1024
+    """GitHub sends no payload above 25 MB.
+    https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap
+    """
+    seconds: float = 10.0
+    """GitHub itself gives up on an answer after 10 s.
+    https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks
+    """
+    held: int = 8 * size
+    """Maximum bytes held in memory, over all requests."""
+
+
+DEFAULT_BOUNDS: Final = Bounds()
+
+
+class Deliveries:
+    """Responds to deliveries."""
+
+    def __init__(self, service: Service, bounds: Bounds) -> None:
+        self._service = service
+        self._bodies = _Bodies(bounds)
+
+    async def respond(self, request: Request) -> JSONResponse:
+        """Receive a delivery from GitHub. The response is 202 once the delivery is stored durably."""
+        try:
+            status, outcome, facts = await self._receive(request, await self._bodies.read(request))
+        except _Unreadable as error:
+            status, outcome, facts = error.status, str(error), {}
+        except BadSignature as error:
+            status, outcome, facts = 401, error.what, {}
+        except Malformed as error:
+            status, outcome, facts = 400, error.what, {}
+        say("delivery", status=status, outcome=outcome, **facts)
+        return JSONResponse({"outcome": outcome}, status)
+
+    async def _receive(self, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
+        """Verify, parse, and store a delivery. Return the status, the outcome, and the facts for the log."""
+        headers, secret = request.headers.items(), self._service.secret.reveal()
+
+        def read() -> tuple[Envelope, Wake | None]:
+            verify(secret, body, headers)
+            about = envelope(headers)
+            return about, parse(about.event, body, is_form=about.is_form)
+
+        about, wake = read() if len(body) <= LARGEST_AT_ONCE else await run_in_intake_pool(read)
+        facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
+        if wake is None or self._service.host.is_bot(wake.doer):  # the bot's own actions wake no thread
+            return 200, "not for us", facts
+        facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}
+        outcome = await self._service.receive(Delivery(about.guid, about.event, _address(wake)))
+        return _STATUS[outcome], outcome, facts
+
+
+class DeliveriesFirst:
+    """An application that responds to deliveries itself, and leaves all other requests to another application."""
+
+    def __init__(self, app: ASGIApp, deliveries: Deliveries) -> None:
+        self._app = app
+        self._deliveries = deliveries
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request."""
+        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == PATH:
+            response = await self._deliveries.respond(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def describe_deliveries(app: FastAPI, deliveries: Deliveries) -> None:
+    """Add the route of the deliveries to FastAPI's, for its description and for the methods that it refuses."""
+    app.add_api_route(PATH, deliveries.respond, methods=["POST"], status_code=202, responses=_ANSWERS, name="receive")
+
+
+class _Unreadable(Exception):
+    """The body was not read to its end. Carries the status that explains why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class _Bodies:
+    """Reads bodies within limits of size, time, and total memory (W1)."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._held = 0
+
+    async def read(self, request: Request) -> bytes:
+        """Return the raw body. Raises _Unreadable."""
+        said = int(request.headers.get("content-length") or 0)  # the server accepts nothing but a number here
+        if said > self._bounds.size:
+            raise _Unreadable(413, "too large")
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                async for piece in request.stream():
+                    pieces.append(piece)
+                    size += len(piece)
+                    self._held += len(piece)
+                    self._check(size)
+        except TimeoutError:
+            raise _Unreadable(400, "the body came too slowly") from None
+        except ClientDisconnect:
+            raise _Unreadable(400, "the body ended early") from None
+        finally:
+            self._held -= size
+        return b"".join(pieces)
+
+    def _check(self, size: int) -> None:
+        if size > self._bounds.size:
+            raise _Unreadable(413, "too large")
+        if self._held > self._bounds.held:
+            raise _Unreadable(503, "too many large deliveries at once")
+
+
+def _address(wake: Wake) -> ThreadAddress | None:
+    if wake.repository is None or wake.thread is None:
+        return None
+    return ThreadAddress(wake.installation, wake.repository, wake.owner, wake.name, wake.thread, wake.told)
