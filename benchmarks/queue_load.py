@@ -2,7 +2,8 @@
 
 Probot (npm) verifies the signature, answers, and stores nothing: what it is told of is gone if it dies. All three take
 the same deliveries over the same connections, in turns, in one run; the ratio counts, not the figures, which depend on
-the machine. Arguments: DELIVERIES ROUNDS.
+the machine. Plangate also writes its log, and Probot none. The processor time of each process is told as well, because
+it depends less on what else the machine does. Arguments: DELIVERIES ROUNDS.
 """
 
 import asyncio
@@ -16,11 +17,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bot.config.environment import redactor_for
 from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.logs import setup
 from bot.service.service import Service
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate
@@ -46,6 +51,29 @@ const handle = await createNodeMiddleware((app) => app.on("issues", async () => 
 const server = createServer(handle);
 server.listen(0, "127.0.0.1", () => console.log(server.address().port));
 """
+
+
+@dataclass(slots=True)
+class Server:
+    """A server under load, and what was measured."""
+
+    port: int
+    process: int
+    rates: list[float] = field(default_factory=list)
+    """Deliveries a second, in each round."""
+    costs: list[float] = field(default_factory=list)
+    """Milliseconds of processor time for each delivery, in each round."""
+
+    def measure(self, requests: Sequence[bytes]) -> None:
+        """Send deliveries, and record how they fared."""
+        before = self._used()
+        self.rates.append(asyncio.run(_send(self.port, requests)))
+        self.costs.append((self._used() - before) / len(requests) * 1000)
+
+    def _used(self) -> float:
+        """Return the seconds of processor time of the process: proc_pid_stat(5), utime and stime."""
+        found = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(found[11]) + int(found[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _payload(number: int) -> bytes:
@@ -99,12 +127,13 @@ async def _send(port: int, requests: Sequence[bytes]) -> float:
 
 
 @contextmanager
-def _started(command: Sequence[str], folder: Path, **environment: str) -> Iterator[int]:
-    """Start a server that prints its port first, and yield the port."""
+def _started(command: Sequence[str], folder: Path, **environment: str) -> Iterator[Server]:
+    """Start a server that prints its port first."""
     given = {"PATH": os.environ["PATH"], "SECRET": SECRET, **environment}
-    with subprocess.Popen(command, cwd=folder, env=given, stdout=subprocess.PIPE, text=True) as process:
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=folder, env=given, text=True, **pipes) as process:
         try:
-            yield int(process.stdout.readline() if process.stdout else 0)
+            yield Server(int(process.stdout.readline() if process.stdout else 0), process.pid)
         finally:
             process.terminate()
 
@@ -112,21 +141,23 @@ def _started(command: Sequence[str], folder: Path, **environment: str) -> Iterat
 def _serve(folder: str, url: str) -> None:
     """Take deliveries until the end, as `plangate serve --no-worker` does."""
     github = GitHubSettings(webhook_secret=Secret(SECRET))
-    service = Service(Settings(data_dir=Path(folder), github=github, database=Secret(url)), Host(), worker=False)
+    settings = Settings(data_dir=Path(folder), github=github, database=Secret(url))
+    setup("text", redactor=redactor_for(settings))
+    service = Service(settings, Host(), worker=False)
     with listening("127.0.0.1", 0) as listener:
         print(listener.getsockname()[1], flush=True)
         asyncio.run(run(service, listener, ClientLimits()))
 
 
 @contextmanager
-def _plangate(folder: Path, url: str = "") -> Iterator[int]:
-    with _started([sys.executable, __file__, "serve", str(folder), url], folder) as port:
-        yield port
+def _plangate(folder: Path, url: str = "") -> Iterator[Server]:
+    with _started([sys.executable, __file__, "serve", str(folder), url], folder) as server:
+        yield server
 
 
 @contextmanager
-def _probot(folder: Path) -> Iterator[int | None]:
-    """Install Probot, and yield its port; None where npm or the registry has it not."""
+def _probot(folder: Path) -> Iterator[Server | None]:
+    """Install Probot, and yield its server; None where npm or the registry has it not."""
     if not (shutil.which("npm") and shutil.which("node")):
         print("Probot is skipped: there is no npm here")
         yield None
@@ -137,8 +168,8 @@ def _probot(folder: Path) -> Iterator[int | None]:
         print(f"Probot is skipped: npm could not install probot@{PROBOT}")
         yield None
         return
-    with _started(["node", "server.mjs"], folder, NODE_ENV="production") as port:
-        yield port
+    with _started(["node", "server.mjs"], folder, NODE_ENV="production") as server:
+        yield server
 
 
 async def _migrate(url: str) -> None:
@@ -147,16 +178,16 @@ async def _migrate(url: str) -> None:
 
 
 @contextmanager
-def _postgres(folder: Path) -> Iterator[int | None]:
+def _postgres(folder: Path) -> Iterator[Server | None]:
     if programs() is None:
         print("PostgreSQL is skipped: it is not installed; on Debian: sudo apt-get install postgresql")
         yield None
         return
-    with running_server() as server:
-        url = server.new_database()
+    with running_server() as database:
+        url = database.new_database()
         asyncio.run(_migrate(url))
-        with _plangate(folder, url) as port:
-            yield port
+        with _plangate(folder, url) as server:
+            yield server
 
 
 def main(count: int = 1000, rounds: int = 5) -> None:
@@ -166,17 +197,18 @@ def main(count: int = 1000, rounds: int = 5) -> None:
         for folder in folders:
             folder.mkdir()
         with _plangate(folders[0]) as files, _postgres(folders[1]) as postgres, _probot(folders[2]) as probot:
-            ports = {"files": files, "PostgreSQL": postgres, "Probot (stores nothing)": probot}
-            rates: dict[str, list[float]] = {name: [] for name, port in ports.items() if port}
+            found = {"files": files, "PostgreSQL": postgres, "Probot (stores nothing)": probot}
+            servers = {name: server for name, server in found.items() if server}
             for turn in range(rounds):
-                for name, found in rates.items():
-                    found.append(asyncio.run(_send(ports[name] or 0, _requests(count, f"{turn}"))))
+                for server in servers.values():
+                    server.measure(_requests(count, f"{turn}"))
                 shutil.rmtree(folders[0] / "inbox", ignore_errors=True)  # a full inbox refuses more
-    medians = {name: statistics.median(each) for name, each in rates.items()}
-    beside = medians.get("Probot (stores nothing)")
     print(f"{count} deliveries of {BODY_BYTES} bytes, {CONNECTIONS} connections, median of {rounds} rounds in turns")
-    for name, rate in medians.items():
-        print(f"{name}: {rate:.0f} a second" + (f", ratio {rate / beside:.2f}" if beside else ""))
+    for name, server in servers.items():
+        rate, cost = statistics.median(server.rates), statistics.median(server.costs)
+        ratios = [mine / its for mine, its in zip(server.rates, probot.rates, strict=True)] if probot else []
+        beside = f", ratio {statistics.median(ratios):.2f}" if ratios else ""
+        print(f"{name}: {rate:.0f} a second{beside}; {cost:.2f} ms of processor time each")
 
 
 if __name__ == "__main__":
