@@ -5,11 +5,13 @@ twice.
 https://docs.github.com/en/rest/issues/comments
 """
 
+import asyncio
 import logging
 import re
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from bot.core import marker
 from bot.core.actor import Actor
@@ -31,6 +33,8 @@ _ANY_TICK: Final = re.compile(r"^- \[[xX]\] ", re.MULTILINE)
 _OUTDATED: Final = re.compile(r"\A\*\*Outdated\.\*\* [^\n]*\n\n")
 _LOOK_AGAIN_SECONDS: Final = (3.0, 6.0, 12.0)
 """Seconds to wait before each search for a comment after the response to its creation was lost."""
+COMPLETION_SECONDS: Final = 4.0
+"""Seconds that a cancelled caller waits for a comment that is under way. A process that ends allows it 5 in all."""
 _log: Final = logging.getLogger(__name__)
 
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
@@ -194,9 +198,13 @@ class Comments:
         appear.
 
         Another process may have posted first, too recently for the fence to notice. Then its comment counts, and ours
-        is marked as outdated and folded.
+        is marked as outdated and folded, even if the caller is cancelled: a worker that was paused learns at about the
+        same time that its thread was taken over, and drops its work.
         """
         await self.fence.check()
+        return await _complete(self._post(kind, ask, text, digest=digest))
+
+    async def _post(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
         try:
             made = await self.client.post(f"{self._path}/comments", {"body": text})
         except OutcomeUnknown:
@@ -222,6 +230,18 @@ class Comments:
     @property
     def _path(self) -> str:
         return f"{self.address.path}/issues/{self.thread}"
+
+
+async def _complete(work: Coroutine[Any, Any, Posted]) -> Posted:
+    """Return what some work returns. If the caller is cancelled, wait for the work, at most COMPLETION_SECONDS."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=COMPLETION_SECONDS)
+        if not task.cancel() and not task.cancelled() and (error := task.exception()):
+            _log.info("a comment that was no longer wanted: %s", error)
+        raise
 
 
 def _mark_outdated(body: str, why: str) -> str:

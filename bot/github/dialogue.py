@@ -315,7 +315,7 @@ class GitHubDialogue:
             yield
             await self._progress.finish()
         finally:
-            self._progress.drop()
+            await self._progress.drop()
 
     def _ahead(self, thread: GitHubThread, position: int, ask: int) -> Iterator[int]:
         for number, found in self._own_markers(thread):

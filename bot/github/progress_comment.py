@@ -50,10 +50,11 @@ class Progress:
             await self._task
         self._hurry.clear()
 
-    def drop(self) -> None:
-        """Discard every update that was not shown yet."""
+    async def drop(self) -> None:
+        """Discard every update that was not shown yet, and wait for one that is being sent."""
         if self._task is not None:
             self._task.cancel()
+            await asyncio.wait({self._task})
 
     async def _deliver(self) -> None:
         while self._wanted is not None and self._wanted != self._shown:
