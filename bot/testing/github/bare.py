@@ -93,7 +93,9 @@ class Bare:
 
     def size(self) -> int:
         """Return the size of the repository's objects in bytes."""
-        return sum(path.stat().st_size for path in (self.folder / "objects").rglob("*") if path.is_file())
+        return sum(map(_size, (self.folder / "objects" / "pack").glob("*"))) + sum(
+            map(_size, (self.folder / "objects").glob("[0-9a-f][0-9a-f]/*"))
+        )
 
     def refs(self) -> dict[str, str]:
         """Return all refs and the objects they point to, read from the files: asking git would take a process.
@@ -229,3 +231,11 @@ def bare_environment() -> dict[str, str]:
         "HOME": "/nonexistent",
         "LC_ALL": "C",
     }
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file, or 0 if git has removed it meanwhile."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

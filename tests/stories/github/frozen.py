@@ -1,0 +1,86 @@
+"""Workers on PostgreSQL as threads of this process, which can be frozen: nothing of their event loop goes on.
+
+A frozen worker is what SIGSTOP makes of a process, except that steps that were handed to a thread end. One that is
+never thawed is a dead one to all others.
+"""
+
+import asyncio
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from bot.compose.github import GitHubHost
+from bot.config.settings import ServiceSettings, Settings
+from bot.service.queue.job_worker import Pace
+from bot.service.queue.postgres_queue import PostgresQueue
+from bot.store.postgres.database import Database
+
+QUICK: Final = Pace(poll=0.1, beat=0.2, stalled=2.0, grace=1.0)
+"""A worker that is silent for two seconds counts as dead."""
+LIMITS: Final = ServiceSettings(sessions=2, looks=3)
+END_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class FrozenWorker:
+    """A worker with a data directory of its own, as on a machine of its own."""
+
+    settings: Settings
+    url: str
+    data: Path
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _ended: asyncio.Event = field(init=False)
+    _thawed: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
+    _is_dead: bool = False
+
+    def start(self) -> None:
+        """Start the worker, and return when it works."""
+        self._thawed.set()
+        begun = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(begun,), daemon=True)
+        self._thread.start()
+        assert begun.wait(END_SECONDS), "the worker did not begin"
+
+    def freeze(self) -> None:
+        """Stop everything that the worker does, wherever it is."""
+        self._thawed.clear()
+        self._loop.call_soon_threadsafe(self._hold)
+
+    def kill(self) -> None:
+        """Freeze the worker for good. Once it is to end, it drops everything where it is."""
+        self._is_dead = True
+        self.freeze()
+
+    def thaw(self) -> None:
+        """Let it go on as if no time had passed."""
+        self._thawed.set()
+
+    def end(self) -> None:
+        """Thaw the worker if it is frozen, and end it as SIGTERM does."""
+        self.thaw()
+        if self._is_dead:
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(END_SECONDS)
+        assert not self._thread.is_alive(), "the worker did not end"
+
+    def _run(self, begun: threading.Event) -> None:
+        with suppress(SystemExit):
+            asyncio.run(self._work(begun))
+
+    def _hold(self) -> None:
+        self._thawed.wait()
+        if self._is_dead:
+            raise SystemExit  # leaves the event loop at once
+
+    async def _work(self, begun: threading.Event) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        async with GitHubHost(replace(self.settings, data_dir=self.data)) as host:
+            queue = PostgresQueue(host, Database(self.url), LIMITS, QUICK)
+            async with queue.running():
+                begun.set()
+                await self._ended.wait()

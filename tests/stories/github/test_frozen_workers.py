@@ -1,0 +1,170 @@
+"""Several workers, of which one after the other is killed, or frozen and thawed, at random moments (E4).
+
+A campaign in one process, because a process of its own counts as dead only after 25 seconds; test_cluster.py does the
+same to real processes. ``pytest -s -m soak tests/stories/github/test_frozen_workers.py`` plays 500 stories.
+"""
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bot.core.names import ThreadAddress
+from bot.service.queue.jobs import Jobs
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import migrate
+from bot.testing.github.entities import Comment
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.model.server import ScriptedModel
+from tests.stories.github.clocks import RealClock
+from tests.stories.github.frozen import FrozenWorker
+from tests.stories.github.ground import HOME, Hub, Model, long, settings, settle, soak
+from tests.stories.github.moments import READY, exactly_one
+
+STORIES: Final = 10
+"""Threads of one run: work on all of them goes on at the same time."""
+SECONDS: Final = 300.0
+STRIKES: Final = (1.0, 4.0)
+"""Seconds between two strikes."""
+FROZEN: Final = (0.5, 5.0)
+"""Seconds for which a worker is frozen: it may be declared dead meanwhile, or not."""
+REPEATS: Final = "**Outdated.** This repeats "
+
+
+@dataclass(slots=True)
+class Shown(Hub):
+    """A hub that leaves out comments that the bot has folded because they repeat another."""
+
+    def comments(self, number: int = 0) -> list[Comment]:
+        return [each for each in Hub.comments(self, number) if not is_repetition(each)]
+
+
+def is_repetition(comment: Comment) -> bool:
+    """Return whether the bot folded a comment because another process had posted it first."""
+    return comment.minimized == "outdated" and comment.text.body.startswith(REPEATS)
+
+
+@dataclass(slots=True)
+class Ground:
+    """A hub, the jobs of a database, and workers on it."""
+
+    hub: Shown
+    jobs: Jobs
+    make: FrozenWorker
+    """What each worker is made from."""
+    chance: random.Random
+    workers: list[FrozenWorker] = field(default_factory=list)
+    dead: list[FrozenWorker] = field(default_factory=list)
+    frozen: int = 0
+
+    async def start_worker(self) -> None:
+        data = self.make.data / str(len(self.workers) + len(self.dead) + self.chance.getrandbits(32))
+        worker = FrozenWorker(self.make.settings, self.make.url, data)
+        await asyncio.to_thread(worker.start)
+        self.workers.append(worker)
+
+    async def strike(self) -> None:
+        """Kill a worker, and start another one; or freeze it for a while."""
+        worker = self.chance.choice(self.workers)
+        self.frozen += 1
+        if self.chance.random() < 0.5:
+            worker.kill()
+            self.workers.remove(worker)
+            self.dead.append(worker)
+            await self.start_worker()
+        else:
+            worker.freeze()
+            await asyncio.sleep(self.chance.uniform(*FROZEN))
+            worker.thaw()
+
+    async def wake(self, number: int) -> None:
+        """Wake a thread, as a delivery does."""
+        home = self.hub.world.repository(HOME)
+        where = ThreadAddress(self.hub.installation.id, home.id, home.owner_login, home.name, number)
+        await self.jobs.wake(where)
+
+    async def rest(self) -> None:
+        """Wait until no job waits or runs."""
+        async with asyncio.timeout(SECONDS):
+            while (await self.jobs.load()).busy:  # noqa: ASYNC110 - of all workers
+                await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+async def ground(tmp_path: Path, model: Model, database_url: str) -> AsyncIterator[Ground]:
+    clock = RealClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
+        hub = Shown(github, settle(github.world, github), clock.advance)
+        given = settings(github, api.base_url, tmp_path)
+        async with Database(database_url).open() as database:
+            await migrate(database)
+            make = FrozenWorker(given, database_url, tmp_path / "workers")
+            made = Ground(hub, Jobs(database), make, random.Random())
+            try:
+                yield made
+            finally:
+                for each in (*made.workers, *made.dead):
+                    await asyncio.to_thread(each.end)
+
+
+@asynccontextmanager
+async def striking(ground: Ground) -> AsyncIterator[None]:
+    """Strike one worker after the other while the context is open."""
+
+    async def strike() -> None:
+        while True:
+            await asyncio.sleep(ground.chance.uniform(*STRIKES))
+            await ground.strike()
+
+    task = asyncio.create_task(strike())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        for each in ground.workers:
+            each.thaw()
+
+
+async def carry_on(ground: Ground, numbers: list[int]) -> None:
+    """Approve each plan, until each thread was told of its pull request."""
+    approved = set[int]()
+    async with asyncio.timeout(SECONDS):
+        while not all(any(READY in text for text in ground.hub.said("tell", number)) for number in numbers):
+            for number in numbers:
+                if ground.hub.plans(number) and number not in approved:
+                    approved.add(number)
+                    await asyncio.sleep(1.1)  # not in the second of the plan
+                    ground.hub.world.person("maya").comment(HOME, number, "@plangate approve")
+                    await ground.wake(number)
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.req("E3", "E4", "PR2")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("count", (2, 4))
+@pytest.mark.parametrize("seed", (long(0), *map(soak, range(1, 26))))
+async def test_one_of_everything(ground: Ground, count: int, seed: int) -> None:
+    """Ten threads at once: one plan, branch, pull request, and last word each, whoever died or was late."""
+    ground.chance = random.Random(100 * count + seed)
+    for _ in range(count):
+        await ground.start_worker()
+    will, numbers = ground.hub.world.person("will"), list[int]()
+    async with striking(ground):
+        for index in range(STORIES if seed else STORIES // 2):
+            numbers.append(will.open_issue(HOME, f"Issue {index}", "@plangate Let orders of 50 ship free.").number)
+            await ground.wake(numbers[-1])
+        await carry_on(ground, numbers)
+    await ground.rest()
+    await asyncio.gather(*(asyncio.to_thread(each.end) for each in (*ground.workers, *ground.dead)))
+    for number in numbers:
+        exactly_one(ground.hub, number)
+    repeated = [each for each in ground.hub.world.comments.values() if is_repetition(each)]
+    sys.stdout.write(f"\n{len(numbers)} stories, {count} workers, {ground.frozen} strikes, {len(repeated)} repeated\n")
+    assert len(repeated) <= ground.frozen
