@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bot.action.runner import Runner
-from bot.compose.pull_verification import PullRange, verified_commits
+from bot.compose.pull_verification import NO_PULL, RUN_ON, PullRange, verified_commits
 from bot.config.action_inputs import ActionSettings
 from bot.core.comment import code
 from bot.core.errors import Misconfigured
@@ -36,12 +36,16 @@ def verify_pull_request(given: ActionSettings, runner: Runner) -> int:
 
 
 def _range(given: ActionSettings) -> PullRange:
-    """Return the commits of the event's pull request.
+    """Return the commits of the event's pull request, or of its group in a merge queue.
 
     https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request
+    https://docs.github.com/en/webhooks/webhook-events-and-payloads#merge_group
     """
     try:
-        pull = json.loads(given.event_path.read_bytes()).get("pull_request") or {}
+        event = json.loads(given.event_path.read_bytes())
+        if group := event.get("merge_group"):
+            return PullRange(str(group["base_sha"]), str(group["head_sha"]))
+        pull = event.get("pull_request") or {}
         return PullRange(str(pull["base"]["sha"]), str(pull["head"]["sha"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Misconfigured("the event names no pull request", where="verify", fix="run it on: pull_request") from error
+        raise Misconfigured(NO_PULL, where="verify", fix=RUN_ON) from error

@@ -11,6 +11,8 @@ from bot.compose.receipt_check import ReceiptRepository
 from bot.core.errors import Misconfigured
 from bot.receipts.signing_keys import PublicKey, decode_keys
 
+NO_PULL: Final = "the event names no pull request"
+RUN_ON: Final = "run it on: pull_request, or on: merge_group"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -33,7 +35,7 @@ class PullRange:
 
     def __post_init__(self) -> None:
         if not (_COMMIT.fullmatch(self.base) and _COMMIT.fullmatch(self.head)):
-            raise Misconfigured("the event names no pull request", where="verify", fix="run it on: pull_request")
+            raise Misconfigured(NO_PULL, where="verify", fix=RUN_ON)
 
 
 def verified_commits(

@@ -113,6 +113,20 @@ def test_a_shallow_checkout(pull: Pull, tmp_path: Path) -> None:
     assert (code, "fetch-depth: 0" in log) == (2, True)
 
 
+def test_a_merge_queue(pull: Pull) -> None:
+    """A required check must answer there as well: what the group adds to its base is checked."""
+    pull.clone.issue(*pull.clone.work())
+    event, head = pull.clone.path.parent / "group.json", pull.clone.git("rev-parse", "HEAD")
+    event.write_text(
+        json.dumps({"action": "checks_requested", "merge_group": {"base_sha": pull.base, "head_sha": head}})
+    )
+    queue = {"GITHUB_EVENT_NAME": "merge_group", "GITHUB_EVENT_PATH": str(event)}
+    assert pull.verify(**queue)[0] == 0
+    pull.clone.git("update-ref", "-d", f"refs/plangate/receipts/{head}")
+    code, log, _ = pull.verify(**queue)
+    assert (code, "has no receipt" in log) == (5, True)
+
+
 def test_another_event(pull: Pull) -> None:
     """It needs a pull request."""
     event = pull.clone.path.parent / "other.json"
