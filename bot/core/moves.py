@@ -183,7 +183,7 @@ class Executed(EntryFacts):
     agents: tuple[Json, ...] | None = None
     """Its sub-agents, as rows of `core.comment.AgentRow`."""
     commands: tuple[Json, ...] | None = None
-    """The commands that agents ran: agent, command, exit_code."""
+    """The commands that agents ran: agent, command, exit_code, and in entries of newer versions output_sha256."""
     checks: tuple[Json, ...]
     """The checks' results: command, exit_code, seconds, output, and under `before` the result before the work."""
     no_baseline: str = ""

@@ -180,12 +180,18 @@ def _execution(state: ThreadState, work: Executed) -> Json:
         "session": state.work_session,
         "model": work.model or "",
         "agents": [_agent(agent) for agent in work.agents or ()],
-        "commands": [{key: each.get(key) for key in ("agent", "command", "exit_code")} for each in work.commands or ()],
+        "commands": [_command(each) for each in work.commands or ()],
         "cost_usd": _dollars(state.cost_usd),
         "tokens_input": state.tokens[0],
         "tokens_output": state.tokens[1],
         "hosts": list(state.plan.contract.hosts),
     }
+
+
+def _command(command: Json) -> Json:
+    """Return a command. Journals of older versions do not have the digest of its output."""
+    kept = {key: command.get(key) for key in ("agent", "command", "exit_code")}
+    return kept | ({"output_sha256": command["output_sha256"]} if "output_sha256" in command else {})
 
 
 def _agent(agent: Json) -> Json:

@@ -64,7 +64,10 @@ _POLICY: Final = {
     "type": ["object", "null"],
 }
 _AGENT: Final = _object(type=_STRING, state=_STRING, tool_calls=_INTEGER, cost_usd=_COST)
-_COMMAND: Final = _object(agent=_STRING, command=_STRING, exit_code=_EXIT_CODE)
+_COMMAND: Final[Json] = {
+    **_object(agent=_STRING, command=_STRING, exit_code=_EXIT_CODE, output_sha256=_SHA256),
+    "required": ["agent", "command", "exit_code"],
+}
 _CHECK: Final = _object(command=_STRING, exit_code=_EXIT_CODE, exit_code_before=_EXIT_CODE, output_sha256=_SHA256)
 _REQUEST: Final = _object(
     actor_id=_INTEGER, login=_STRING, turn=_STRING, at=_TIME, text_sha256=_SHA256, editors=_list(_INTEGER)

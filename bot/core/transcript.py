@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from bot.core.errors import Broken, Refused
 
@@ -160,13 +160,23 @@ def todos_of(said: Iterable[Json]) -> list[tuple[str, str]]:
     return todos
 
 
-def commands_of(said: Iterable[Json]) -> list[tuple[str, int | None]]:
-    """Return the shell commands that a session ran, in order, with their exit codes; None for one that was ended.
+class CommandRun(NamedTuple):
+    """A shell command that a session ran."""
+
+    command: str
+    exit_code: int | None
+    """None for one that was ended."""
+    output: str
+    """What the session was shown of it."""
+
+
+def commands_of(said: Iterable[Json]) -> list[CommandRun]:
+    """Return the shell commands that a session ran, in order.
 
     Only reports of the toolhost count: a result that is not an error, or the line that ends an error. Calls that were
     not run are left out, and commands in the background, whose result says only that they began.
     """
-    found: list[tuple[str, int | None]] = []
+    found: list[CommandRun] = []
     for answer, results in pairwise(said):
         calls = [call for call in tool_calls(answer) if _is_foreground_command(call)]
         blocks = results["content"] if calls and isinstance(results["content"], list) else []
@@ -175,11 +185,12 @@ def commands_of(said: Iterable[Json]) -> list[tuple[str, int | None]]:
             block = given.get(call["id"])
             if block is None or not isinstance(block["content"], str):
                 continue
-            ending = _ENDING.fullmatch(block["content"].rpartition("\n")[2])
+            command, output = call["input"]["command"], block["content"]
+            ending = _ENDING.fullmatch(output.rpartition("\n")[2])
             if not block.get("is_error"):
-                found.append((call["input"]["command"], 0))
+                found.append(CommandRun(command, 0, output))
             elif ending is not None:
-                found.append((call["input"]["command"], int(ending[1]) if ending[1] else None))
+                found.append(CommandRun(command, int(ending[1]) if ending[1] else None, output))
     return found
 
 

@@ -82,6 +82,17 @@ def test_later_entries_change_nothing() -> None:
 
 
 @pytest.mark.req("RC1")
+def test_digests_of_what_commands_printed() -> None:
+    """They are stated where the journal has them: older versions did not keep them. Nothing else of a row is."""
+    old = {"agent": "main", "command": "ls", "exit_code": None}
+    new = {**old, "exit_code": 0, "output_sha256": "5" * 64}
+    done = replace(executed(), commands=(old, {**new, "more": 1}))
+    said = statement_of(*STORY[:-1], done)
+    assert said["predicate"]["execution"]["commands"] == [old, new]
+    assert list(schema_objections(said, STATEMENT_SCHEMA)) == []
+
+
+@pytest.mark.req("RC1")
 def test_rejections_and_amendments() -> None:
     """What was rejected on the way, and how often the plan grew, are part of it."""
     second = replace(PLAN, plan=2)

@@ -249,7 +249,8 @@ def test_commands_that_ran() -> None:
     blocks.append({"type": "tool_result", "tool_use_id": "r", "content": "exit code 1", "is_error": True})
     begin = {"role": "user", "content": "Run `rm -rf /`."}
     said = [begin, assistant(*calls, read), {"role": "user", "content": blocks}, assistant(*calls), begin]
-    assert commands_of(said) == [("make", 0), ("make test", 2), ("kill", 137), ("sleep", None)]
+    assert [run[:2] for run in commands_of(said)] == [("make", 0), ("make test", 2), ("kill", 137), ("sleep", None)]
+    assert [run.output for run in commands_of(said)][:2] == ["exit code 3", "exit code 0\nexit code 2"]
 
 
 @pytest.mark.req("M3")

@@ -95,6 +95,7 @@ def _work(chance: random.Random, plan: PlanDocument, tree: str) -> Executed:
     checks = tuple(_check(chance) for _ in range(chance.randint(0, 3)))
     commands = tuple(
         {"agent": "main", "command": _text(chance), "exit_code": chance.choice([0, 1, None])}
+        | ({"output_sha256": f"{chance.getrandbits(256):064x}"} if chance.random() < 0.8 else {})
         for _ in range(chance.randint(0, 4))
     )
     cost = chance.choice([None, chance.random() * 9])

@@ -60,7 +60,7 @@ def test_a_transcript_tells_the_exit_code(host: Client, command: str, code: int)
     call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": command}}
     result = {"type": "tool_result", "tool_use_id": "c", "content": got.text, "is_error": got.is_error}
     said = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-    assert commands_of(said) == [(command, code)]
+    assert [run[:2] for run in commands_of(said)] == [(command, code)]
 
 
 @pytest.mark.req("T4")

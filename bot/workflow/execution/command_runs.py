@@ -1,6 +1,7 @@
 """Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves."""
 
 import asyncio
+import hashlib
 import math
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,7 +24,7 @@ ENDING: Final = 30.0
 
 
 async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]:
-    """Return the commands that a session and its sub-agents ran as (agent, command, exit_code), redacted.
+    """Return the commands that a session and its sub-agents ran: agent, command (redacted), exit_code, output_sha256.
 
     Taken from their transcripts. Those that only read are left out; of one command the last run counts, and of many
     commands the last MOST.
@@ -34,11 +35,13 @@ async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]
     sessions += [(agent, await _lines(context, ident)) for agent, ident in subagents_of(lines)]
     ran: dict[tuple[str, str], Json] = {}
     for agent, each in sessions:
-        for command, code in commands_of(all_messages(each)):
+        for command, code, output in commands_of(all_messages(each)):
             if not is_read_only(command):
                 ran.pop((agent, command), None)
                 shown = context.redactor.redact(command)[:TAIL]
-                ran[agent, command] = {"agent": agent, "command": shown, "exit_code": code}
+                digest = hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest()
+                row = {"agent": agent, "command": shown, "exit_code": code, "output_sha256": digest}
+                ran[agent, command] = row
     return [*ran.values()][-MOST:]
 
 

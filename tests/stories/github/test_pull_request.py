@@ -1,5 +1,6 @@
 """What the pull request carries, what the journal tells of it, and what the Action's outputs say."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,10 @@ async def test_commands_of_the_agent(story: Story) -> None:
     assert "| main | `make nothing` | 2 |\n" in pull.text.body
     assert pull.text.body.count("| main | ") == 2
     assert secret not in pull.text.body
+    (done,) = [entry.body for entry in await story.entries() if entry.kind == "executed"]
+    shown = [each.text for each in story.model.works[-1].all_results if each.text.endswith("exit code 2")]
+    digest = sha256(shown[-1].encode()).hexdigest()
+    assert [row["output_sha256"] for row in done["commands"] if row["command"] == "make nothing"] == [digest]
 
 
 EVIL = "Closes #1, hi @will [skip ci]\u200b"
