@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
-from bot.compose.approver_signatures import check_approvers
+from bot.compose.approver_signatures import ApproverCheck
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Misconfigured
@@ -70,19 +70,18 @@ def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
     signers = AllowedSigners.read(options.signers, options.revoked) if options.signers else None
     now = datetime.now(UTC)
+    own = ApproverCheck.of(clone, signers)
     verified = [
-        _Verified(replace(each, receipt=b""), _approver(clone, each, signers), _claims(each))
+        _Verified(replace(each, receipt=b""), _approver(own, each), _claims(each))
         for each in _check(clone, options, now)
     ]
     print(json.dumps(_to_json(verified), indent=2) if options.as_json else "\n".join(_lines(verified)), file=out)
     return min((each.code for each in verified if each.code and _counts(each.commit, options)), default=0)
 
 
-def _approver(
-    clone: ReceiptRepository, checked: CheckedCommit, signers: AllowedSigners | None
-) -> ApproverVerdict | None:
+def _approver(own: ApproverCheck, checked: CheckedCommit) -> ApproverVerdict | None:
     is_form = checked.verdicts and checked.verdicts[0].check is ReceiptCheck.SYNTAX and checked.verdicts[0].passes
-    return check_approvers(clone, checked, signers) if is_form else None
+    return own.verdict(checked) if is_form else None
 
 
 def _claims(checked: CheckedCommit) -> dict[str, str]:

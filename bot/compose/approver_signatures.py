@@ -1,7 +1,8 @@
 """Approvers' own signatures of receipts in a local clone: reads and checks them, and adds one (RC2)."""
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from bot.core.errors import Misconfigured, Refused
 from bot.core.receipt_format import SIGNATURE_FILE, SIGNATURES, signature_ref
 from bot.core.transcript import Json
 from bot.receipts.approvers import Approver, ApproverSignature, ApproverVerdict, approver_verdict, approvers
-from bot.receipts.envelope import parse_envelope
+from bot.receipts.envelope import Envelope, parse_envelope
 from bot.receipts.ssh_keygen import AllowedSigners, check_signature, make_signature
 from bot.receipts.verdicts import ReceiptCheck, moment
 
@@ -43,29 +44,57 @@ class SignableReceipt:
         return signature_ref(self.commit, self.approver.actor_id)
 
 
-def check_approvers(
-    clone: ReceiptRepository, checked: CheckedCommit, signers: AllowedSigners | None
-) -> ApproverVerdict:
-    """Return the verdict on the approvers' signatures of a commit's well-formed receipt.
+@dataclass(frozen=True, slots=True)
+class ApproverCheck:
+    """Checks the approvers' signatures in a clone, with no git process for a commit that has none."""
 
-    Without signers they are listed and not checked.
-    """
-    envelope = parse_envelope(checked.receipt)
-    people = {approver.actor_id: approver for approver in approvers(envelope.statement)}
-    at = moment(envelope.statement["predicate"]["journal"]["at"])
-    found = []
-    for actor_id, content in _signatures(clone, checked.commit):
-        person = people.get(actor_id)
+    clone: ReceiptRepository
+    signers: AllowedSigners | None
+    """None: signatures are listed and not checked."""
+    actors: Mapping[str, Sequence[str]]
+    """Commit -> the numbers of the accounts whose signatures of it are kept."""
+
+    @classmethod
+    def of(cls, clone: ReceiptRepository, signers: AllowedSigners | None) -> "ApproverCheck":
+        """Return the check of all signatures that were fetched into a clone."""
+        listed = clone.git.ask("for-each-ref", "--format=%(refname)", SIGNATURES).decode("utf-8", "replace")
+        actors = defaultdict[str, list[str]](list)
+        for ref in listed.split():
+            commit, _, actor = ref.removeprefix(SIGNATURES).partition("/")
+            if _ACTOR.fullmatch(actor) and len(actors[commit]) < _MOST:
+                actors[commit].append(actor)
+        return cls(clone, signers, actors)
+
+    def verdict(self, checked: CheckedCommit) -> ApproverVerdict:
+        """Return the verdict on the approvers' signatures of a commit's well-formed receipt."""
+        envelope = parse_envelope(checked.receipt)
+        people = {each.actor_id: each for each in approvers(envelope.statement)}
+        found = [
+            self._signature(actor_id, content, people.get(actor_id), envelope)
+            for actor_id, content in self._signatures(checked.commit)
+        ]
+        if self.signers is None:
+            return ApproverVerdict(tuple(found), is_checked=False)
+        return approver_verdict(envelope.statement, found)
+
+    def _signature(
+        self, actor_id: int, content: bytes, person: Approver | None, envelope: Envelope
+    ) -> ApproverSignature:
         if person is None:
-            found.append(ApproverSignature(actor_id, "", "the receipt names no such approver"))
-        elif signers is None:
-            found.append(ApproverSignature(actor_id, person.login, "not checked"))
-        else:
-            answer = check_signature(envelope.payload, content, person.login, signers=signers, at=at)
-            found.append(ApproverSignature(actor_id, person.login, answer.problem, answer.key))
-    if signers is None:
-        return ApproverVerdict(tuple(found), is_checked=False)
-    return approver_verdict(envelope.statement, found)
+            return ApproverSignature(actor_id, "", "the receipt names no such approver")
+        if self.signers is None:
+            return ApproverSignature(actor_id, person.login, "not checked")
+        at = moment(envelope.statement["predicate"]["journal"]["at"])
+        answer = check_signature(envelope.payload, content, person.login, signers=self.signers, at=at)
+        return ApproverSignature(actor_id, person.login, answer.problem, answer.key)
+
+    def _signatures(self, commit: str) -> Iterator[tuple[int, bytes]]:
+        """Yield the signatures that are kept for a commit, each with the number of the account in its ref."""
+        actors = self.actors.get(commit, ())
+        if not actors:
+            return
+        files = self.clone.read_files([f"{SIGNATURES}{commit}/{actor}:{SIGNATURE_FILE}" for actor in actors])
+        yield from ((int(name), content) for name, content in zip(actors, files, strict=True) if content is not None)
 
 
 def signable_receipt(clone: ReceiptRepository, revision: str, *, login: str, now: datetime) -> SignableReceipt:
@@ -105,15 +134,6 @@ def _approver(people: tuple[Approver, ...], login: str) -> Approver:
     if len(found) != 1:
         raise Misconfigured(f"{named} approved this plan", where="--as", fix="say which of them you are")
     return found[0]
-
-
-def _signatures(clone: ReceiptRepository, commit: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the signatures that are kept for a commit, each with the number of the account in its ref."""
-    prefix = f"{SIGNATURES}{commit}/"
-    listed = clone.git.ask("for-each-ref", f"--count={_MOST}", "--format=%(refname)", prefix).decode("utf-8", "replace")
-    actors = [name for ref in listed.split() if _ACTOR.fullmatch(name := ref.removeprefix(prefix))]
-    files = clone.read_files([f"{prefix}{name}:{SIGNATURE_FILE}" for name in actors])
-    yield from ((int(name), content) for name, content in zip(actors, files, strict=True) if content is not None)
 
 
 def _keep(clone: ReceiptRepository, ref: str, signature: bytes) -> None:

@@ -4,7 +4,7 @@ import copy
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,15 @@ import pytest
 
 from bot.cli.sign import SignOptions, print_signature
 from bot.cli.verify import VerifyOptions, print_verdicts
+from bot.compose.approver_signatures import ApproverCheck
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.receipt_format import SIGNATURE_FILE, canonical_statement, signature_ref
 from bot.core.transcript import Json
 from bot.receipts.approvers import APPROVER_CODE
 from bot.receipts.envelope import sign_statement
 from bot.receipts.ssh_keygen import NAMESPACE, SIGNATURE_LIMIT, AllowedSigners, check_signature
+from bot.receipts.verdicts import exit_code
+from bot.store.plumbing import GitResult, Plumbing
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 from tests.receipts.ssh_people import Person, make_person
 
@@ -234,3 +237,34 @@ def test_logins_that_are_not_names(tmp_path: Path, maya: Person, login: str) -> 
     """A login in a receipt that is a pattern, an option, or a line of its own finds no key."""
     signers = AllowedSigners.read([maya.listed(tmp_path)], None)
     assert check_signature(b"x", maya.sign(b"x"), login, signers=signers, at=NOW).problem
+
+
+@dataclass(frozen=True, slots=True)
+class CountedGit(Plumbing):
+    """Git that counts its processes."""
+
+    started: list[str] = field(default_factory=list)
+
+    def run(self, *arguments: str, stdin: bytes = b"", opening: bytes = b"") -> GitResult:
+        """Run one, and note its command."""
+        self.started.append(arguments[0])
+        return Plumbing.run(self, *arguments, stdin=stdin, opening=opening)
+
+
+@pytest.mark.req("RC3")
+def test_a_long_range_starts_no_more_processes(clone: Clone) -> None:
+    """Git is asked about many commits, receipts, and signatures at once."""
+    base = clone.git("rev-parse", "HEAD")
+    for n in range(6):
+        clone.issue(*clone.work(f"{n}\n"))
+
+    def processes(end: str) -> list[str]:
+        opened = clone.opened()
+        git = CountedGit(opened.git.directory, opened.git.environment)
+        opened = replace(opened, git=git)
+        own = ApproverCheck.of(opened, None)
+        checked = list(opened.check_range(f"{base}..{end}", NOW))
+        assert all(not exit_code(each.verdicts) and own.verdict(each).signatures == () for each in checked)
+        return git.started
+
+    assert processes("HEAD") == processes("HEAD~5")
