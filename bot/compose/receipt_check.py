@@ -93,10 +93,7 @@ class ReceiptRepository:
         `repository` is ``OWNER/NAME`` or ``HOST/OWNER/NAME``; "" takes the URL of the remote origin.
         """
         pinned = decode_keys(_read(keys), where=str(keys)) if keys else ()
-        top = next((each for each in (folder.absolute(), *folder.absolute().parents) if (each / ".git").exists()), None)
-        if top is None:
-            raise Misconfigured("this is not a git clone", where=str(folder), fix="run it inside one, or give --dir")
-        git = Plumbing(top / ".git", lambda: OFFLINE)
+        git = Plumbing(_git_directory(folder.absolute()), lambda: OFFLINE)
         own = (
             git.ask("rev-parse", "--absolute-git-dir").decode().strip()
         )  # that of a linked worktree has a HEAD of its own
@@ -233,6 +230,19 @@ class ReceiptRepository:
                 found.append(out[end + 1 : end + 1 + size])
                 start = end + size + 2
         return found
+
+
+def _git_directory(folder: Path) -> Path:
+    """Return the git directory of the clone around a folder, or of a bare one. Raises Misconfigured if there is none.
+
+    A bare repository inside a clone is a part of its files, and never taken for the clone.
+    """
+    for each in (folder, *folder.parents):
+        if (each / ".git").exists():
+            return each / ".git"
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        return folder
+    raise Misconfigured("this is not a git clone", where=str(folder), fix="run it inside one, or give --dir")
 
 
 def _read(path: Path) -> bytes:

@@ -277,6 +277,20 @@ def test_a_linked_worktree(clone: Clone, tmp_path: Path) -> None:
     assert run(clone, subject="HEAD")[0] == NO_RECEIPT
 
 
+@pytest.mark.req("RC3")
+def test_a_mirror(clone: Clone, tmp_path: Path) -> None:
+    """A bare clone has every ref at once. One that lies among the files of a clone is not taken for it."""
+    commit, statement = clone.work()
+    clone.issue(commit, statement)
+    mirror = tmp_path / "mirror.git"
+    clone.git("clone", "-q", "--mirror", str(clone.path), str(mirror))
+    assert run(clone, subject="HEAD", folder=mirror, repository="acme/site")[0] == 0
+    inside = clone.path / "mirror.git"
+    mirror.rename(inside)
+    clone.commit("three\n", "By hand")
+    assert run(clone, subject="HEAD", folder=inside, repository="acme/site")[0] == NO_RECEIPT
+
+
 def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:
     """Each is one line that says what, where, and how to fix it."""
     with pytest.raises(Misconfigured, match="no such commit"):
