@@ -1,7 +1,7 @@
 """Costs as charts, and what the service does: workers, limits, and scheduled tasks."""
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from fastapi import Request
@@ -38,7 +38,8 @@ def add_figures_pages(pages: Pages) -> None:
         if visit.session is not None:
             own = visit.access.installations
             health = replace(health, rate_limits=tuple(each for each in health.rate_limits if each.installation in own))
-        return Shown("service.html", "Service", {"health": health})
+        reconciled = datetime.fromisoformat(health.reconciled) if health.reconciled else None
+        return Shown("service.html", "Service", {"health": health, "reconciled": reconciled})
 
     pages.show("/costs", costs)
     pages.show("/maintenance", maintenance)

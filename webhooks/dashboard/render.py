@@ -40,6 +40,14 @@ STAGES: Final[dict[Stage, tuple[str, str]]] = {
     Stage.LIMIT: ("Limit reached", "closed"),
 }
 """The words for each stage, and the color that GitHub gives to what it means."""
+AGENT_LOOKS: Final = {
+    "completed": "open",
+    "running": "active",
+    "waiting": "attention",
+    "failed": "closed",
+    "limit": "closed",
+}
+"""The color of each state of an agent. Others are gray."""
 WAITING: Final[dict[WaitsFor, str]] = {
     WaitsFor.NOBODY: "nobody",
     WaitsFor.PLANGATE: "Plangate",
@@ -156,6 +164,14 @@ def ago(when: datetime, now: datetime) -> Markup:
     )
 
 
+def after(when: datetime, began: datetime) -> Markup:
+    """Return a time as what had passed since a beginning, with the exact one on hover."""
+    exact = when.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}">+{}</time>').format(
+        exact.isoformat(timespec="seconds"), f"{exact:%Y-%m-%d %H:%M:%S} UTC", duration((when - began).total_seconds())
+    )
+
+
 def short(digest: str | None) -> str:
     """Return the short form of a digest."""
     return (digest or "")[:SHORT_DIGEST]
@@ -221,7 +237,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (pill, dollars, count, duration, ago, short, markdown, side_by_side, line_by_line)
+    filters = (pill, dollars, count, duration, ago, after, short, markdown, side_by_side, line_by_line)
     made.filters |= {each.__name__: each for each in filters}
-    made.globals |= {"STAGES": STAGES, "WAITING": WAITING}
+    made.globals |= {"STAGES": STAGES, "WAITING": WAITING, "AGENT_LOOKS": AGENT_LOOKS}
     return made

@@ -13,6 +13,7 @@ from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
 from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
 from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
+from webhooks.dashboard.agent_chart import agent_blocks
 from webhooks.dashboard.pages import Answer, Pages, Shown
 from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.visits import Visit
@@ -173,6 +174,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) 
         "runs": summary.waiting_for in {WaitsFor.PLANGATE, WaitsFor.SLOT, WaitsFor.APPROVER, WaitsFor.ANSWER},
         "retries": summary.waiting_for is WaitsFor.REQUESTER,
         "said": SAID.get(asked.get("said", ""), ""),
+        "blocks": agent_blocks(detail.agents),
         "most": max([each.cost_usd or 0 for each in detail.agents], default=0) or 1,
         "role": visit.role(summary.repository).name.lower(),
     }

@@ -141,8 +141,9 @@ def _parts(line: Line, results: Mapping[str, Json]) -> Iterator[StepPart]:
             yield StepPart(PartKind.AGENT, f"{body['description']} ({body['type']})", session=str(body["session"]))
         case LineKind.NOTE:
             facts = {key: value for key, value in line.body.items() if key not in _UNSAID}
-            told = " ".join(f"{key}: {_text(value)}" for key, value in facts.items())
-            yield StepPart(PartKind.NOTE, shorten_line(f"{line.body.get('note')} {told}", NOTE_LENGTH))
+            told = ", ".join(f"{key} {_text(value)}" for key, value in facts.items())
+            name = str(line.body.get("note")).replace("_", " ").capitalize()
+            yield StepPart(PartKind.NOTE, shorten_line(f"{name}: {told}" if told else name, NOTE_LENGTH))
         case LineKind.MESSAGE:
             message = line.body["message"]
             content = message["content"]

@@ -89,7 +89,7 @@ class TranscriptPage:
     agent_type: str
     model: str
     mode: str
-    began: datetime | None
+    began: datetime
     seconds: float
     """From the first line of the transcript to the last."""
     answers: int

@@ -118,6 +118,7 @@ def running(folder: Path, *, public_url: str = "", has_app: bool = True, host: s
             world.person("will").open_issue(HOME, f"Issue {number}", "@plangate please")
         installation = credentials.install(world, github.app, "parcel")
         reading = SampleReading({name: world.repository(name).id for name in (HOME, OTHER)})
+        reading.installation = installation.id
         given = settings(github, folder, public_url)
         if not has_app:
             plain = replace(given.github, app_id="", private_key=Secret(""), token=Secret("t" * 40))

@@ -71,6 +71,7 @@ class SampleReading:
     """What GitHub lists of its deliveries."""
     redelivered: list[int] = field(default_factory=list)
     github_fails: bool = False
+    installation: int = 0
     read: list[str] = field(default_factory=list)
     """The repositories of the threads that were read."""
 
@@ -216,8 +217,12 @@ class SampleReading:
         self.sent[at] = again
 
     async def health(self) -> Health:
-        limit = RateLimit(None, "core", 5_000, 3_912, NOW + timedelta(minutes=22))
-        return Health("ok", "ok", "unknown", "2026-11-20T14:26:11+00:00", True, 1, 2, 1, 4, 0, 3, (limit,))
+        limits = [
+            RateLimit(None, "core", 5_000, 3_912, NOW + timedelta(minutes=22)),
+            RateLimit(self.installation, "core", 5_000, 4_688, NOW + timedelta(minutes=41)),
+            RateLimit(self.installation, "graphql", 5_000, 1_204, NOW + timedelta(minutes=8)),
+        ]
+        return Health("ok", "ok", "unknown", "2026-11-20T14:26:11+00:00", True, 1, 2, 1, 4, 0, 3, tuple(limits))
 
     async def maintenance(self) -> MaintenanceView:
         runs = (

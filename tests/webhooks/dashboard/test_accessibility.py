@@ -16,17 +16,25 @@ pytestmark = pytest.mark.long
 
 AXE = published("axe-core-*/axe.min.js")
 WIDTHS = (320, 768, 1280)
-PICTURES = {"waiting": "/", "thread": THREAD, "costs": "/costs?days=30"}
+PICTURES = {
+    "waiting": "/",
+    "threads": "/threads",
+    "thread": THREAD,
+    "transcript": "/threads/parcel/shop/2/transcripts/work-1",
+    "costs": "/costs?days=30",
+    "maintenance": "/maintenance",
+    "deliveries": "/deliveries",
+    "service": "/service",
+}
+WHOLE = {"thread", "transcript"}
+"""Pages that are shown to their end."""
 PAGES = {
     **PICTURES,
-    "threads": "/threads",
-    "maintenance": "/maintenance",
-    "service": "/service",
     "review": "/threads/parcel/shop/4",
     "failed": "/threads/parcel/shop/5",
     "old-plan": f"{THREAD}?plan=1&said=approve",
     "search": "/threads?q=zebra",
-    "deliveries": "/deliveries",
+    "many-steps": "/threads/parcel/shop/2/transcripts/plan-1?page=2",
     "missing": "/threads/no/where/1",
 }
 
@@ -51,7 +59,7 @@ def opened(site: Site, browser: Any, login: str = "maya", **how: Any) -> Any:
 def test_axe_finds_nothing(site: Site, browser: Any, width: int, scheme: str) -> None:
     """No violation on any page, none that scrolls sideways, and none that the content security policy stops."""
     assert AXE is not None
-    page = opened(site, browser, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = opened(site, browser, "ada", viewport={"width": width, "height": 900}, color_scheme=scheme)
     complaints: list[str] = []
     page.on("console", lambda line: complaints.append(line.text) if "Content Security" in line.text else None)
     found = {}
@@ -94,13 +102,21 @@ def test_pictures(site: Site, browser: Any, tmp_path: Path, scheme: str) -> None
     """PICTURES=docs/dashboard makes the pictures that the documentation shows."""
     folder = Path(os.environ.get("PICTURES") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
-    page = opened(site, browser, viewport={"width": 1180, "height": 760}, color_scheme=scheme)
+    page = opened(site, browser, "ada", viewport={"width": 1180, "height": 760}, color_scheme=scheme)
     for name, path in PICTURES.items():
         page.goto(site.base + path)
         picture = folder / f"{name}-{scheme}.png"
-        page.screenshot(path=picture, full_page=name == "thread")
+        page.screenshot(path=picture, full_page=name in WHOLE)
         assert 5_000 < picture.stat().st_size < 400_000
-    page.set_viewport_size({"width": 390, "height": 760})
+    page.set_viewport_size({"width": 1040, "height": 1105})
+    page.goto(site.base + THREAD)
+    page.screenshot(path=folder / f"decide-{scheme}.png")  # the README's
+    page.context.clear_cookies()
+    page.goto(f"{site.base}/sign-in")
+    page.screenshot(path=folder / f"sign-in-{scheme}.png", clip={"x": 0, "y": 0, "width": 1180, "height": 480})
+    page.context.close()
+    phone = {"width": 390, "height": 760}
+    page = opened(site, browser, "ada", viewport=phone, color_scheme=scheme)
     page.goto(site.base + THREAD)
     page.screenshot(path=folder / f"phone-{scheme}.png")
     page.context.close()
