@@ -108,7 +108,7 @@ def test_pictures(site: Site, browser: Any, tmp_path: Path, scheme: str) -> None
         picture = folder / f"{name}-{scheme}.png"
         page.screenshot(path=picture, full_page=name in WHOLE)
         assert 5_000 < picture.stat().st_size < 400_000
-    page.set_viewport_size({"width": 1040, "height": 1105})
+    page.set_viewport_size({"width": 1040, "height": 1180})
     page.goto(site.base + THREAD)
     page.screenshot(path=folder / f"decide-{scheme}.png")  # the README's
     page.context.clear_cookies()
