@@ -20,8 +20,9 @@ from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import FOLDER, scheduled_task
 from bot.config.settings import PATH, Settings
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.errors import Misconfigured, PlangateError
-from bot.core.maintenance import GITHUB_CHECK, CheckResult
+from bot.core.errors import Misconfigured, PlangateError, Refused
+from bot.core.github_check import GITHUB_CHECK, parse_github_check
+from bot.core.maintenance import CheckResult
 
 if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
@@ -93,8 +94,7 @@ def _check_task(
     rows = "".join(f"\n    {row}" for row in due_time_rows(task, now))
     yield CheckupResult(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
     if full.check.startswith(GITHUB_CHECK):
-        if try_check is not None:
-            yield CheckupResult(f"task {task.name}: its check asks GitHub; plangate maintenance run --dry-run tries it")
+        yield _check_github(task, full.check)
     elif full.check and try_check is not None:
         yield _check_run(task, keys.sandbox.minutes, lambda: try_check(full.check, keys))
     elif task.check:
@@ -134,6 +134,16 @@ def _check_run(task: MaintenanceTask, minutes: float, run: Callable[[], CheckRes
     first, *more = result.printed.splitlines()
     shown = with_visible_codepoints(first[:_LINE_SHOWN])
     return CheckupResult(f"{said} finds something to do: {shown}{' ...' if more else ''}")
+
+
+def _check_github(task: MaintenanceTask, check: str) -> CheckupResult:
+    """Return the mistake in a check that asks GitHub, or how to try it."""
+    said = f"task {task.name}: its check"
+    try:
+        parse_github_check(check)
+    except Refused as error:
+        return CheckupResult(f"{said} ({task.place_of('check' if task.check else 'with')}): {error.what}", error.fix)
+    return CheckupResult(f"{said} asks GitHub; plangate maintenance run --dry-run tries it")
 
 
 def _check_command(task: MaintenanceTask, check: str) -> Iterator[CheckupResult]:

@@ -1,5 +1,6 @@
 """The key `maintenance`: scheduled tasks, strict (product.md, Maintenance)."""
 
+import re
 from collections import Counter
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -18,10 +19,35 @@ from bot.config.schedule import Schedule, valid_schedule, valid_timezone
 MOST: Final = 20
 """Tasks of one repository."""
 _NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
+_LINE: Final = r"^\S([^\n\r]*\S)?$"
+_GLOB: Final = r"^[^!\s]([^\n]*\S)?$"
 
-Line = Annotated[str, Field(pattern=r"^\S([^\n\r]*\S)?$")]
-Name = Annotated[str, Field(pattern=_NAME)]
-Glob = Annotated[str, Field(pattern=r"^[^!\s]([^\n]*\S)?$")]
+
+def _match(pattern: str, cure: str) -> AfterValidator:
+    """Return a validator of texts. The error says what to write instead."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(cure)
+        return text
+
+    return AfterValidator(check)
+
+
+Line = Annotated[
+    str, Field(json_schema_extra={"pattern": _LINE}), _match(_LINE, "write one line of text, without blanks around it")
+]
+Name = Annotated[
+    str,
+    Field(json_schema_extra={"pattern": _NAME}),
+    _match(_NAME, "write lowercase letters, digits, and hyphens, at most 40, such as update-pins"),
+]
+Parameter = Annotated[str, Field(pattern=_NAME)]
+Glob = Annotated[
+    str,
+    Field(json_schema_extra={"pattern": _GLOB}),
+    _match(_GLOB, "write a glob that does not begin with !, such as docs/**"),
+]
 
 
 class MaintenanceTask(BaseModel):
@@ -34,7 +60,7 @@ class MaintenanceTask(BaseModel):
     timezone: Annotated[str, AfterValidator(valid_timezone)] = "UTC"
     prompt: Annotated[str, Field(min_length=1, max_length=10_000)] | None = None
     recipe: Name | None = None
-    parameters: dict[Name, str | int | float | bool | list[str]] = Field(default={}, alias="with")
+    parameters: dict[Parameter, str | int | float | bool | list[str]] = Field(default={}, alias="with")
     """What the recipe is given."""
     paths: list[Glob] = []
     check: Line | None = None

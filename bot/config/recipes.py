@@ -58,7 +58,7 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
             where=task.place_of("recipe"),
             fix=f"use one of {known}, or write {FOLDER}{task.recipe}.md",
         )
-    where = f"{FOLDER}{task.recipe}.md"
+    where = f"{FOLDER}{task.recipe}.md" if task.recipe in own else f"the recipe {task.recipe} of Plangate"
     recipe, prompt = _split(recipes[task.recipe], where)
     if unknown := sorted(set(task.parameters) - set(recipe.parameters)):
         raise Misconfigured(

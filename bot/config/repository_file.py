@@ -22,6 +22,7 @@ _SAID: Final = {
     "list_type": "must be a list, such as [a, b]",
     "string_type": "must be text; put it in quotes",
     "string_pattern_mismatch": "has characters that such a name cannot have",
+    "string_too_short": "must not be empty",
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
     "missing": "is missing",

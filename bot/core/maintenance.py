@@ -13,8 +13,6 @@ from bot.core.errors import Refused
 
 ASKED: Final = "run/"
 """Prefix of the key of an occurrence that somebody asked for."""
-GITHUB_CHECK: Final = "github:"
-"""Prefix of a check that asks GitHub instead of a shell."""
 MOST_FINDINGS: Final = 50
 LONGEST_ID: Final = 100
 LONGEST_TITLE: Final = 200

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from bot.core.errors import PlangateError
-from bot.core.maintenance import GITHUB_CHECK, CheckResult, Task
+from bot.core.github_check import GITHUB_CHECK, parse_github_check
+from bot.core.maintenance import CheckResult, Task
 from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.ports import Access, Toolhost
@@ -97,17 +98,7 @@ def _first_lines(printed: str) -> str:
 async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
     """Run a check that asks GitHub: ``github:NAME --option value ...``."""
     try:
-        name, *words = shlex.split(check.removeprefix(GITHUB_CHECK)) or [""]
-    except ValueError as error:  # such as a quote that nothing closes
-        return CheckResult(problem=f"{check} cannot be read: {error}")
-    options: dict[str, list[str]] = {}
-    values: list[str] = []
-    for word in words:
-        if word.startswith("--"):
-            values = options[word.removeprefix("--")] = []
-        else:
-            values.append(word)
-    try:
+        name, options = parse_github_check(check)
         printed = await context.tasks.run_check(name, options, context.location.base)
     except PlangateError as error:
         return CheckResult(problem=str(error))

@@ -64,6 +64,7 @@ def test_due_times_across_a_change_of_clocks() -> None:
         ),
         ("daily", "check: 'if true'", "task a: its check (line 5, column 5 of the configuration) is no shell command"),
         ("daily", "check: no-such-tool -x", "runs 'no-such-tool', which is not on this machine"),
+        ("daily", "check: github:stale-isues", "its check (line 5, column 5 of the configuration): there is no check"),
         (
             "daily",
             "\n  - {name: b, schedule: daily, recipe: c}",
@@ -85,7 +86,7 @@ def test_what_is_right(tmp_path: Path) -> None:
     found = checked(TASK.format(schedule="daily", more="check: test -e a && ls"))
     found += checked(TASK.format(schedule="daily", more="check: github:ci-failures"))
     found += checked("maintenance:\n  - {name: a, schedule: daily, recipe: b}\n", tmp_path)
-    assert [each.cure for each in found] == ["", "", ""]
+    assert [each.cure for each in found] == 4 * [""]
     assert checked("") == []
     assert found[0].what.splitlines()[1] == "    Sat 2026-03-28 00:00 UTC"  # the second column would repeat the first
 

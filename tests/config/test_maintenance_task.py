@@ -65,6 +65,10 @@ def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: i
             "are named 'deps', in lines 2 and 5",
         ),
         ("daily", "prompt: x\n    limit: 0", "maintenance.0.limit"),
+        ("daily", "prompt: ''", "maintenance.0.prompt: must not be empty"),
+        ("daily", "prompt: x\n    check: ''", "maintenance.0.check: write one line of text, without blanks around it"),
+        ("daily", "prompt: x\n    paths: ['!src']", "write a glob that does not begin with !, such as docs/**"),
+        ("daily", "prompt: x\n  - {name: A b, schedule: daily}", "write lowercase letters, digits, and hyphens"),
     ),
 )
 def test_mistakes_are_named(schedule: str, more: str, said: str) -> None:

@@ -71,6 +71,13 @@ def test_mistakes_are_named(recipe: str, parameters: dict[str, str], text: str, 
 
 
 @pytest.mark.req("MT8")
+def test_a_mistake_about_a_shipped_recipe() -> None:
+    """There is no file of it to look at."""
+    with pytest.raises(Misconfigured, match=r"paths, most \(the recipe todo-triage of Plangate\)$"):
+        scheduled_task(task("todo-triage", moste=3), {})
+
+
+@pytest.mark.req("MT8")
 @pytest.mark.parametrize(
     ("more", "place"),
     (("recipe: nothing", "line 4, column 5"), ("recipe: greet\n    with: {a: b}", "line 5, column 5")),

@@ -137,7 +137,7 @@ async def test_checks_of_github_that_are_hostile() -> None:
     """A check that cannot be read is told, and one that prints much is shown in part, as any other."""
     ground = TaskGround()
     said = await ground.due(replace(TASK, check="github:stale-issues 'open"))
-    assert said == "the check failed: github:stale-issues 'open cannot be read: No closing quotation"
+    assert said == "the check failed: github:stale-issues 'open cannot be read: No closing quotation: correct the check"
     ground.tasks.finds = "x" * (2 * PRINTED_SHOWN)
     assert await ground.due(replace(TASK, check="github:ci-failures")) == "a plan is waiting for approval"
     assert "(the check printed more)" in str(ground.model.requests[0].messages)
