@@ -232,6 +232,7 @@ async def test_standing_approval_that_is_taken_back_stops_the_next_push(story: S
     assert story.stage is Stage.AWAITING_APPROVAL
 
 
+@pytest.mark.long
 @pytest.mark.req("MT6", "PR1", "X1")
 async def test_standing_approval(story: Story) -> None:
     """The first plan asks people; then the configuration approves plans inside the task's paths, until it changes.
