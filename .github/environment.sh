@@ -5,7 +5,7 @@
 unset "${!PYTHON@}" "${!GIT_@}" "${!OPENSSL_@}" "${!PERL@}" "${!DPKG_@}" "${!UV_CONFIG@}" APT_CONFIG CDPATH GCONV_PATH
 unset PIP_TARGET PIP_PREFIX PIP_USER PIP_PYTHON TAR_OPTIONS VIRTUAL_ENV XDG_CONFIG_DIRS
 
-checkout=$(cd -P -- "${GITHUB_WORKSPACE:-/}" && pwd) # of / nothing is below
+checkout=$(cd -P -- "${GITHUB_WORKSPACE:-/}" 2>/dev/null && pwd) || checkout=/ # which nothing is taken for being in
 
 # Return whether a file or folder lies in the checkout, whatever links and dots its name goes through.
 is_checked_out() {

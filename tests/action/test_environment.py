@@ -61,6 +61,12 @@ def test_no_setting_or_certificate_of_a_checkout(workspace: Path) -> None:
     assert kept.items() <= sourced(workspace, **kept).items()
 
 
+def test_a_workspace_that_is_not_there(workspace: Path) -> None:
+    """Nothing can lie in it, so everything stays, and the step goes on."""
+    assert sourced(workspace, GITHUB_WORKSPACE=f"{workspace}/none")["PATH"] == os.environ["PATH"]
+    assert sourced(workspace, GITHUB_WORKSPACE="/")["PATH"] == os.environ["PATH"]
+
+
 @pytest.mark.req("PR4")
 def test_no_program_is_steered(workspace: Path) -> None:
     """Variables by which Python, git, OpenSSL, Perl, apt, pip, uv, and tar would load or run something."""
