@@ -1,8 +1,10 @@
 """A release: what is refused, what its tag holds, and that a step that failed can be repeated."""
 
+import io
 import os
 import shutil
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -202,3 +204,14 @@ def test_a_version_of_the_image_is_pushed_once(main: Checkout, tmp_path: Path) -
         f"buildah manifest push --all --format oci {name} docker://{name}:1.2.3",
     ]
     assert calls == [login, *pushed, moved, login, moved]
+
+
+def test_a_job_downloads_only_what_it_needs() -> None:
+    """GitHub's archive of a commit, which each job fetches first, holds the program and its set-up alone."""
+    command = ["git", "archive", "--worktree-attributes", "--format=tar", "HEAD"]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(made)) as archive:
+        folders = {name.partition("/")[0] for name in archive.getnames()}
+    needed = {"action.yml", "bot", ".github", "requirements", "pyproject.toml"}
+    assert needed <= folders
+    assert not folders & {"benchmarks", "docs", "tests"}
