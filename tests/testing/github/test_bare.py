@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.testing.github.bare import Bare, Signature
+from bot.testing.github.bare import Bare, CommitSignature
 
-BY = Signature("Ada", "ada@example.org", datetime(2026, 11, 23, tzinfo=UTC))
+BY = CommitSignature("Ada", "ada@example.org", datetime(2026, 11, 23, tzinfo=UTC))
 
 
 @pytest.fixture
