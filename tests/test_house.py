@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
@@ -231,6 +232,16 @@ def test_files_and_functions_stay_small() -> None:
     assert not [path for path in SOURCES if not path.read_text().startswith('"""')]
     suspects = [path for path in SOURCES if _has_long_block(path.read_text())]
     assert not [f"{path}: {node.name}" for path in suspects for node in functions(path) if _length(node) > 40]
+
+
+SAME_PART: set[str] = {"__init__", "audit", "database", "errors", "main", "overview", "threads"}
+"""Names of modules that play the same part in several rooms."""
+
+
+def test_a_module_has_a_name_of_its_own() -> None:
+    """Who looks for a file by its name finds one, unless the rooms have the same part."""
+    counts = Counter(path.stem for path in SOURCES)
+    assert {name for name, times in counts.items() if times > 1} <= SAME_PART
 
 
 def test_nothing_is_left_for_later() -> None:

@@ -161,7 +161,7 @@ class Worker:
 
     async def wake_all(
         self,
-        mine: Callable[[ThreadAddress], bool] = lambda _: True,
+        is_included: Callable[[ThreadAddress], bool] = lambda _: True,
         *,
         rests: Callable[[ThreadAddress], bool] = lambda _: False,
     ) -> None:
@@ -170,7 +170,7 @@ class Worker:
 
         Raises what the host raises.
         """
-        addresses = [address for address in await self.host.open_threads() if mine(address)]
+        addresses = [address for address in await self.host.open_threads() if is_included(address)]
         # A thread in progress may have had no journal yet when the list was made.
         under_way = {key: thread.address for key, thread in self._threads.items() if thread.address is not None}
         self._open = under_way | {_key(address): address for address in addresses}
@@ -331,16 +331,16 @@ class Worker:
             failure("look", error, **_thread_name(thread), attempt=state.attempt_number, again_in=state.upcoming_sleep)
 
 
-async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, beside: ServiceSettings) -> int:
+async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, limits: ServiceSettings) -> int:
     """Look once at every waiting delivery and every open thread. Return the exit code of the latest failure."""
 
-    def mine(address: ThreadAddress) -> bool:
+    def is_included(address: ThreadAddress) -> bool:
         return repo is None or f"{address.owner}/{address.name}".casefold() == repo.casefold()
 
-    worker = Worker(host, inbox, looks=beside.looks, sessions=beside.sessions, attempts=SWEEP_ATTEMPTS)
+    worker = Worker(host, inbox, looks=limits.looks, sessions=limits.sessions, attempts=SWEEP_ATTEMPTS)
     began = time.monotonic()
     async with worker.running():
-        await worker.wake_all(mine)
+        await worker.wake_all(is_included)
         await worker.idle()
     say("sweep", seconds=round(time.monotonic() - began, 1), exit_code=worker.exit_code)
     return worker.exit_code
