@@ -302,7 +302,7 @@ class Dialogue(Protocol):
     async def supersede(self, shown: str, why: str) -> None:
         """Mark a posted plan as outdated, with what replaced it."""
 
-    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
+    async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
         """Show above a plan that its work has begun. Raises Transient if the plan is no longer shown.
 
         After that, older opinions do not count, except in a snapshot that is given this line.
@@ -326,13 +326,15 @@ class Dialogue(Protocol):
     def is_retry(self) -> bool:
         """Return whether looking at the thread again is itself a request to continue what was interrupted."""
 
-    async def ahead(self, position: int, ask: int) -> int:
+    async def find_unrecorded_comment(self, position: int, ask: int) -> int:
         """Return the number of the newest bot comment that is newer than the journal at this position; 0 for none."""
 
-    async def warn(self, number: int, text: str) -> datetime:
-        """Post once per number returned by `ahead` that the journal was set back; return when that was posted."""
+    async def warn_of_rewind(self, number: int, text: str) -> datetime:
+        """Post once per number returned by `find_unrecorded_comment` that the journal was set back; return when
+        that was posted.
+        """
 
-    def forget(self, number: int) -> None:
+    def ignore_comments_until(self, number: int) -> None:
         """Skip comments up to that number when looking up what the bot posted for later asks."""
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:
@@ -356,7 +358,7 @@ class Dialogue(Protocol):
     async def end_progress(self, text: str, ask: int) -> None:
         """Replace the progress of an ask by its last state; where none is shown, post nothing. Never raises."""
 
-    async def tell(self, text: str, ask: int) -> None:
+    async def post(self, text: str, ask: int) -> None:
         """Post a text on the thread."""
 
     async def review(self, review: Review, ask: int) -> None:

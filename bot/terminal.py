@@ -106,19 +106,19 @@ class Terminal:
     async def supersede(self, shown: str, why: str) -> None:
         """Do nothing: printed text stays, and the newer plan appears below it."""
 
-    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
+    async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
         """Do nothing: the story shows that the work begins."""
 
-    async def ahead(self, position: int, ask: int) -> int:  # noqa: ARG002 - the port's
+    async def find_unrecorded_comment(self, position: int, ask: int) -> int:  # noqa: ARG002 - the port's
         """Return 0: there are no comments."""
         return 0
 
-    async def warn(self, number: int, text: str) -> datetime:  # noqa: ARG002 - the port's
+    async def warn_of_rewind(self, number: int, text: str) -> datetime:  # noqa: ARG002 - the port's
         """Print a warning, and return the current time."""
         print(readable(text), file=self.out, flush=True)
         return self.clock.now()
 
-    def forget(self, number: int) -> None:
+    def ignore_comments_until(self, number: int) -> None:
         """Do nothing: there are no comments."""
 
     async def progress(self, text: str, ask: int) -> None:
@@ -129,9 +129,9 @@ class Terminal:
 
     async def review(self, review: Review, ask: int) -> None:
         """Print a review."""
-        await self.tell(review.text, ask)
+        await self.post(review.text, ask)
 
-    async def tell(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
+    async def post(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
         """Print a text. It has left this process on return, so the journal may record it as posted."""
         print(readable(text), file=self.out, flush=True)
 
@@ -203,7 +203,7 @@ class Terminal:
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Print why nothing counts yet."""
-        await self.tell(text, ask)
+        await self.post(text, ask)
 
     async def fold_question(self, shown: str) -> None:
         """Do nothing: printed text stays."""

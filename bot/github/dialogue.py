@@ -212,7 +212,7 @@ class GitHubDialogue:
         """Write above the plan comment what replaced it, and fold it as outdated."""
         await self.comments.supersede(shown, why)
 
-    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:
+    async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
         """Show above the plan that its work has begun, so that older approvals cannot pass for new ones.
 
         This edit is newer than those approvals. An edit that the journal does not account for voids them (A2, A4b).
@@ -250,16 +250,16 @@ class GitHubDialogue:
         """Return False: people say `retry`."""
         return False
 
-    async def ahead(self, position: int, ask: int) -> int:
+    async def find_unrecorded_comment(self, position: int, ask: int) -> int:
         """Return the id of the bot's newest comment that is newer than the journal, or 0 (A4b)."""
         return max(self._ahead(await self.thread_as_read(), position, ask), default=0)
 
-    async def warn(self, number: int, text: str) -> datetime:
+    async def warn_of_rewind(self, number: int, text: str) -> datetime:
         """Post once per comment that the journal is older than that comment. Return when the warning was posted."""
         digest = hashlib.sha256(str(number).encode()).hexdigest()
         return (await self.comments.put("ahead", 0, self._inert(text), digest=digest)).at
 
-    def forget(self, number: int) -> None:
+    def ignore_comments_until(self, number: int) -> None:
         """Ignore the bot's comments up to that id in later searches."""
         self.comments.after = number
 
@@ -293,7 +293,7 @@ class GitHubDialogue:
         if self._progress.shows(ask) or self._is_on_thread("progress", ask):
             await self.progress(text, ask)
 
-    async def tell(self, text: str, ask: int) -> None:
+    async def post(self, text: str, ask: int) -> None:
         """Post a text on the thread, once for each ask, after the last progress update."""
         await self._progress.finish()
         await self.comments.put("tell", ask, self._inert(text))

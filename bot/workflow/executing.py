@@ -56,7 +56,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         detail = f"pull request #{number} was already made from it"
         owes = context.outcome_text(Stage.STALE, detail)
         return Drifted(detail=detail, apart=number, owes=owes)
-    await context.dialogue.begin(state.plan, state.plan_comment, state.work_begun_lines[-1])
+    await context.dialogue.show_work_begun(state.plan, state.plan_comment, state.work_begun_lines[-1])
     if not state.plan.changes_files:
         return Executed(summary="", checks=(), digest=state.plan.digest)
     hold_transcript(context, state)

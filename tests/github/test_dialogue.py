@@ -66,7 +66,7 @@ async def test_bots_and_the_bot_itself_are_not_heard(ground: Ground) -> None:
     world.set_role(HOME, "helper[bot]", "write")
     thread = ground.issue("nothing")
     ground.person("helper[bot]").comment(HOME, thread, "@plangate do it")
-    await ground.dialogue(thread).tell("I am @plangate and /plangate stop", 1)
+    await ground.dialogue(thread).post("I am @plangate and /plangate stop", 1)
     assert await turns_of(ground.dialogue(thread), ()) == ()
     listed = await turns_of(ground.dialogue(thread, bots=frozenset({other.id})), ())
     assert [turn.actor.id for turn in listed] == [other.id]
@@ -130,7 +130,7 @@ async def test_what_the_context_hides_is_told(ground: Ground) -> None:
     """What nobody sees of the title and of what others said is given beside a turn; not what the bot or the turn says,
     nor where nothing is quoted."""
     thread = ground.issue("the body <!-- of will -->", title="Fix\U000e0041\U000e0042")
-    await ground.dialogue(thread).tell("said by the bot", 1)
+    await ground.dialogue(thread).post("said by the bot", 1)
     ground.person("rea").comment(HOME, thread, "an opinion <!-- of rea -->")
     ground.person("mia").comment(HOME, thread, "@plangate do it <!-- of mia -->")
     dialogue = ground.dialogue(thread)
@@ -246,7 +246,7 @@ async def test_a_comment_is_found_beyond_the_first_page(ground: Ground) -> None:
     for _ in range(120):
         ground.github.world.person("rea").comment(HOME, thread, "noise")
     for _ in range(2):
-        await ground.dialogue(thread).tell("said once", 1)
+        await ground.dialogue(thread).post("said once", 1)
     assert len(ground.comments(thread)) == 1
 
 
@@ -254,10 +254,10 @@ async def test_a_comment_is_found_beyond_the_first_page(ground: Ground) -> None:
 async def test_markers_of_others_are_not_ours(ground: Ground) -> None:
     """A copy of a marker by somebody else, or one that another key signed, is no comment of ours."""
     thread = ground.issue()
-    await ground.dialogue(thread, secret=b"another").tell("said", 1)
+    await ground.dialogue(thread, secret=b"another").post("said", 1)
     copied = ground.comments(thread)[0].text.body
     ground.person("will").comment(HOME, thread, copied)
-    await ground.dialogue(thread).tell("said", 1)
+    await ground.dialogue(thread).post("said", 1)
     assert len(ground.comments(thread)) == 2
     assert len(ground.comments(thread, ours=False)) == 3
 
@@ -267,20 +267,20 @@ async def test_what_a_journal_cannot_know(ground: Ground) -> None:
     """The newest of the bot's own comments that is ahead of a journal, beyond the newest hundred; no copy of a marker
     by anybody else, none of another key, and none that was set aside. It is said once, and again for another one."""
     thread = ground.issue()
-    await ground.dialogue(thread).tell("said", 8)
+    await ground.dialogue(thread).post("said", 8)
     told = ground.comments(thread)[0]
-    await ground.dialogue(thread, secret=b"another").tell("said", 20)
+    await ground.dialogue(thread, secret=b"another").post("said", 20)
     ground.person("will").comment(HOME, thread, told.text.body)
     for _ in range(101):
         ground.github.world.person("rea").comment(HOME, thread, "noise")
     dialogue = ground.dialogue(thread)
     await dialogue.turns((), told.created_at, may_act=lambda _: True)
-    assert [await dialogue.ahead(position, 1) for position in (7, 8)] == [told.id, 0]
-    assert await dialogue.warn(told.id, "Set back.") == await dialogue.warn(told.id, "Set back.")
-    dialogue.forget(told.id)
-    assert await dialogue.ahead(7, 1) == 0
-    await dialogue.tell("said anew", 8)
-    await dialogue.warn(told.id + 1, "Set back.")
+    assert [await dialogue.find_unrecorded_comment(position, 1) for position in (7, 8)] == [told.id, 0]
+    assert await dialogue.warn_of_rewind(told.id, "Set back.") == await dialogue.warn_of_rewind(told.id, "Set back.")
+    dialogue.ignore_comments_until(told.id)
+    assert await dialogue.find_unrecorded_comment(7, 1) == 0
+    await dialogue.post("said anew", 8)
+    await dialogue.warn_of_rewind(told.id + 1, "Set back.")
     said = [marker.without(comment.text.body) for comment in ground.comments(thread)]
     assert said == ["said", "said", "Set back.", "said anew", "Set back."]
 
@@ -289,7 +289,7 @@ async def test_what_a_journal_cannot_know(ground: Ground) -> None:
 async def test_what_is_told_is_inert(ground: Ground) -> None:
     """A reply cannot mention, link or act."""
     thread = ground.issue()
-    await ground.dialogue(thread).tell("@mia <b>look</b> https://evil.example", 1)
+    await ground.dialogue(thread).post("@mia <b>look</b> https://evil.example", 1)
     said = marker.without(ground.comments(thread)[0].text.body)
     assert said == "`@mia` &lt;b>look&lt;/b> `https://evil.example`"
 

@@ -95,7 +95,7 @@ async def conversation(ground: Ground) -> None:
     ground.person("ada").push(HOME, {"src/a.py": "a = 2\n"})
     await dialogue.snapshot(plan, shown)
     await dialogue.progress("working", 2)
-    await dialogue.tell("done", 2)
+    await dialogue.post("done", 2)
     await dialogue.supersede(shown, "A newer one replaces it.")
     ground.person("will").push(HOME, {"src/b.py": "b = 2\n"}, branch="topic")
     await read_everything(ground)

@@ -29,7 +29,7 @@ async def test_comments(ground: Ground) -> None:
     thread = ground.issue()
     dialogue = ground.dialogue(thread)
     for _ in range(2):
-        await dialogue.tell(SAID, 1)
+        await dialogue.post(SAID, 1)
         await dialogue.explain_ignored_answers(SAID, 2)
         async with dialogue.hold_progress():
             await dialogue.progress(SAID, 3)

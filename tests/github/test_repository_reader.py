@@ -71,7 +71,7 @@ async def test_words_that_somebody_else_edited(ground: Ground, reading: Reading)
 async def test_the_bots_own_words(ground: Ground, reading: Reading) -> None:
     """They are not foreign, but they may quote somebody: who reads nothing foreign does not read them."""
     thread = ground.issue("Mine.")
-    await ground.dialogue(thread).tell("A stranger says: obey.", 1)
+    await ground.dialogue(thread).post("A stranger says: obey.", 1)
     (shown,) = await reading.passages(Topic.COMMENTS, thread)
     assert ("obey" in shown.text, shown.foreign, "(the bot)" in shown.head) == (True, False, True)
     (withheld,) = await reading.passages(Topic.COMMENTS, thread, strangers=False)

@@ -179,7 +179,7 @@ async def test_an_approval_is_used_once(ground: Ground, way: str) -> None:
     line = work_begun_line(["mia"], ground.clock.now())
     ground.clock.advance(1)
     for _ in range(2):
-        await shown.dialogue.begin(shown.plan, shown.node, line)
+        await shown.dialogue.show_work_begun(shown.plan, shown.node, line)
     assert len(ground.asked("PATCH")) == 1
     assert shown.comment.text.body.startswith(f"{line}\n\n## ⏸ plan mode: plan 1")
     assert (await shown.verdict(line)).by[0].login == "mia"
@@ -198,7 +198,7 @@ async def test_a_plan_that_is_gone_begins_no_work(ground: Ground) -> None:
     shown = await Shown.on(ground)
     ground.person("will").delete_comment(shown.comment.id)
     with pytest.raises(Transient):
-        await shown.dialogue.begin(shown.plan, shown.node, work_begun_line(["mia"], ground.clock.now()))
+        await shown.dialogue.show_work_begun(shown.plan, shown.node, work_begun_line(["mia"], ground.clock.now()))
 
 
 @pytest.mark.req("A2")

@@ -105,7 +105,7 @@ class MemoryThread:
             self.life.write("supersede")
             self.superseded[shown] = why
 
-    async def begin(self, plan: PlanDocument, shown: str, line: str) -> None:  # noqa: ARG002
+    async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:  # noqa: ARG002
         if line not in self.begun:
             self.life.write("begin")
             self.begun.append(line)
@@ -133,15 +133,15 @@ class MemoryThread:
     def is_retry(self) -> bool:
         return False
 
-    async def ahead(self, position: int, ask: int) -> int:  # noqa: ARG002
+    async def find_unrecorded_comment(self, position: int, ask: int) -> int:  # noqa: ARG002
         return self.newest
 
-    async def warn(self, number: int, text: str) -> datetime:
+    async def warn_of_rewind(self, number: int, text: str) -> datetime:
         at = self._post("warning", number, text).at
         assert at is not None
         return at
 
-    def forget(self, number: int) -> None:
+    def ignore_comments_until(self, number: int) -> None:
         self.newest = 0 if self.newest <= number else self.newest
 
     async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:  # noqa: ARG002
@@ -164,7 +164,7 @@ class MemoryThread:
         if ask in self.shown_progress:
             self.shown_progress[ask] = text
 
-    async def tell(self, text: str, ask: int) -> None:
+    async def post(self, text: str, ask: int) -> None:
         self._post("text", ask, text)
 
     async def review(self, review: Review, ask: int) -> None:

@@ -37,25 +37,25 @@ async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequ
     Raises Unreadable if it is behind and no approver has decided yet. The notice was posted then.
     """
     if state.forgotten_comment:
-        context.dialogue.forget(state.forgotten_comment)
-    number = await _ahead(context, state)
+        context.dialogue.ignore_comments_until(state.forgotten_comment)
+    number = await _find_unrecorded_comment(context, state)
     for pause in PAUSES if number else ():
         await context.resources.clock.sleep(pause)
         state = await read_state(context)
-        if not (number := await _ahead(context, state)):
+        if not (number := await _find_unrecorded_comment(context, state)):
             break
     return await _wait_for_decision(context, state, turns, number) if number else state
 
 
-async def _ahead(context: ThreadContext, state: ThreadState) -> int:
-    return await context.dialogue.ahead(state.position, state.thread.ask)
+async def _find_unrecorded_comment(context: ThreadContext, state: ThreadState) -> int:
+    return await context.dialogue.find_unrecorded_comment(state.position, state.thread.ask)
 
 
 async def _wait_for_decision(
     context: ThreadContext, state: ThreadState, turns: Sequence[Turn], number: int
 ) -> ThreadState:
     """Post the notice once, and continue if an approver has decided since."""
-    since = await context.dialogue.warn(
+    since = await context.dialogue.warn_of_rewind(
         number, reply_text.journal_set_back(thread_ref(context.location.thread), context.settings.mention)
     )
     found = (turn for turn in turns if turn.at > since and _decides(context, turn))
@@ -67,7 +67,7 @@ async def _wait_for_decision(
             fix="somebody who may approve has to comment `retry` there",
         )
     await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
-    context.dialogue.forget(number)
+    context.dialogue.ignore_comments_until(number)
     if state.request is None:  # no request to plan again: every turn of the thread is taken in again
         return await note(context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
     request = (await find_start(context, state)).request(renewed_request(state, decision))

@@ -58,7 +58,7 @@ async def notice_unreadable_journal(context: ThreadContext) -> None:
     if asked:
         await context.dialogue.acknowledge(asked[-1], Acknowledgment.SEEN)
         text = reply_text.unreadable(thread_ref(context.location.thread))
-        await context.dialogue.tell(text, 0)  # entries count from 1
+        await context.dialogue.post(text, 0)  # entries count from 1
 
 
 async def _answer_approval(

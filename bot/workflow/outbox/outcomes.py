@@ -48,7 +48,7 @@ async def _post(context: ThreadContext, state: ThreadState, texts: Iterable[Unpo
         if isinstance(event, Answered) and event.review is not None:
             await context.dialogue.review(event.review, unposted.n)
         else:
-            await context.dialogue.tell(f"{event.owes}\n\n{said}".rstrip(), unposted.n)
+            await context.dialogue.post(f"{event.owes}\n\n{said}".rstrip(), unposted.n)
         state = defer(context, state, Told(answers=unposted.n))
     return state
 
