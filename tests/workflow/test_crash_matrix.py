@@ -36,7 +36,10 @@ from tests.workflow.memory_ports import PRICE_USD, Death, MortalTranscripts
 
 LOOKS: Final = 20
 """Looks within which a story ends, however often its processes die."""
-SEEDS: Final = (0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20)))
+SEEDS: Final = (
+    0,
+    *(pytest.param(seed, marks=pytest.mark.long if seed < 4 else pytest.mark.soak) for seed in range(1, 20)),
+)
 """Of lives in which a process dies again and again, by chance."""
 
 Step = Callable[[Ground], object]
@@ -192,10 +195,11 @@ async def test_every_death(name: str) -> None:
     for writes in range(story.shown, len(whole.life.writes)):
         ground = await live(story, [writes])
         died_before = whole.life.writes[writes]
-        assert (await ground.state()).stage is story.ends, died_before
+        ended = await ground.state()
+        assert ended.stage is story.ends, died_before
         assert _outcome(ground) == _outcome(whole), died_before
         assert _asked(ground) == _asked(whole), died_before
-        assert _tokens_fit_cost(await ground.state()), died_before
+        assert _tokens_fit_cost(ended), died_before
         ground.life.begin()
         await ground.look()
         assert ground.life.writes == [], died_before

@@ -154,11 +154,11 @@ async def test_writers_may_approve(story: Story) -> None:
     ("text", "words"),
     (
         ("approve:\n  four_eye: true\n", ("unknown key", "four_eye", f"{PATH}:2:3", "four_eyes")),
-        ("tools:\n  deny: ['bash(rm:*)']\n", ("no such tool", "'bash'", "did you mean 'Bash'")),
-        ("models: [\n", ("not YAML", f"{PATH}:")),
+        soak("tools:\n  deny: ['bash(rm:*)']\n", ("no such tool", "'bash'", "did you mean 'Bash'")),
+        soak("models: [\n", ("not YAML", f"{PATH}:")),
         ("mention: a\x07b\n", ("not YAML", "U+0007", f"{PATH}:1:11", "remove the character")),
-        ("budget:\n  session_usd: free\n", ("session_usd", f"{PATH}:2:3")),
-    ),
+        soak("budget:\n  session_usd: free\n", ("session_usd", f"{PATH}:2:3")),
+    ),  # every day: tests/config/test_environment.py
 )
 @pytest.mark.req("PR3")
 async def test_mistaken(story: Story, text: str, words: tuple[str, ...]) -> None:

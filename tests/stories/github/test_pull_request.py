@@ -11,7 +11,7 @@ from bot.core.gate import Stage
 from bot.testing.model.reply import Fault, Reply, call, say
 from bot.testing.sample import TITLE
 from bot.testing.story import NAMED
-from tests.stories.github.ground import FIX, HOME, Story
+from tests.stories.github.ground import FIX, HOME, Story, soak
 
 pytestmark = pytest.mark.long
 
@@ -34,10 +34,10 @@ async def published(story: Story, keys: str) -> tuple[list[str], list[str]]:
     ("keys", "labels", "reviewers"),
     (
         ("", [], ["maya"]),
-        ("reviewers: none", [], []),
+        soak("reviewers: none", [], []),
         ("reviewers: [ada, will]", [], ["ada", "will"]),
-        ("labels: [by bot, shipping]", ["by bot", "shipping"], ["maya"]),
-    ),
+        soak("labels: [by bot, shipping]", ["by bot", "shipping"], ["maya"]),
+    ),  # every day: tests/github/test_pulls.py
     ids=("approver", "none", "named", "labelled"),
 )
 async def test_labels_and_reviewers(story: Story, keys: str, labels: list[str], reviewers: list[str]) -> None:
@@ -89,7 +89,7 @@ EVIL = "Closes #1, hi @will [skip ci]\u200b"
     (
         (say(NAMED), NAMED),
         (Fault.status(400), TITLE),
-        (say("One\nTwo"), TITLE),
+        soak(say("One\nTwo"), TITLE),
         (say(EVIL), "Closes `#1`, hi @will (skip ci)‹U+200B›"),
     ),
     ids=("a title", "no answer", "no title", "evil"),
