@@ -73,22 +73,9 @@ async def test_what_the_check_of_a_task_prints(story: Story, model: Model) -> No
 
 
 @pytest.mark.req("K7")
-async def test_words_that_a_retry_repeats(story: Story) -> None:
-    """They stand in the task, and are not quoted beside it."""
-    await story.planned()
-    story.person("ada").push(HOME, {FIXED: story.file("main", FIXED) + "\n# more\n"})
-    story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.STALE
-    story.says("will", "@plangate retry")
-    await story.rests(1)
-    task = "\n".join(story.model.heard[-1].texts())
-    assert story.model.worked == 0
-    assert task.count(WISH) == 1
-
-
-@pytest.mark.req("K7")
-async def test_a_plan_that_is_revised(story: Story, model: Model) -> None:
-    """Its planner reads it once, whole, and not again as a comment of the thread. Every other comment is quoted."""
+async def test_words_that_a_revision_and_a_retry_repeat(story: Story, model: Model) -> None:
+    """The planner of a revision reads the plan once, whole, and every comment but those whose words stand in the task.
+    So it is with the words that a retry repeats."""
     step = "Compare with at least, in both functions."
     model.plan = f"In `{FIXED}`: {step}"
     await story.planned()
@@ -100,6 +87,14 @@ async def test_a_plan_that_is_revised(story: Story, model: Model) -> None:
     assert "The last plan for this thread was:" in task.partition(step)[0]
     assert "Both of them?" in task
     assert len(re.findall(r"> @plangate\S* at .*: \(These words stand in the task\.\)", task)) == 1
+    story.person("ada").push(HOME, {FIXED: story.file("main", FIXED) + "\n# more\n"})
+    story.reacts("maya", "+1")
+    assert (await story.rests(1)).stage is Stage.STALE
+    story.says("will", "@plangate retry")
+    await story.rests(1)
+    task = "\n".join(model.heard[-1].texts())
+    assert model.worked == 0
+    assert task.count(WISH) == 1
 
 
 @pytest.mark.req("C1")

@@ -17,7 +17,7 @@ from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_r
 from bot.receipts.envelope import parse_envelope
 from bot.receipts.verdicts import exit_code
 from bot.testing.github.faults import Fault, Plan
-from tests.stories.github.ground import FIXED, HOME, Model, Story, long
+from tests.stories.github.ground import FIXED, HOME, Model, Story
 from tests.stories.github.moments import receipt_is_remade, receipt_is_true
 
 LATER = datetime.now(UTC) + timedelta(days=3650)
@@ -48,13 +48,25 @@ def receipt(story: Story, commit: str) -> bytes:
     return story.world.bare(story.world.repository(HOME)).run("show", f"{receipt_ref(commit)}:{RECEIPT_FILE}")
 
 
+def check_run_is_there(story: Story, commit: str) -> None:
+    """Check the one check run, which is on this commit."""
+    (run,) = story.world.check_runs.values()
+    assert (run.name, run.conclusion, run.external_id) == ("Plan approved", "success", story.digest)
+    assert run.head_sha == commit
+    assert run.summary == f"Approved by `maya`. The signed receipt is in `{receipt_ref(commit)}`."
+
+
 @pytest.mark.req("RC1", "RC3", "RC6")
 async def test_a_receipt_of_a_story(story: Story, tmp_path: Path) -> None:
-    """It passes every check offline but those that say what the project lacks, and it says what GitHub itself says."""
+    """It passes every check offline but those that say what the project lacks, and it says what GitHub itself says.
+
+    A check run is on the pushed commit, once.
+    """
     plan = await story.planned()
     story.reacts("maya", "+1")
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     checked, said = check(story, tmp_path)
+    check_run_is_there(story, checked.commit)
     failing = [(verdict.check, verdict.objections) for verdict in checked.verdicts if not verdict.passes]
     assert failing == [("completeness", ("No check was configured, so nothing was verified.",))]
     (reaction,) = [each for each in story.world.reactions_to(plan.node_id) if each.user != story.bot]
@@ -104,27 +116,19 @@ async def test_a_process_dies_at_the_receipt(story: Story, tmp_path: Path, done:
     receipt_is_remade(story, checked.commit, entries)
 
 
+@pytest.mark.long
 @pytest.mark.req("RC6")
-@pytest.mark.parametrize("allowed", (True, long(False)))
-async def test_the_check_run(story: Story, allowed: bool) -> None:
-    """It is on the pushed commit, once, if the App may create it; without that permission all else is as ever."""
-    if not allowed:
-        app = story.github.app
-        less = {**app.permissions, "checks": "read"}
-        story.world.apps[app.id] = replace(app, permissions=less)
-        story.world.installations[story.installation.id] = replace(story.installation, permissions=less)
+async def test_an_app_that_may_not_create_check_runs(story: Story) -> None:
+    """There is none, and all else is as ever."""
+    app = story.github.app
+    less = {**app.permissions, "checks": "read"}
+    story.world.apps[app.id] = replace(app, permissions=less)
+    story.world.installations[story.installation.id] = replace(story.installation, permissions=less)
     await story.planned()
     story.reacts("maya", "+1")
-    record = await story.rests(1)
-    assert record.stage is Stage.IN_REVIEW
-    runs = list(story.world.check_runs.values())
-    assert len(runs) == allowed
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    assert list(story.world.check_runs.values()) == []
     assert len(story.pulls()) == 1
-    for run in runs:
-        assert (run.name, run.conclusion, run.external_id) == ("Plan approved", "success", story.digest)
-        assert record.published is not None
-        assert run.head_sha == record.published.commit
-        assert run.summary == f"Approved by `maya`. The signed receipt is in `{receipt_ref(run.head_sha)}`."
 
 
 @pytest.mark.long
