@@ -1,4 +1,4 @@
-"""Tables whose rows take microseconds: one test runs every row, because each test costs milliseconds by itself.
+"""Tables whose rows take less than a test does by itself: one test runs every row.
 
 Collecting a test in each worker, its fixtures, and its reports take about 3 ms of CPU together.
 """

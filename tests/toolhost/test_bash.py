@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from bot.core.transcript import commands_of
+from tests.rows import every_row
 from tests.toolhost.client import Client
 from tests.toolhost.test_protocol import alive
 
 
 @pytest.mark.req("T4")
-@pytest.mark.parametrize(
+@every_row(
     ("command", "text", "is_error"),
     (
         ("echo a; echo b >&2; echo c", "a\nb\nc", False),

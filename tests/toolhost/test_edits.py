@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.rows import every_row
 from tests.toolhost.client import Client
 
 
 @pytest.mark.req("T4")
-@pytest.mark.parametrize(
+@every_row(
     ("before", "old", "new", "after"),
     (
         (b"a b c\n", "b", "x", b"a x c\n"),
@@ -40,7 +41,7 @@ def test_bytes_around_an_edit_stay(host: Client, root: Path, before: bytes, old:
 
 
 @pytest.mark.req("T4")
-@pytest.mark.parametrize(
+@every_row(
     ("before", "old", "new", "words"),
     (
         (b"a b", "a", "a", "the same"),

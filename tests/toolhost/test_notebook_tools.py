@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import every_row
 from tests.toolhost.client import Client
 from tests.toolhost.pictures import png
 
@@ -62,9 +63,9 @@ def test_what_is_shown(host: Client, root: Path) -> None:
 
 
 @pytest.mark.req("T4")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("crlf", (False, True))
-@pytest.mark.parametrize("bom", (b"", b"\xef\xbb\xbf"))
+@every_row("way", WAYS)
+@every_row("crlf", (False, True))
+@every_row("bom", (b"", b"\xef\xbb\xbf"))
 def test_replacing_keeps_the_rest(host: Client, root: Path, way: dict[str, Any], crlf: bool, bom: bytes) -> None:
     """However the file is written, it is what its writer would have written with the other source: outputs and count
     of a replaced code cell are cleared, and nothing else differs by a byte."""
@@ -133,7 +134,7 @@ def test_cells_without_ids(host: Client, root: Path) -> None:
     assert [f'<cell id="cell-{n}"' in ids for n in range(3)] == [True] * 3
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "words"),
     (
         ({"cell_id": "none", "new_source": "x"}, "Cells: abc, m1."),
@@ -162,7 +163,7 @@ END = b',"nbformat":4,"nbformat_minor":5}'
 
 
 @pytest.mark.req("X4")
-@pytest.mark.parametrize(
+@every_row(
     ("content", "words"),
     (
         (b"", "not JSON"),
@@ -182,7 +183,6 @@ END = b',"nbformat":4,"nbformat_minor":5}'
         (b'{"cells":["' + b"\\" * 1_000_001, "not JSON"),
         ("{}".encode("utf-16"), "not JSON"),
     ),
-    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_hostile_notebooks(host: Client, root: Path, content: bytes, words: str) -> None:
     """What is no notebook, or one made to hurt, is an error that says so, and the toolhost goes on."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.toolhost.milestones import EVERY
+from tests.rows import every_row
 from tests.toolhost.client import Client
 from tests.toolhost.pictures import JPEG, WEBP, png
 
@@ -18,7 +19,7 @@ PNG = png()
 
 
 @pytest.mark.req("T4")
-@pytest.mark.parametrize(
+@every_row(
     ("content", "arguments", "shown"),
     (
         (b"one\ntwo\n", {}, "1\tone\n2\ttwo"),
@@ -85,7 +86,7 @@ def test_result_cap(host: Client, root: Path) -> None:
     assert seen == wanted
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("content", "arguments", "words"),
     (
         (b"a\nb\n", {"offset": 3}, "only 2 lines"),

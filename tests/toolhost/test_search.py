@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.rows import every_row
 from tests.toolhost.client import Client
 
 TREE = {
@@ -58,7 +59,7 @@ def test_ls_bounds(host: Client, root: Path) -> None:
 
 
 @pytest.mark.req("T4")
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "found"),
     (
         ({"pattern": "*.py"}, ["top.py"]),
@@ -119,7 +120,7 @@ def test_symlinks_are_not_followed(host: Client, root: Path) -> None:
 
 
 @pytest.mark.req("T4")
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "found"),
     (
         ({"pattern": "needle"}, "src/a.py\nsrc/deep/c.ts\nwith space.txt"),
@@ -156,7 +157,7 @@ def test_grep(host: Client, tree: Path, arguments: dict[str, Any], found: str) -
     assert (got.text, got.is_error) == (found, False)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("arguments", "words"),
     (
         ({"pattern": "a(b"}, "unclosed group"),
