@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -229,7 +229,8 @@ async def run_in_intake_pool(work: Callable[[], Result]) -> Result:
 
 
 def _render(delivery: Delivery) -> bytes:
-    return json.dumps(asdict(delivery)).encode()
+    address = delivery.address and {name: getattr(delivery.address, name) for name in ThreadAddress.__match_args__}
+    return json.dumps({"guid": delivery.guid, "event": delivery.event, "address": address}).encode()
 
 
 def _delivery_in(file: Path) -> Delivery:

@@ -35,14 +35,16 @@ CREATE INDEX plangate_jobs_by_turn ON procrastinate_jobs (task_name, priority) W
 CREATE INDEX plangate_jobs_by_installation ON procrastinate_jobs (task_name, (args->'installation'), priority)
     WHERE status = 'todo';
 
-CREATE OR REPLACE FUNCTION plangate_turn_v1(task text, highest integer, args jsonb) RETURNS integer LANGUAGE sql AS $$
-    SELECT least(
-        coalesce((
-            SELECT max(j.priority) FROM procrastinate_jobs j WHERE j.status = 'todo' AND j.task_name = task
-        ), highest),
-        coalesce((
-            SELECT min(j.priority) - 1 FROM procrastinate_jobs j WHERE j.status = 'todo' AND j.task_name = task
-                AND j.args->'installation' = plangate_turn_v1.args->'installation'
-        ), highest)
-    )
+-- In PL/pgSQL, because it keeps the plans of its queries, and making them takes longer than running them.
+CREATE OR REPLACE FUNCTION plangate_turn_v1(task text, highest integer, args jsonb) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    _last integer;
+    _first integer;
+BEGIN
+    SELECT j.priority INTO _last FROM procrastinate_jobs j WHERE j.status = 'todo' AND j.task_name = task
+        AND j.args->'installation' = plangate_turn_v1.args->'installation' ORDER BY j.priority LIMIT 1;
+    SELECT j.priority INTO _first FROM procrastinate_jobs j WHERE j.status = 'todo' AND j.task_name = task
+        ORDER BY j.priority DESC LIMIT 1;
+    RETURN least(coalesce(_first, highest), coalesce(_last - 1, highest));
+END;
 $$;
