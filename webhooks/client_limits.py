@@ -11,7 +11,7 @@ address. A proxy on another machine needs a larger limit. GitHub's deliveries co
 import asyncio
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -86,6 +86,36 @@ class Clients:
         slowest.cut_off()
 
 
+class JoinedWrites:
+    """A transport that sends what is written in one step of the event loop with one system call: uvicorn writes the
+    head of a response and its body separately."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the transport has."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send data at the end of this step."""
+        if not self._written:
+            self._loop.call_soon(self._send)
+        self._written.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close the connection."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        written, self._written = self._written, []
+        if written and not self._transport.is_closing():
+            self._transport.write(b"".join(written))
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 with limits on how long a client takes, and on what it sends before a body."""
 
@@ -100,7 +130,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # always a stream
         """Count the connection, and wait for its first request."""
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]  # it is used as one
         self._set_timer(self.clients.limits.head_seconds)
         self.clients.admit(self)
 

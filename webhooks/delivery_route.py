@@ -6,16 +6,17 @@ to a thread.
 """
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi import FastAPI
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.core.names import ThreadAddress
-from bot.github.deliveries import BadSignature, Envelope, Malformed, Wake, envelope, parse, verify
+from bot.github.deliveries import BadSignature, Envelope, Headers, Malformed, Wake, envelope, parse, verify
 from bot.logs import say
 from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
@@ -63,22 +64,25 @@ class Deliveries:
         self._service = service
         self._bodies = _Bodies(bounds)
 
-    async def respond(self, request: Request) -> JSONResponse:
-        """Receive a delivery from GitHub. The response is 202 once the delivery is stored durably."""
+    async def respond(self, scope: Scope, receive: Receive) -> tuple[int, str]:
+        """Receive a delivery. Return the status and the outcome; 202 means that it is stored durably."""
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        facts: dict[str, Any] = {}
         try:
-            status, outcome, facts = await self._receive(request, await self._bodies.read(request))
+            body = await self._bodies.read(dict(headers).get("content-length"), receive)
+            status, outcome, facts = await self._receive(headers, body)
         except _Unreadable as error:
-            status, outcome, facts = error.status, str(error), {}
+            status, outcome = error.status, str(error)
         except BadSignature as error:
-            status, outcome, facts = 401, error.what, {}
+            status, outcome = 401, error.what
         except Malformed as error:
-            status, outcome, facts = 400, error.what, {}
+            status, outcome = 400, error.what
         say("delivery", status=status, outcome=outcome, **facts)
-        return JSONResponse({"outcome": outcome}, status)
+        return status, outcome
 
-    async def _receive(self, request: Request, body: bytes) -> tuple[int, str, dict[str, Any]]:
+    async def _receive(self, headers: Headers, body: bytes) -> tuple[int, str, dict[str, Any]]:
         """Verify, parse, and store a delivery. Return the status, the outcome, and the facts for the log."""
-        headers, secret = request.headers.items(), self._service.secret.reveal()
+        secret = self._service.secret.reveal()
 
         def read() -> tuple[Envelope, Wake | None]:
             verify(secret, body, headers)
@@ -103,16 +107,24 @@ class DeliveriesFirst:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request."""
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == PATH:
-            response = await self._deliveries.respond(Request(scope, receive))
-            await response(scope, receive, send)
-        else:
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != PATH:
             await self._app(scope, receive, send)
+            return
+        status, outcome = await self._deliveries.respond(scope, receive)
+        body = b'{"outcome":%s}' % json.dumps(outcome).encode()
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 def describe_deliveries(app: FastAPI, deliveries: Deliveries) -> None:
     """Add the route of the deliveries to FastAPI's, for its description and for the methods that it refuses."""
-    app.add_api_route(PATH, deliveries.respond, methods=["POST"], status_code=202, responses=_ANSWERS, name="receive")
+
+    @app.post(PATH, status_code=202, responses=_ANSWERS)
+    async def receive(request: Request) -> JSONResponse:
+        """Receive a delivery from GitHub. The response is 202 once the delivery is stored durably."""
+        status, outcome = await deliveries.respond(request.scope, request.receive)
+        return JSONResponse({"outcome": outcome}, status)
 
 
 class _Unreadable(Exception):
@@ -130,24 +142,25 @@ class _Bodies:
         self._bounds = bounds
         self._held = 0
 
-    async def read(self, request: Request) -> bytes:
+    async def read(self, length: str | None, receive: Receive) -> bytes:
         """Return the raw body. Raises _Unreadable."""
-        said = int(request.headers.get("content-length") or 0)  # the server accepts nothing but a number here
-        if said > self._bounds.size:
+        if int(length or 0) > self._bounds.size:  # the server accepts nothing but a number here
             raise _Unreadable(413, "too large")
         pieces: list[bytes] = []
-        size = 0
+        size, is_whole = 0, False
         try:
             async with asyncio.timeout(self._bounds.seconds):
-                async for piece in request.stream():
+                while not is_whole:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _Unreadable(400, "the body ended early")
+                    piece, is_whole = message.get("body", b""), not message.get("more_body", False)
                     pieces.append(piece)
                     size += len(piece)
                     self._held += len(piece)
                     self._check(size)
         except TimeoutError:
             raise _Unreadable(400, "the body came too slowly") from None
-        except ClientDisconnect:
-            raise _Unreadable(400, "the body ended early") from None
         finally:
             self._held -= size
         return b"".join(pieces)

@@ -4,7 +4,6 @@ A delivery is a wake-up and never evidence: the only thing taken from it is whic
 https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 """
 
-import hashlib
 import hmac
 import re
 from collections.abc import Iterable
@@ -88,7 +87,7 @@ def verify(secret: str, body: bytes, headers: Headers) -> None:
     found = _SIGNATURE.fullmatch(given[0]) if len(given) == 1 else None
     if not secret or found is None:
         raise BadSignature("the delivery is not signed", fix="set the same webhook secret here and on GitHub")
-    wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    wanted = hmac.digest(secret.encode(), body, "sha256").hex()
     if not hmac.compare_digest(wanted, found.group(1)):
         raise BadSignature("the delivery's signature is wrong", fix="set the same webhook secret here and on GitHub")
 
