@@ -8,9 +8,10 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,7 +20,7 @@ from bot.service.service import Service
 from tests.service.ground import Host, call, deliver, settings
 from tests.stories.ground import until
 from webhooks.app import listening, run
-from webhooks.client_limits import ClientLimits, Clients
+from webhooks.client_limits import ClientLimits, Clients, JoinedWrites
 
 HALF_HEAD = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n"
 HALF_BODY = HALF_HEAD + b"Content-Length: 100\r\n\r\nhalf"
@@ -168,6 +169,38 @@ async def test_deliveries_come_through_two_thousand_slow_clients(tmp_path: Path)
         await asyncio.to_thread(until, lambda: are_cut_off(clients) == 2_000, "all are cut off")
         for each in clients:
             each.close()
+
+
+@dataclass(slots=True)
+class Wire:
+    """A transport that records what it is told."""
+
+    told: list[object] = field(default_factory=list)
+
+    def write(self, data: bytes) -> None:
+        self.told.append(data)
+
+    def close(self) -> None:
+        self.told.append("closed")
+
+    def is_closing(self) -> bool:
+        return "closed" in self.told
+
+
+async def test_what_is_written_in_one_step_is_sent_at_once() -> None:
+    """The head of a response and its body are one system call, and closing sends them first, and nothing later."""
+    wire = Wire()
+    transport: Any = JoinedWrites(wire, asyncio.get_running_loop())  # type: ignore[arg-type]  # it is used as one
+    transport.write(b"head, ")
+    transport.write(b"body")
+    assert (wire.told, transport.is_closing()) == ([], False)
+    await asyncio.sleep(0)
+    assert wire.told == [b"head, body"]
+    transport.write(b"last")
+    transport.close()
+    transport.write(b"late")
+    await asyncio.sleep(0)
+    assert wire.told == [b"head, body", b"last", "closed"]
 
 
 @dataclass(eq=False)
