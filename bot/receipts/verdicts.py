@@ -151,6 +151,8 @@ def _binding_objections(statement: Json, facts: CommitFacts | None) -> Iterator[
         yield f"the commit's parent is not the plan's base {predicate['plan']['base']}"
     if sorted(predicate["scope"]["changed"]) != sorted(facts.paths):
         yield "the commit does not change the files that the receipt lists"
+    if predicate["verification"]["tree"] not in {"", facts.tree}:
+        yield f"the checks ran on tree {predicate['verification']['tree']}, and not on the commit's"
     if f"Plangate-Plan: {predicate['plan']['digest']}" not in facts.message.split("\n"):
         yield "the commit's message does not name the plan"
     if not facts.repository:
@@ -205,6 +207,8 @@ def _policy_objections(predicate: Json) -> Iterator[str]:
     yield from (f"{each['login']} may not approve" for each in people if not _may_approve(each, policy))
     if policy["four_eyes"] and distinct & set(policy["requesters"]):
         yield "with four eyes, nobody approves their own request"
+    if policy["approver_is_not_requester"] != bool(distinct - set(policy["requesters"])):
+        yield "it contradicts itself about whether an approver did not ask"
     verified = predicate["verification"]["tree"]
     if plan["scope_tree"] and verified and verified != plan["scope_tree"]:
         yield "another tree was verified than the one that was approved"

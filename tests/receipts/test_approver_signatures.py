@@ -201,6 +201,7 @@ def test_a_configuration_that_approved(clone: Clone, maya: Person, tmp_path: Pat
     """Where nobody approved, nobody can sign, and a demand for signatures is not met."""
     commit, statement = clone.work()
     statement["predicate"]["approvals"][0]["by"] = []
+    statement["predicate"]["policy"]["approver_is_not_requester"] = False
     statement["predicate"]["policy"]["fewer"] = "standing"
     clone.issue(commit, statement)
     with pytest.raises(Misconfigured, match="nobody approved"):

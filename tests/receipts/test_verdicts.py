@@ -108,6 +108,7 @@ def test_four_eyes_and_standing(clone: Clone) -> None:
         changed["predicate"]["policy"] |= changes
         if changes.get("fewer") == "standing":
             changed["predicate"]["approvals"][0]["by"] = []
+            changed["predicate"]["policy"]["approver_is_not_requester"] = False
         return failing(verify_receipt(sign_statement(changed, KEY), facts, PINNED, NOW))
 
     assert policy(four_eyes=True) == []
@@ -326,7 +327,7 @@ def test_who_asked_and_who_approved(clone: Clone) -> None:
     ]
     assert "maya" not in run(clone, subject=commit, keys=None)[1]
     statement["predicate"]["approvals"][0]["by"] = []
-    statement["predicate"]["policy"]["fewer"] = "standing"
+    statement["predicate"]["policy"] |= {"fewer": "standing", "approver_is_not_requester": False}
     clone.issue(commit, statement)
     assert f"  approved      the configuration alone, {plan}\n" in run(clone, subject=commit)[1]
     (clone.path / "receipt.json").write_bytes(receipt)

@@ -11,6 +11,7 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.core.tracking_text import RUN_NOW
 from tests.stories.github.ground import HOME, Story
+from tests.stories.github.moments import receipt_is_remade
 
 DAY: Final = 24 * 3600.0
 PATH: Final = ".github/plangate.yml"
@@ -247,6 +248,8 @@ async def test_standing_approval(story: Story) -> None:
     await run_pass(story)
     _, second = story.pulls()
     assert "Approved by the configuration (`approval: standing`)" in second.text.body
+    assert second.pull is not None
+    receipt_is_remade(story, second.pull.head_sha, await story.entries())
     assert "my key" not in "".join("".join(request.texts()) for request in story.model.heard[heard:])
     story.person("maya").merge(HOME, second.number)
     story.says("will", "@plangate please note it in the changelog")
