@@ -83,9 +83,11 @@ class GitJournal:
 
         None as well if somebody altered them. Holds the entries of one thread at a time.
         """
-        for thread in await asyncio.to_thread(self._refs.since, moment):
+        tips = await asyncio.to_thread(self._refs.tips_since, moment)
+        while (found := await asyncio.to_thread(next, tips, None)) is not None:
+            thread, tip = found
             try:
-                yield thread, self._chain(thread).verify(await asyncio.to_thread(self._remember, thread))
+                yield thread, self._chain(thread).verify(await asyncio.to_thread(self._lines, thread, tip))
             except Unreadable:
                 yield thread, None
             finally:

@@ -121,7 +121,21 @@ class ThreadRefs:
         return tuple(self._threads())
 
     def since(self, moment: datetime) -> tuple[ThreadNumber, ...]:
-        """Return the threads written to since `moment`, by the writers' clocks. All are then cached as listed.
+        """Return the threads written to since `moment`, by the writers' clocks. All are then cached as listed."""
+        recent = self._recent(moment)
+        for thread, commit in recent.items():
+            if thread not in self._seen:
+                self._seen[thread] = self._tip(commit)
+        return tuple(recent)
+
+    def tips_since(self, moment: datetime) -> Iterator[tuple[ThreadNumber, Tip]]:
+        """Return the threads written to since `moment`, each with its tip, which is read on demand and not cached."""
+        return (
+            (thread, self._seen.get(thread) or self._tip(commit)) for thread, commit in self._recent(moment).items()
+        )
+
+    def _recent(self, moment: datetime) -> dict[ThreadNumber, CommitId]:
+        """Return the threads written to since `moment`, and fetch them.
 
         A process that has seen nothing yet first asks for the dates of many threads, so that it never fetches files of
         old ones.
@@ -135,11 +149,7 @@ class ThreadRefs:
             self._fetch_commits({_ref(thread): commit for thread, commit in wanted.items()})
         known |= _dates(self.git, [commit for commit in found.values() if commit not in known])
         self._dates = {commit: known[commit] for commit in found.values()}
-        recent = tuple(thread for thread, commit in found.items() if known[commit] >= moment.timestamp())
-        for thread in recent:
-            if thread not in self._seen:
-                self._seen[thread] = self._tip(found[thread])
-        return recent
+        return {thread: commit for thread, commit in found.items() if known[commit] >= moment.timestamp()}
 
     def _remote_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
         """Return when commits on the remote were written. Fetches them temporarily, without any file."""

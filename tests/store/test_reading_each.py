@@ -40,10 +40,11 @@ async def test_threads_that_cannot_be_read(open_on: Open, repository: Repository
     assert [each async for each in journal.read_each_since(clock.now() + timedelta(seconds=1))] == []
 
 
-async def test_only_one_journal_is_in_memory(open_on: Open, clock: Clock) -> None:
-    """Ten threads take as much memory as one."""
-    journal = open_on("a", KEY)
+async def test_only_one_journal_is_in_memory(open_on: Open, refs_on: Callable[[str], ThreadRefs], clock: Clock) -> None:
+    """Ten threads take as much memory as one: neither what they say nor the list of their files is kept."""
+    journal, refs = open_on("a", KEY), refs_on("files")
     for thread in range(1, 11):
+        refs.commit(ThreadNumber(thread), lambda _: {f"other/{n}": b"" for n in range(2_000)}, "many files")
         await journal.append(ThreadNumber(thread), 0, [("said", {"text": f"{thread}" * LARGE})])
     reader = open_on("b", KEY)
     del journal
