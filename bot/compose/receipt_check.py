@@ -26,6 +26,7 @@ _TRAILER: Final = "Plangate-Plan: "
 # https://git-scm.com/docs/git-fetch#_git_urls; the user and the port are no part of a repository's name
 _URL: Final = re.compile(r"(?:[a-z+]+://)?(?:[^@/]+@)?([^:/]+)(?::\d+)?[:/](.+?)(?:\.git)?/?")
 _REPOSITORY: Final = re.compile(r"(?:[^/\s]+/)?[^/\s]+/[^/\s]+")
+_HEAD: Final = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*)*")
 _SHORT_ID: Final = re.compile(r"[0-9a-fA-F]{7,64}")
 _RANGE: Final = re.compile(r"(?P<start>.*?)(?P<dots>\.{2,3})(?P<end>.*)")
 _EVERY_PATH: Final = ("-r", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
@@ -115,11 +116,12 @@ class ReceiptRepository:
         """Return the id of the commit that a revision names; None if there is none.
 
         Raises Misconfigured for a name that two things have, such as a branch and a tag, or a branch and a commit whose
-        id begins so: whoever can push a tag could have another commit checked. All digits of a commit always name it.
+        id begins so: whoever can push a tag could have another commit checked. All digits of a commit always name it,
+        and HEAD is that of the clone, whatever else has that name.
         """
         ran = self.git.run("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
         commit = ran.out.decode().strip()
-        if not commit or commit == revision.lower():
+        if not commit or commit == revision.lower() or _HEAD.fullmatch(revision):
             return commit or None
         is_other = bool(_SHORT_ID.fullmatch(revision)) and not commit.startswith(revision.lower())
         if is_other or b" is ambiguous" in ran.err:

@@ -50,6 +50,15 @@ def test_all_digits_name_a_commit(clone: Clone, forged: tuple[str, str]) -> None
     assert verify(clone, good.upper())[0] == 0
 
 
+def test_head_is_that_of_the_clone(clone: Clone, forged: tuple[str, str]) -> None:
+    """A branch or tag of that name neither stands in for it nor stops anybody."""
+    good, _ = forged
+    for kind in ("heads", "tags"):
+        clone.git("update-ref", f"refs/{kind}/HEAD", good)
+    assert [verify(clone, name)[0] for name in ("HEAD", "@", "HEAD~1", "HEAD^")] == [NO_RECEIPT, NO_RECEIPT, 0, 0]
+    assert verify(clone, revisions="HEAD~1..HEAD")[0] == NO_RECEIPT
+
+
 @pytest.mark.parametrize("name", ("main", "origin/main"))
 def test_a_tag_that_is_named_like_a_branch(clone: Clone, forged: tuple[str, str], name: str) -> None:
     """Git takes the tag, so that a range could lose its commits. A configuration that hides this changes nothing."""
