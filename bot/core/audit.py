@@ -9,6 +9,7 @@ from bot.core.decision_evidence import DecisionEvidence
 from bot.core.entry import Entry, EntryFacts, JournaledTurn
 from bot.core.events import JournalEvent, decode_event
 from bot.core.moves import (
+    Answering,
     Approved,
     Asked,
     Delivered,
@@ -33,6 +34,7 @@ from bot.core.moves import (
     Withdrawn,
 )
 from bot.core.notes import Heard, Operated
+from bot.core.question import Grant
 
 _NO_EVENTS: Final = (Noted, Asked, Replied, Instructed, Proposed)
 """Moves that decide nothing: what was said and shown on the way."""
@@ -76,6 +78,11 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
     match event:
         case Heard() if event.refused or event.quota:
             return "refused", _asker(event.said), "", "may not ask" if event.refused else "over the daily quota"
+        case Heard():
+            return _steered(event)
+        case Answering() if event.grant is not None:
+            name = "denied" if event.grant is Grant.NO else "permitted"
+            return name, ", ".join(event.by), "", f"{event.tool} {event.subject} ({event.grant})"
         case Published():
             return "pushed", "", event.commit, event.pull_request
         case Delivered():
@@ -86,6 +93,15 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
             return str(event.kind), _people(event), "", _detail(event)
         case _:
             return None
+
+
+def _steered(event: Heard) -> tuple[str, str, str, str] | None:
+    """Return the row of a command that sets what work may cost or do, or when it ends; None for any other words."""
+    if event.budget_usd is not None:
+        return "budget_set", _asker(event.said), "", f"${event.budget_usd:.2f}"
+    if event.mode:
+        return "mode_set", _asker(event.said), "", event.mode
+    return ("finish_asked", _asker(event.said), "", "") if event.finish else None
 
 
 def _people(event: JournalEvent) -> str:

@@ -16,6 +16,7 @@ from bot.core.moves import (
     Drifted,
     Expired,
     Failed,
+    Instructed,
     Limited,
     Outgrew,
     Proposed,
@@ -27,10 +28,16 @@ from bot.core.moves import (
     Withdrawn,
 )
 from bot.core.notes import Heard, Operated, Spent, Told
+from bot.core.question import Grant
 from tests.core.receipt_story import COMMIT, NOW, PLAN, STORY, WILL, entries_of, evidence
 from tests.rows import every_row
 
 SAID = JournaledTurn("comment-3", WILL, "@plangate stop", NOW)
+
+
+def permission(grant: Grant) -> Instructed:
+    """Return the answer of people to a session that asks whether it may run a command."""
+    return Instructed(call="c", session="s", by=("maya",), login="maya", grant=grant, tool="Bash", subject="curl x")
 
 
 def row(event: JournalEvent) -> AuditRow | None:
@@ -61,6 +68,12 @@ def test_a_story() -> None:
     (
         (Heard(said=SAID, refused="2026-11-20"), ("refused", "will (id 7)", "", "may not ask")),
         (Heard(said=SAID, quota="2026-11-20"), ("refused", "will (id 7)", "", "over the daily quota")),
+        (Heard(said=SAID, budget_usd=12.5), ("budget_set", "will (id 7)", "", "$12.50")),
+        (Heard(said=SAID, mode="acceptEdits"), ("mode_set", "will (id 7)", "", "acceptEdits")),
+        (Heard(said=SAID, finish=4), ("finish_asked", "will (id 7)", "", "")),
+        (permission(Grant.ONCE), ("permitted", "maya", "", "Bash curl x (once)")),
+        (permission(Grant.PLAN), ("permitted", "maya", "", "Bash curl x (plan)")),
+        (permission(Grant.NO), ("denied", "maya", "", "Bash curl x (no)")),
         (Retried(said=SAID), ("retried", "will (id 7)", "", "")),
         (Resumed(said=SAID), ("resumed", "will (id 7)", "", "")),
         (Stopped(by=("maya",)), ("stopped", "maya", "", "")),
@@ -89,7 +102,9 @@ def test_every_event(event: JournalEvent, told: tuple[str, str, str, str]) -> No
     assert (found.event, found.people, found.commit, found.detail) == told
 
 
-@pytest.mark.parametrize("event", (Told(answers=1), Proposed(shown="c"), Heard(said=SAID)))
+@pytest.mark.parametrize(
+    "event", (Told(answers=1), Proposed(shown="c"), Heard(said=SAID), Instructed(call="c", session="s", reply="Yes."))
+)
 def test_what_decides_nothing_has_no_row(event: JournalEvent) -> None:
     """An export is about decisions and money."""
     assert row(event) is None
