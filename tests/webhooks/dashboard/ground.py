@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -45,14 +46,17 @@ class Page:
 
     def tags(self, name: str) -> list[dict[str, str | None]]:
         """List the attributes of all elements of that name."""
-        found = _Tags(self.html).found
-        return [attributes for tag, attributes in found if tag == name]
+        return [attributes for tag, attributes in self._found if tag == name]
+
+    @cached_property
+    def _found(self) -> list[tuple[str, dict[str, str | None]]]:
+        return _Tags(self.html).found
 
     def form(self, verb: str) -> dict[str, str]:
         """Return what the form with a button of that verb sends."""
-        for fields, buttons in _Forms(self.html).found:
+        for hidden, buttons in _Forms(self.html).found:
             if verb in buttons:
-                return {**fields, "verb": verb}
+                return {**hidden, "verb": verb}
         raise AssertionError(f"no button {verb}")
 
 
@@ -66,6 +70,8 @@ class Site:
     reading: SampleReading
     base: str = ""
     people: dict[str, requests.Session] = field(default_factory=dict)
+    _posted: set[str] = field(default_factory=set)
+    """Who sent a form: their session remembers it."""
 
     def browser(self, login: str) -> requests.Session:
         """Return the browser of a person, who is signed in."""
@@ -86,12 +92,24 @@ class Site:
 
     def post(self, path: str, form: dict[str, str], login: str = "maya", origin: str | None = None) -> Page:
         """Send a form, as a page of this origin does unless another is given ("": none)."""
+        self._posted.add(login)
         named = self.base if origin is None else origin
         headers = {"Origin": named} if named else {}
         answer = self.browser(login).post(
             self.base + path, data=form, headers=headers, allow_redirects=False, timeout=20
         )
         return Page(answer)
+
+    def renew(self) -> None:
+        """Show again what was shown first, forget what people posted, and have those who posted sign in again."""
+        fresh = SampleReading(self.reading.ids, installation=self.reading.installation)
+        for each in fields(SampleReading):
+            if each.name != "announcements":
+                setattr(self.reading, each.name, getattr(fresh, each.name))
+        self.github.world.comments.clear()
+        for login in self._posted:
+            self.people.pop(login, None)
+        self._posted.clear()
 
     def comments(self) -> list[Comment]:
         """List the comments of people on all threads of GitHub."""

@@ -50,14 +50,14 @@ def test_who_does_not_administer_has_no_button(site: Site, login: str) -> None:
 
 
 @pytest.mark.req("W5")
-def test_another_repositorys_delivery_is_like_none(site: Site) -> None:
+def test_another_repositorys_delivery_is_like_none(own_site: Site) -> None:
     """The same answer for one that is somebody else's, one of no repository, and one that does not exist."""
-    site.github.world.set_role(HOME, "maya", "admin")
-    answers = [site.post(PATH, form_for(site, attempt, "maya"), "maya") for attempt in (60, 58, 4_711, -1)]
+    own_site.github.world.set_role(HOME, "maya", "admin")
+    answers = [own_site.post(PATH, form_for(own_site, attempt, "maya"), "maya") for attempt in (60, 58, 4_711, -1)]
     assert {each.status for each in answers} == {404}
     assert len({each.html for each in answers}) == 1
-    assert site.post(PATH, form_for(site, 59, "maya") | {"attempt": ""}, "maya").status == 404
-    assert site.reading.redelivered == []
+    assert own_site.post(PATH, form_for(own_site, 59, "maya") | {"attempt": ""}, "maya").status == 404
+    assert own_site.reading.redelivered == []
 
 
 @pytest.mark.req("W5")

@@ -139,7 +139,7 @@ def check_thread(site: JournalSite, raw: Raw) -> None:
     sessions = [each for each in raw.entries if each.body.get("session")]
     costs = add_up((each.body["session"], each.body["cost_usd"]) for each in sessions if "cost_usd" in each.body)
     tokens = add_up((each.body["session"], used(each)) for each in sessions)
-    cell, number = r"<td.*?</td>\s*", r'<td class="number">([^<]*)<.*?'
+    cell, number = r"<td.*?</td>\s*", r'<td class="number[^"]*">([^<]*)<.*?'
     agent = rf'<th scope="row" class="depth-0"><bdi>([^<]+)</bdi>.*?</th>\s*(?:{cell}){{2}}{number}{cell}{number}</td>'
     rows = re.findall(agent, page, re.S)
     shown = {name: (used_up, cost) for name, used_up, cost in rows}

@@ -126,53 +126,53 @@ def test_signing_in_changes_the_session_id(site: Site) -> None:
     assert requests.get(site.base, cookies={"plangate": fresh}, allow_redirects=False, timeout=20).status_code == 303
 
 
-def test_sessions_end(site: Site) -> None:
+def test_sessions_end(own_site: Site) -> None:
     """After two idle hours, after twelve hours in all, at sign-out, and the oldest when one person has too many."""
-    assert site.get("/").status == 200
-    site.clock.advance(IDLE_SECONDS)
-    assert site.get("/").status == 303
-    site.people.clear()
+    assert own_site.get("/").status == 200
+    own_site.clock.advance(IDLE_SECONDS)
+    assert own_site.get("/").status == 303
+    own_site.people.clear()
     for _ in range(SESSION_SECONDS // (IDLE_SECONDS // 2) - 1):
-        assert site.get("/").status == 200
-        site.clock.advance(IDLE_SECONDS // 2)
-    site.clock.advance(IDLE_SECONDS // 2)
-    assert site.get("/").status == 303
-    site.people.clear()
-    form = site.get("/").tags("input")
+        assert own_site.get("/").status == 200
+        own_site.clock.advance(IDLE_SECONDS // 2)
+    own_site.clock.advance(IDLE_SECONDS // 2)
+    assert own_site.get("/").status == 303
+    own_site.people.clear()
+    form = own_site.get("/").tags("input")
     token = next(str(each["value"]) for each in form if each.get("name") == "token")
-    assert site.post("/sign-out", {"token": token}).status == 303
-    assert site.get("/").status == 303
-    many = [site.signed_in("maya") for _ in range(SESSIONS_EACH + 1)]
-    statuses = [each.get(site.base, allow_redirects=False, timeout=20).status_code for each in many]
+    assert own_site.post("/sign-out", {"token": token}).status == 303
+    assert own_site.get("/").status == 303
+    many = [own_site.signed_in("maya") for _ in range(SESSIONS_EACH + 1)]
+    statuses = [each.get(own_site.base, allow_redirects=False, timeout=20).status_code for each in many]
     assert statuses == [303, *[200] * SESSIONS_EACH]
 
 
-def test_a_role_that_is_taken_away_counts_within_a_minute(site: Site) -> None:
+def test_a_role_that_is_taken_away_counts_within_a_minute(own_site: Site) -> None:
     """What GitHub says is remembered for at most sixty seconds."""
-    assert site.get(THREAD).status == 200
-    site.github.world.set_role("parcel/shop", "maya", "none")
-    site.clock.advance(60)
-    assert site.get(THREAD).status == 404
+    assert own_site.get(THREAD).status == 200
+    own_site.github.world.set_role("parcel/shop", "maya", "none")
+    own_site.clock.advance(60)
+    assert own_site.get(THREAD).status == 404
 
 
-def test_an_expiring_token_is_renewed_once(site: Site) -> None:
+def test_an_expiring_token_is_renewed_once(own_site: Site) -> None:
     """Before it expires, the refresh token is exchanged; the old tokens end, and the person notices nothing."""
-    assert site.get("/").status == 200
+    assert own_site.get("/").status == 200
     for _ in range(int(ACCESS_LIFE / timedelta(hours=1))):
-        site.clock.advance(3_600)
-        assert site.get("/").status == 200
-    exchanges = [each for each in site.github.requests if each.path == "/login/oauth/access_token"]
+        own_site.clock.advance(3_600)
+        assert own_site.get("/").status == 200
+    exchanges = [each for each in own_site.github.requests if each.path == "/login/oauth/access_token"]
     assert len(exchanges) == 2
-    assert len([token for token in site.github.world.tokens.values() if token.kind == "oauth"]) == 1
+    assert len([token for token in own_site.github.world.tokens.values() if token.kind == "oauth"]) == 1
 
 
-def test_who_revokes_the_app_has_to_sign_in_again(site: Site) -> None:
+def test_who_revokes_the_app_has_to_sign_in_again(own_site: Site) -> None:
     """The session ends as soon as GitHub refuses the token."""
-    assert site.get("/").status == 200
-    site.github.oauth.revoke(site.github.world.user("maya").id)
-    site.clock.advance(60)
-    assert site.get("/").status == 303
-    assert site.get("/").status == 303
+    assert own_site.get("/").status == 200
+    own_site.github.oauth.revoke(own_site.github.world.user("maya").id)
+    own_site.clock.advance(60)
+    assert own_site.get("/").status == 303
+    assert own_site.get("/").status == 303
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,11 @@ def test_no_way_leads_to_another_site(site: Site, back: str) -> None:
     assert answer.headers["location"] == "/"
 
 
-def test_github_does_not_answer(site: Site) -> None:
+def test_github_does_not_answer(own_site: Site) -> None:
     """Pages say so and show nothing: what a person may see is then unknown."""
-    assert site.get("/").status == 200
-    site.clock.advance(60)
-    site.github.faults.fail("GET /user/installations", 502, times=9)
-    page = site.get("/")
+    assert own_site.get("/").status == 200
+    own_site.clock.advance(60)
+    own_site.github.faults.fail("GET /user/installations", 502, times=9)
+    page = own_site.get("/")
     assert page.status == 503
     assert "Orders of exactly" not in page.html
