@@ -125,9 +125,11 @@ def pill(stage: Stage) -> Markup:
 
 
 def dollars(amount: float | None) -> str:
-    """Return an amount in dollars; an em dash if it is not known."""
+    """Return an amount in dollars, with tenths of a cent below ten cents; an em dash if it is not known."""
     if amount is None:
         return "—"
+    if 0 < amount < 0.0005:
+        return "<$0.001"
     return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.3f}"
 
 

@@ -140,16 +140,32 @@ def _parts(line: Line, results: Mapping[str, Json]) -> Iterator[StepPart]:
             body = line.body
             yield StepPart(PartKind.AGENT, f"{body['description']} ({body['type']})", session=str(body["session"]))
         case LineKind.NOTE:
-            facts = {key: value for key, value in line.body.items() if key not in _UNSAID}
-            told = ", ".join(f"{key} {_text(value)}" for key, value in facts.items())
-            name = str(line.body.get("note")).replace("_", " ").capitalize()
-            yield StepPart(PartKind.NOTE, shorten_line(f"{name}: {told}" if told else name, NOTE_LENGTH))
+            if words := _note(line.body):
+                yield StepPart(PartKind.NOTE, shorten_line(words, NOTE_LENGTH))
         case LineKind.MESSAGE:
             message = line.body["message"]
             content = message["content"]
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
             for block in blocks:
                 yield from _block(block, results, is_answer=message["role"] == "assistant")
+
+
+def _note(body: Json) -> str:
+    """Return a note in words; "" for one that only the harness needs."""
+    match body.get("note"):
+        case "asked":  # the answer comes once its sub-agents have reported
+            return ""
+        case "aside":
+            return f"A short answer by {body.get('model')}"
+        case "mode":
+            return f"Mode {body.get('mode')}, set by {body.get('by')}"
+        case "subagent_ended":
+            report = f": {body['report']}" if body.get("report") else ""
+            return f"Sub-agent {body.get('agent')} {body.get('state')}{report}"
+        case name:
+            facts = ", ".join(f"{key} {_text(value)}" for key, value in body.items() if key not in _UNSAID)
+            words = str(name).replace("_", " ").capitalize()
+            return f"{words}: {facts}" if facts else words
 
 
 def _block(block: Json, results: Mapping[str, Json], *, is_answer: bool) -> Iterator[StepPart]:

@@ -8,7 +8,7 @@ from bot.service.overview.views import AgentNode
 from tests.webhooks.dashboard.ground import THREAD, Site
 from tests.webhooks.dashboard.samples import agents
 from webhooks.dashboard.agent_chart import GAP, Block, agent_blocks
-from webhooks.dashboard.render import side_by_side
+from webhooks.dashboard.render import dollars, side_by_side
 
 
 def node(name: str, cost: float | None, *children: AgentNode) -> AgentNode:
@@ -54,6 +54,14 @@ def test_the_page_draws_the_agents(site: Site) -> None:
     (tree,) = [each for each in page.tags("svg") if each.get("class") == "tree"]
     assert (tree["role"], tree["height"]) == ("img", "68")
     assert "Find the shipping rule · $0.041" in page.html
+
+
+def test_amounts() -> None:
+    """Cents, and tenths of a cent where they matter; what costs something is never shown as nothing."""
+    amounts = (None, 0.0, 0.0000184, 0.0032, 0.0951, 0.1, 12.345, 1234.5)
+    assert [dollars(each) for each in amounts] == [
+        *("—", "$0.00", "<$0.001", "$0.003", "$0.095", "$0.10", "$12.35", "$1,234.50")
+    ]
 
 
 def test_lines_side_by_side() -> None:

@@ -143,12 +143,21 @@ def test_a_session_that_runs() -> None:
     made.add(LineKind.MESSAGE, {"message": {"role": "user", "content": BRIEF}})
     made.note("asked", message={"role": "assistant", "content": []}, cost_usd=9.0, usage={"input": 1})
     made.note("light", text="a title", cost_usd=0.5)
+    made.note("aside", model="haiku", cost_usd=0.0)
+    made.note("mode", mode="plan", by="ada")
+    made.note("subagent_ended", agent="code-1", state="completed", report="Changed a.py.", tokens=3)
     made.add(LineKind.COMPACTED, {"history": [], "before": 120_000, "after": 9_000, "by": "model"})
     made.answer({"type": "redacted_thinking", "data": "x"}, call("Write", "1", file_path="a", content="b"), cost=None)
     page = transcript_page("work-1", made.lines, 1, Redactor())
     first, second = page.steps
     assert first.parts[0].text == BRIEF
-    assert "The history was compacted from 120,000 to 9,000 tokens" in [part.text for part in first.parts]
+    assert [part.text for part in first.parts][1:] == [
+        "Light: text a title, cost_usd 0.5",
+        "A short answer by haiku",
+        "Mode plan, set by ada",
+        "Sub-agent code-1 completed: Changed a.py.",
+        "The history was compacted from 120,000 to 9,000 tokens",
+    ]
     (part,) = second.parts
     assert part.call is not None
     assert (part.call.ended, part.call.failed, second.cost_usd) == (False, False, None)
