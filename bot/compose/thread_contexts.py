@@ -309,7 +309,8 @@ class _Parts:
         )
         checks = TaskChecks(client, at, self.reader.results, self.reader.attribution)
         key = Key(signer.key_id, signer.mac)
-        return TaskGateway(checks, IssueOperations(client, at, self.bot, key, self.fence))
+        operations = IssueOperations(client, at, self.bot, key, self.fence)
+        return TaskGateway(checks, operations, self.shared.settings.overrides.path)
 
     def _dialogue(self, thread: ThreadNumber) -> GitHubDialogue:
         shared, keys = self.shared, self.keys

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.operations import IssueOperationResult, IssueState, Operation
@@ -61,6 +62,10 @@ class NoTasks:
         raise Refused(
             "it asks GitHub, but this repository is not on GitHub", where=f"github:{name}", fix="use a command"
         )
+
+    async def configuration_change(self) -> ConfigurationChange | None:
+        """Return None: nobody merged a configuration."""
+        return None
 
     async def target(self, number: int) -> IssueState | None:  # noqa: ARG002 - the port's
         """Return None: there is no issue."""

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from bot.core.actor import Actor
 from bot.core.approval import Candidate, Opinion, Outcome, Policy, Snapshot, Verdict
+from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 from bot.core.transcript import Json
@@ -49,6 +50,23 @@ class CountedOpinion:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigurationChange:
+    """The newest change of the configuration file on the default branch, and the account that put it there."""
+
+    commit: CommitId
+    actor: Actor
+
+    def to_json(self) -> Json:
+        """Return the change as a JSON object."""
+        return {"commit": self.commit, "actor_id": self.actor.id, "login": self.actor.login}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Self:
+        """Return the change from a JSON object made by `to_json`."""
+        return cls(CommitId(value["commit"]), Actor(value["actor_id"], value["login"]))
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionEvidence:
     """What a decision rested on."""
 
@@ -66,6 +84,8 @@ class DecisionEvidence:
     """Numeric ids of the people whose words the plan was made for, in ascending order."""
     fewer: str = ""
     """Why fewer approvals than `needed` were enough; "" where they were not."""
+    change: ConfigurationChange | None = None
+    """Whose version of the configuration approved the plan by itself; None where people did, or if it is unknown."""
 
     def to_json(self) -> Json:
         """Return the evidence as a JSON object."""
@@ -78,6 +98,7 @@ class DecisionEvidence:
             "four_eyes": self.four_eyes,
             "requesters": list(self.requesters),
             **({"fewer": self.fewer} if self.fewer else {}),
+            **({"change": self.change.to_json()} if self.change else {}),
         }
 
     @classmethod
@@ -93,6 +114,7 @@ class DecisionEvidence:
             value["four_eyes"],
             tuple(value["requesters"]),
             value.get("fewer", ""),
+            ConfigurationChange.from_json(value["change"]) if "change" in value else None,
         )
 
 

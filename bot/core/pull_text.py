@@ -12,6 +12,7 @@ from bot.core.approval import Reason, Verdict
 from bot.core.checks import Check, CheckState, result_text, state_of
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.comment import NAMED, REASONS, AgentRow, cell, code, contract, crew, details, fenced_block, table
+from bot.core.decision_evidence import ConfigurationChange
 from bot.core.lines import shorten_line
 from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert_markdown
 from bot.core.plan import PlanDocument, disarm_text
@@ -101,6 +102,8 @@ class PullOrigin:
     """How the approvers approved (bot.core.approval.Way); none if the journal does not have it."""
     paths: Sequence[str] = ()
     """The changed files."""
+    change: ConfigurationChange | None = None
+    """Whose version of the configuration approved the plan by itself, if it did and that is known."""
 
 
 def pull_body(
@@ -170,6 +173,8 @@ def _provenance(plan: PlanDocument, origin: PullOrigin) -> str:
         money += " ({:,} tokens in, {:,} out)".format(*origin.tokens)
     at = f"{origin.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     how = "".join(f", {_WAYS.get(way, way)}" for way in dict.fromkeys(origin.ways))
+    if (change := origin.change) is not None:
+        how += f"; {code(change.actor.login)} brought in that file's newest version ({change.commit[:SHORT_COMMIT]})"
     return f"- Requested by {asked}{more}.\n- Approved by {approved} on {at}{how}.\n-{model} Cost: {money}."
 
 

@@ -7,16 +7,20 @@ https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from bot.core.decision_evidence import ConfigurationChange
+from bot.core.errors import Refused
 from bot.core.github_check import Options
 from bot.core.names import CommitId
 from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient, Json
+from bot.github.configuration_change import newest_change
 from bot.github.issue_operations import IssueOperations
 from bot.github.repository import Address
 from bot.github.tracking import LABEL
@@ -72,10 +76,18 @@ class TaskGateway:
 
     checks: TaskChecks
     operations: IssueOperations
+    configuration: str
+    """The path of the configuration file."""
 
     async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:
         """Return what a check finds, "" for nothing."""
         return await self.checks.run_check(name, options, commit)
+
+    async def configuration_change(self) -> ConfigurationChange | None:
+        """Return the newest change of the configuration file on the default branch; None if GitHub shows none."""
+        with suppress(Refused):
+            return await newest_change(self.checks.client, self.checks.at, self.configuration)
+        return None
 
     async def target(self, number: int) -> IssueState | None:
         """Return an issue or a pull request as it is now, or None if there is none of that number."""

@@ -37,6 +37,8 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     said, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
         rests_on = _evidence(context, state, snapshot, verdict)
+        if not by:  # the configuration approved it, and so whoever merged that
+            rests_on = replace(rests_on, change=await context.tasks.configuration_change())
         return Approved(reasons=said, by=by, approved_at=proof.at, digest=proof.document.digest, evidence=rests_on)
     if verdict.outcome in _ENDS:
         end, stage = _ENDS[verdict.outcome]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from bot.core.decision_evidence import ConfigurationChange
 from bot.core.names import CommitId, ThreadNumber
 from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.red_checks import CheckRun, PullChecks
@@ -17,6 +18,12 @@ class TaskAccess(Protocol):
 
         `commit` is the head of the default branch. Raises Refused for an unknown name or option, and for what GitHub
         does not show.
+        """
+
+    async def configuration_change(self) -> ConfigurationChange | None:
+        """Return the newest change of the configuration file on the default branch; None if GitHub shows none.
+
+        Raises Transient.
         """
 
     async def target(self, number: int) -> IssueState | None:

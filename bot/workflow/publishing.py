@@ -232,6 +232,7 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         state.tokens,
         [opinion.way for opinion in evidence.opinions] if evidence else (),
         made.paths,
+        evidence.change if evidence else None,
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)

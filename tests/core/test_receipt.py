@@ -7,12 +7,15 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from bot.core.actor import Actor
 from bot.core.approval import Opinion, Outcome, Policy, Reason, Verdict, VerdictReason
-from bot.core.decision_evidence import DecisionEvidence, snapshot_digest
+from bot.core.decision_evidence import ConfigurationChange, DecisionEvidence, snapshot_digest
 from bot.core.errors import Broken
 from bot.core.events import decode_event, encode_event
 from bot.core.moves import Outgrew, Planned, Proposed, Published, Rejected
+from bot.core.names import CommitId
 from bot.core.notes import Told
+from bot.core.pull_text import PullOrigin, pull_body
 from bot.core.receipt_format import PREDICATE_TYPE, STATEMENT_TYPE, canonical_statement, receipt_ref, signature_ref
 from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
 from bot.core.transcript import Json
@@ -184,6 +187,20 @@ def test_evidence_of_a_listed_person_and_of_nobody() -> None:
     nobody = Verdict(Outcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
     assert (evidence(verdict=nobody).opinions, evidence(verdict=nobody).fewer) == ((), "standing")
     assert evidence(plan=replace(CAST_PLAN, tier="high"), policy=Policy(high_needs=3)).needed == 3
+
+
+@pytest.mark.req("MT6")
+def test_whose_configuration_approved() -> None:
+    """Evidence of a standing approval names who brought it in, and so does the pull request; other evidence is as short
+    as before."""
+    nobody = Verdict(Outcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
+    change = ConfigurationChange(CommitId("c" * 40), Actor(2, "maya"))
+    rests_on = replace(evidence(verdict=nobody), change=change)
+    assert DecisionEvidence.from_json(rests_on.to_json()) == rests_on
+    assert "change" not in evidence(verdict=nobody).to_json()
+    body = pull_body(CAST_PLAN, PullOrigin((), nobody, CAST_PLAN.expires, change=change), summary="Done.", checks=())
+    assert "Approved by the configuration (`approval: standing`) as plan" in body
+    assert " UTC; `maya` brought in that file's newest version (cccccccccccc).\n" in body
 
 
 def test_snapshots_differ_in_their_digests() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from bot.agent.permissions.plan_mode import EXIT_PLAN_MODE
 from bot.core.approval import Opinion
+from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.maintenance import Occurrence, Task
@@ -18,7 +19,7 @@ from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import NOTHING_TO_DO, offer_again, take_occurrence, track_task
 from bot.workflow.task_check import PRINTED_SHOWN
 from bot.workflow.thread_context import ThreadContext, WorkSettings
-from tests.workflow.ground import MAYA, Ground, is_working, plan_and_work, say, submit, was_called
+from tests.workflow.ground import BASE, MAYA, Ground, is_working, plan_and_work, say, submit, was_called
 
 TASK = Task("shipping", "daily", "UTC", "Let orders of 50 ship free.")
 
@@ -35,6 +36,9 @@ class MemoryTasks:
         if self.refusal:
             raise Refused(self.refusal)
         return self.finds
+
+    async def configuration_change(self) -> ConfigurationChange | None:
+        return ConfigurationChange(BASE, MAYA)
 
     async def target(self, number: int) -> IssueState | None:  # noqa: ARG002 - the port's
         return None

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from bot.core.entry import Entry
 from bot.core.gate import Stage
 from bot.core.maintenance import Task
 from bot.core.transcript import Json
@@ -16,7 +17,7 @@ from bot.ports import ModelRequest
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.core.test_standing_escapes import SCOPES, WORK
 from tests.stories.github.ground import long
-from tests.workflow.ground import MAYA, WILL, call, is_working, say, submit, was_called
+from tests.workflow.ground import BASE, MAYA, WILL, call, is_working, say, submit, was_called
 from tests.workflow.memory_thread import MemoryThread
 from tests.workflow.test_maintaining import TaskGround, hand_in
 
@@ -89,6 +90,10 @@ class StandingGround(TaskGround):
         self.thread.decide(MAYA)
         assert (await self.look()).stage is Stage.IN_REVIEW
 
+    async def entries(self, kind: str) -> list[Entry]:
+        """Return the entries of that kind."""
+        return [entry for entry in await self.journal.read(self.location.thread) if entry.kind == kind]
+
     @property
     def works(self) -> int:
         """Number of requests of approved work."""
@@ -120,6 +125,11 @@ async def test_what_it_approves() -> None:
     await ground.stand()
     assert await ground.due(TASK) == "pull request #102"
     assert len(ground.workspace.pushed) == 2
+    by_people, by_file = [entry.body["evidence"] for entry in await ground.entries("approved")]
+    assert "change" not in by_people
+    assert by_file["change"] == {"commit": BASE, "actor_id": MAYA.id, "login": "maya"}
+    assert "by the configuration (`approval: standing`) as plan 2" in ground.pulls.orders[-1].body
+    assert f"; `maya` brought in that file's newest version ({BASE[:12]}).\n" in ground.pulls.orders[-1].body
 
 
 @pytest.mark.req("MT6", "X1")

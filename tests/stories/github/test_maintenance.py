@@ -248,6 +248,7 @@ async def test_standing_approval(story: Story) -> None:
     await run_pass(story)
     _, second = story.pulls()
     assert "Approved by the configuration (`approval: standing`)" in second.text.body
+    assert "; `ada` brought in that file's newest version (" in second.text.body
     assert second.pull is not None
     receipt_is_remade(story, second.pull.head_sha, await story.entries())
     assert "my key" not in "".join("".join(request.texts()) for request in story.model.heard[heard:])

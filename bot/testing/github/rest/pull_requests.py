@@ -12,7 +12,7 @@ from bot.core.lines import right_lines
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
-from bot.testing.github.diffs import changed_files
+from bot.testing.github.diffs import changed_files, commits_between
 from bot.testing.github.entities import Issue, Repository, Role
 from bot.testing.github.rest.code import file_json
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, invalid, not_found
@@ -41,6 +41,18 @@ def list_pulls(call: ApiCall) -> RestAnswer:
     downwards = call.query.get("direction", "asc" if call.query.get("sort") else "desc") == "desc"
     found.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=downwards)
     return RestAnswer([pull_json(call.site, issue, whole=False) for issue in found])
+
+
+def pulls_of_commit(call: ApiCall) -> RestAnswer:
+    """Return the merged pull request that brought a commit to the default branch, or the open ones that have it."""
+    bare, sha = call.world.bare(call.repository), call.path["sha"]
+    mine = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
+    holding = [
+        issue for issue in mine if sha in commits_between(bare, pull_of(issue).base_sha, pull_of(issue).head_sha)
+    ]
+    by_merge = [issue for issue in mine if pull_of(issue).merge_commit_sha == sha]
+    found = [issue for issue in (*holding, *by_merge) if pull_of(issue).merged_at] or holding
+    return RestAnswer([pull_json(call.site, issue, whole=False) for issue in dict.fromkeys(found)])
 
 
 def create_pull(call: ApiCall) -> RestAnswer:
@@ -201,6 +213,7 @@ def _writes(call: ApiCall) -> bool:
 ENDPOINTS = (
     Endpoint("GET", PULLS, list_pulls, READ),
     Endpoint("POST", PULLS, create_pull, WRITE),
+    Endpoint("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", pulls_of_commit, READ),
     Endpoint("GET", PULL, get_pull, READ),
     Endpoint("PATCH", PULL, change_pull, WRITE),
     Endpoint("GET", f"{PULL}/files", files, READ),

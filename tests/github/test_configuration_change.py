@@ -1,0 +1,38 @@
+"""Who brought in the newest version of the configuration: the person behind a standing approval (MT6)."""
+
+import pytest
+
+from bot.core.decision_evidence import ConfigurationChange
+from bot.github.configuration_change import newest_change
+from tests.github.conftest import HOME, Ground
+
+PATH = ".github/plangate.yml"
+
+
+async def newest(ground: Ground) -> ConfigurationChange | None:
+    return await newest_change(ground.client, ground.address, PATH)
+
+
+@pytest.mark.req("MT6", "RC1")
+async def test_who_brought_in_the_newest_version(ground: Ground) -> None:
+    """Who merged its pull request, whoever wrote it; where there was none, who committed it. Other files do not count.
+
+    Three requests find it.
+    """
+    assert await newest(ground) is None
+    pushed = ground.person("ada").push(HOME, {PATH: "language: English\n"})
+    found = await newest(ground)
+    assert found is not None
+    assert (found.commit, found.actor.login) == (pushed, "ada")
+    pushed = ground.person("will").push(HOME, {PATH: "language: German\n"}, branch="german")
+    pull = ground.person("will").open_pull(HOME, "German", head="german")
+    found = await newest(ground)
+    assert found is not None
+    assert found.actor.login == "ada"  # it is only proposed
+    ground.person("ada").merge(HOME, pull.number)
+    ground.person("mia").push(HOME, {"README.md": "More.\n"})
+    before = len(ground.github.requests)
+    found = await newest(ground)
+    assert found is not None
+    assert (found.commit, found.actor.login) == (pushed, "ada")
+    assert len(ground.github.requests) == before + 3
