@@ -3,6 +3,8 @@
 Four time zones whose clocks change, clocks of machines that jump, two services, runs of the Action that come late,
 twice or never, people who tick "Run now", and processes that die between any two effects. What is due is found by a
 search over the minutes of the year, which shares nothing with the code.
+
+All hundred years: make soak ARGS=tests/compose/test_maintenance_year.py
 """
 
 import asyncio

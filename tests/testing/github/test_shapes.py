@@ -227,6 +227,7 @@ def pulls(tour: Tour) -> None:
     tour.go("GET", f"{HOME}/pulls", query="?head=acme:topic&state=all")
     tour.go("GET", pull, **at)
     tour.go("PATCH", pull, {"title": "Newer"}, **at)
+    tour.go("GET", f"{HOME}/commits/{{commit_sha}}/pulls", commit_sha=made["head"]["sha"])
     tour.go("GET", f"{pull}/files", **at)
     review = tour.go("POST", f"{pull}/reviews", {"event": "COMMENT", "body": "Fine"}, **at)
     tour.go("GET", f"{pull}/reviews", **at)
