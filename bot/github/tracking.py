@@ -83,7 +83,8 @@ class TrackingIssues:
         """Return what an issue shows now, with the ticks of people, by one query. Raises Missing if it is gone."""
         found = (await self.read_all([number])).get(number)
         if found is None:
-            raise Missing("there is no such issue", where=f"{self.address.path}/issues/{number}")
+            where = f"{self.address.path}/issues/{number}"
+            raise Missing("the tracking issue was deleted or moved", where=where, fix="give the task another name")
         return found
 
     async def read_all(self, numbers: Sequence[ThreadNumber]) -> dict[ThreadNumber, IssueText]:

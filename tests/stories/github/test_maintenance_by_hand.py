@@ -5,7 +5,7 @@ import pytest
 from bot.compose.maintenance_pass import maintain_by_hand
 from bot.core.errors import Misconfigured
 from tests.stories.github.ground import HOME, Story
-from tests.stories.github.test_maintenance import SHIPPING, body, configure, run_pass
+from tests.stories.github.test_maintenance import DAY, SHIPPING, body, configure, run_pass
 
 
 @pytest.mark.req("MT10")
@@ -25,6 +25,25 @@ async def test_a_task_that_is_run_by_hand(story: Story) -> None:
     (told,) = await maintain_by_hand(settings, HOME, task="second", dry_run=True)
     assert told == "second: nothing to do"
     assert "None yet." in body(story, 2)
+
+
+@pytest.mark.long
+@pytest.mark.req("MT2", "MT10")
+async def test_a_task_whose_issue_was_deleted(story: Story) -> None:
+    """It says so, and the other tasks go on; under another name it begins anew."""
+    configure(story, SHIPPING.replace("shipping", "second"))
+    await run_pass(story)
+    del story.world.issues[story.world.repository(HOME).id, 1]
+    (told,) = await maintain_by_hand(story.host.settings, HOME, task="shipping")
+    assert told.endswith("/issues/1): give the task another name")
+    story.clock.advance(DAY)
+    first, second = await run_pass(story)
+    assert "the tracking issue was deleted or moved" in first.problem
+    assert second.began
+    configure(story, own=SHIPPING.replace("shipping", "renamed"))
+    (status,) = await run_pass(story)
+    assert status.tracked is not None
+    assert status.tracked.issue > 2
 
 
 @pytest.mark.req("MT10")
