@@ -140,8 +140,8 @@ async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task
         return f"the thread is at: {state.stage}"
     waiting = await context.pulls.open_on(context.location.thread)  # a journal that was set back has forgotten some
     if len(waiting) >= task.limit:
-        named = ", ".join(f"#{number}" for number in waiting)
-        return f"{named} is open, and the task's limit is {task.limit}" if waiting else "the task's limit is reached"
+        named, are = ", ".join(f"#{number}" for number in waiting), "is" if len(waiting) == 1 else "are"
+        return f"{named} {are} open, and the task's limit is {task.limit}"
     return ""
 
 

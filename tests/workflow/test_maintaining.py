@@ -100,6 +100,23 @@ async def test_an_occurrence_is_skipped_with_its_reason() -> None:
     assert len(ground.thread.texts("plan")) == 1
 
 
+@pytest.mark.req("MT3")
+async def test_what_a_task_says_about_its_work() -> None:
+    """Its budget, its labels beside those of every pull request, how many may be open at once, its paths, and ages."""
+    task = replace(TASK, budget_usd=0.5, labels=("pins",), limit=2, paths=("docs/**",), cooldown_days=9)
+    ground = TaskGround(settings=WorkSettings(watch_seconds=0, labels=("bot",), tasks={TASK.name: task}))
+    for number in (101, 102):
+        assert await ground.due(task) == "a plan is waiting for approval"
+        assert (await ground.state()).plan.budget_usd == 0.5
+        ground.thread.decide(MAYA)
+        await ground.look()
+        assert [order.labels for order in ground.pulls.orders] == [("bot", "pins")] * (number - 100)
+    assert await ground.due(task) == "skipped: #101, #102 are open, and the task's limit is 2"
+    asked = str(ground.model.requests[0].messages)
+    assert "Stay inside these paths: `docs/**`." in asked
+    assert "Leave out releases and changes that are younger than 9 days." in asked
+
+
 @pytest.mark.req("MT4")
 @pytest.mark.parametrize(
     ("code", "outcome"),
