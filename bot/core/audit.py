@@ -79,7 +79,7 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
         case Heard() if event.refused or event.quota:
             return "refused", _asker(event.said), "", "may not ask" if event.refused else "over the daily quota"
         case Heard():
-            return _steered(event)
+            return _command_row(event)
         case Answering() if event.grant is not None:
             name = "denied" if event.grant is Grant.NO else "permitted"
             return name, ", ".join(event.by), "", f"{event.tool} {event.subject} ({event.grant})"
@@ -95,7 +95,7 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
             return None
 
 
-def _steered(event: Heard) -> tuple[str, str, str, str] | None:
+def _command_row(event: Heard) -> tuple[str, str, str, str] | None:
     """Return the row of a command that sets what work may cost or do, or when it ends; None for any other words."""
     if event.budget_usd is not None:
         return "budget_set", _asker(event.said), "", f"${event.budget_usd:.2f}"
