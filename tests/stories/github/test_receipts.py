@@ -11,6 +11,7 @@ import pytest
 from bot.compose.audit import read_audit
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.config.settings import PATH as CONFIGURATION
+from bot.config.settings import Secret
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
@@ -190,3 +191,6 @@ async def test_an_audit_of_a_story(story: Story) -> None:
     assert [row.event for row in rows] == ["requested", "planned", "approved", "executed", "pushed"]
     assert sum(row.cost_usd or 0 for row in rows) == pytest.approx(record.cost_usd)
     assert rows[-1].commit in story.branches().values()
+    other = replace(story.host.settings, state_key=Secret("another-key-" * 4))
+    lacking = await read_audit(other, HOME, datetime(2020, 1, 1, tzinfo=UTC))
+    assert (lacking.rows, lacking.unreadable) == ([], [1])
