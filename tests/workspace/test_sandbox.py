@@ -213,7 +213,7 @@ if sys.argv[2] == "leave":
     run.leave_keyring()
 look = "ctypes.CDLL(None).syscall(250, 10, -3, b'user', b'plangate-key', 0)"
 probe = f"import ctypes; print('OUT' if {look} > 0 else 'IN')"
-command = [*sandbox.argv(sandbox.Profile("/tmp")), sandbox.python(), "-I", "-S", "-c", probe]
+command = [*sandbox.argv(sandbox.SandboxProfile("/tmp")), sandbox.python(), "-I", "-S", "-c", probe]
 print(subprocess.run(command, capture_output=True, text=True).stdout)
 """
 
@@ -278,8 +278,8 @@ def test_a_ripgrep_from_elsewhere_is_found_inside(tmp_path: Path) -> None:
     (tmp_path / "rg").chmod(0o755)
     script = """
 import subprocess
-from bot.workspace.sandbox import PACKAGE, Profile, argv, environment
-profile = Profile("/tmp")
+from bot.workspace.sandbox import PACKAGE, SandboxProfile, argv, environment
+profile = SandboxProfile("/tmp")
 assert environment(profile)["PATH"].split(":")[-1] == f"{PACKAGE}/programs"
 subprocess.run([*argv(profile), f"{PACKAGE}/programs/rg"], check=True)
 """
