@@ -204,7 +204,7 @@ async def measure(given, rounds, *, at_once, rate=0, eager=True):
             SessionSettings(SessionId("bench"), "claude-opus-5-5", crew),
             world,
             place=SessionPlace(workspace, tree, host, environment),
-            reached=NetworkLog(),
+            network_log=NetworkLog(),
         )
         session = assembled.session
         session.begin(first_message(environment, PROMPT))
