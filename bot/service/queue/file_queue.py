@@ -37,7 +37,7 @@ class FileQueue:
             self.worker.wake(delivery.address)
             return Outcome.JOINED
         installation = delivery.address.installation if delivery.address else None
-        if installation and self.worker and self.worker.busy_with(installation) >= MOST_OF_ONE:
+        if installation and self.worker and self.worker.busy >= MOST_OF_ONE <= self.worker.busy_with(installation):
             return Outcome.NO_ROOM
         return await self._commit.store(delivery)
 
