@@ -97,6 +97,7 @@ async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
     await queue.probe()
     await settled(queue)
     assert host.numbers() == [1]
+    assert (await queue.load()).workers == 1
 
 
 @pytest.mark.req("W2")

@@ -79,7 +79,11 @@ async def _events(
     known = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     session, announcements = request.path_params.get("session", ""), board.reading.announcements
     pause = LOOK_SECONDS if only is None or session else THREAD_SECONDS
-    with announcements.listen(only) if only else announcements.listen_to_list() as news:
+
+    def sees(repository: int) -> bool:
+        return visit.role(repository) >= Role.READ  # as of the newest look, because `visit` is replaced below
+
+    with announcements.listen(only) if only else announcements.listen_to_list(sees) as news:
         while True:
             news.clear()
             state = await _state(board, visit, only, session)

@@ -37,14 +37,14 @@ class Recorder:
         """Record a thread whose journal was just written to, and announce it to open streams."""
         self.announcements.announce(address)
         await asyncio.to_thread(self._put, address, entries)
-        self.announcements.announce_list()
+        self.announcements.announce_list(address.repository)
 
     async def take_listing(
         self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], *, every: Sequence[int]
     ) -> None:
         """Record the threads of a repository that changed, and forget those that are not among `every`."""
         await asyncio.to_thread(self._put_listing, repository, threads, every)
-        self.announcements.announce_list()
+        self.announcements.announce_list(repository)
 
     def _put_listing(
         self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], every: Sequence[int]

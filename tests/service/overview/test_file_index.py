@@ -88,11 +88,12 @@ async def test_the_list_is_announced_once_it_can_be_read(tmp_path: Path) -> None
             super().put(record)
 
     made.index = Watched(tmp_path / "index")
-    with made.announcements.listen_to_list() as news:
+    with made.announcements.listen_to_list(lambda _: True) as news:
         await made.take(place, entries)
         assert (news.is_set(), seen) == (True, [False])
     assert [each.number for each in everything(made.index)] == [place.number]
-    with made.announcements.listen_to_list() as again:
+    listening = made.announcements.listen_to_list
+    with listening(lambda number: number == place.repository) as again, listening(lambda _: False) as hidden:
         await made.take_listing(place.repository, [], every=[])
-        assert again.is_set()
+        assert (again.is_set(), hidden.is_set()) == (True, False)
     assert everything(made.index) == []

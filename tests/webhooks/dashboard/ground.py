@@ -143,6 +143,11 @@ def running(folder: Path, *, public_url: str = "", has_app: bool = True, host: s
             given = replace(given, github=plain)
         sign_in = SignIn(given, clock, Redactor())
         app = FastAPI(docs_url=None)
+
+        @app.post("/announce/{repository}")
+        async def announce(repository: int) -> None:
+            reading.announcements.announce_list(repository)
+
         add_dashboard(app, reading=reading, sign_in=sign_in, streams=Streams())
         with host_application(app, interface=host) as base:
             yield Site(github, clock, installation, reading, base)

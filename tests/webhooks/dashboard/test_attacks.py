@@ -1,6 +1,7 @@
 """Attacks on the pages: forged forms, foreign frames, hostile text, and other people's repositories (W5)."""
 
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from bot.service.overview.views import TimelineEntry
 from tests.testing.github.page_ground import EVERYTHING, PAYLOADS
 from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Page, Site
 from tests.webhooks.dashboard.samples import CHECKS, HOME, OTHER, plan
+from webhooks.dashboard.live import GATHER_SECONDS, LOOK_SECONDS
 
 PAGES = ("/", "/threads", THREAD, "/costs", "/maintenance", "/deliveries", "/service", "/sign-in", "/assets/app.js")
 ALLOWED = {"/assets/app.js"}
@@ -112,6 +114,28 @@ def test_nothing_differs_where_nothing_may_be_seen(site: Site, login: str) -> No
             assert hidden == look(way, "parcel/nothing"), way
             assert hidden[0] == 404
     assert OTHER not in site.reading.read
+
+
+@pytest.mark.long
+@pytest.mark.req("W5")
+def test_what_happens_elsewhere_wakes_no_stream(site: Site) -> None:
+    """The stream of the list shows no sign when threads move that the person may not see; it would tell of them."""
+
+    def signs(repository: str) -> float:
+        """Return how many signs came beyond the usual ones while a repository was announced again and again."""
+        began = time.monotonic()
+        with site.browser("maya").get(f"{site.base}/live", stream=True, timeout=20) as answer:
+            lines, found = answer.iter_lines(chunk_size=1), 0
+            for _ in range(8):
+                requests.post(f"{site.base}/announce/{site.reading.ids[repository]}", timeout=20)
+                time.sleep(2 * GATHER_SECONDS)
+            for line in lines:
+                found += line in {b": alive", b"event: moved"}
+                if time.monotonic() - began > 3 * LOOK_SECONDS:
+                    break
+            return found - (time.monotonic() - began) / LOOK_SECONDS
+
+    assert signs(OTHER) <= 2 < signs(HOME)
 
 
 VIEWERS: dict[str, set[str]] = {"ada": {HOME, OTHER}, "maya": {HOME}, "will": {HOME}, "rita": {HOME}, "eve": set()}
