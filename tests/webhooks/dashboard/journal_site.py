@@ -73,22 +73,19 @@ class CuttingProxy:
         self.base = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut(self) -> int:
-        """Break every connection, and return how many there were."""
-        broken = [each for each in tuple(self._open) if self._break(each)]
-        return len(broken) // 2
+    def cut(self) -> None:
+        """Break every connection."""
+        for each in tuple(self._open):
+            self._break(each)
 
     def close(self) -> None:
         self._listener.close()
         self.cut()
 
-    def _break(self, each: socket.socket) -> bool:
+    def _break(self, each: socket.socket) -> None:
         self._open.discard(each)
-        try:
+        with suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return False
-        return True
 
     def _accept(self) -> None:
         with suppress(OSError):
