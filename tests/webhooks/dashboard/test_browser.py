@@ -9,7 +9,8 @@ import pytest
 from bot.core.gate import Stage
 from bot.service.overview.views import WaitsFor
 from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Site
-from tests.webhooks.dashboard.samples import FIRST, SECOND, digest_of, plan
+from tests.webhooks.dashboard.sample_transcripts import Recorded, text, work_session
+from tests.webhooks.dashboard.samples import FIRST, NOW, SECOND, digest_of, plan
 
 pytestmark = pytest.mark.long
 
@@ -72,6 +73,19 @@ def test_the_list_follows_by_itself(page: Any, site: Site) -> None:
     site.reading.move(1, summary=replace(found.summary, stage=Stage.EXECUTING, waiting_for=WaitsFor.PLANGATE))
     page.get_by_role("heading", name="Plangate is working 2").wait_for()
     assert page.get_by_role("heading", name="Plans to decide on").count() == 0
+
+
+def test_a_transcript_grows_by_itself(page: Any, site: Site) -> None:
+    """A new step of a running session appears on the open page, and what was unfolded there stays so."""
+    path = "/threads/parcel/shop/2/transcripts/work-1"
+    sign_in(page, site, "maya", path)
+    page.get_by_text("Thinking").click()
+    more = Recorded("work-1", NOW)
+    more.answer(text("One more thing: the changelog."))
+    site.reading.lines["parcel/shop", 2]["work-1"] = [*work_session(NOW), *more.lines[1:]]
+    page.get_by_text("One more thing: the changelog.").wait_for()
+    assert page.get_by_text("The comparison is wrong at the boundary.").is_visible()
+    assert page.locator(".steps > li").count() == 6
 
 
 def test_stopping(page: Any, site: Site) -> None:
