@@ -14,7 +14,7 @@ from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
 from bot.core.notes import Explained
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.writing import note, take_over
+from bot.workflow.journal.writing import append_notes, take_over
 from bot.workflow.standing_approval import standing_approval
 from bot.workflow.thread_context import ThreadContext
 
@@ -82,7 +82,7 @@ async def _explain(context: ThreadContext, state: ThreadState, verdict: Verdict)
     if verdict.needs_explanation and (said := comment.reasons(verdict)) != state.posted_explanation:
         state = await take_over(context, state)
         await context.dialogue.explain(state.plan, verdict)
-        await note(context, state, Explained(reasons=said))
+        await append_notes(context, state, Explained(reasons=said))
 
 
 async def evaluate_live(context: ThreadContext, state: ThreadState) -> tuple[Verdict, ApprovedPlan | None]:

@@ -18,7 +18,7 @@ from bot.core.reply_text import thread_closed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.approving import stop_move
-from bot.workflow.journal.writing import note, read_state, take_over
+from bot.workflow.journal.writing import append_notes, read_state, take_over
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -60,7 +60,7 @@ async def _post_question(context: ThreadContext, state: ThreadState) -> Shown:
     proposed = await context.dialogue.ask(state.asking, state.thread.ask, who=_who_may_answer(state))
     at = proposed.at or context.resources.clock.now()
     shown = Shown(ask=state.thread.ask, question=proposed.id, question_url=proposed.url, question_at=at)
-    await note(context, await read_state(context), shown)
+    await append_notes(context, await read_state(context), shown)
     return shown
 
 

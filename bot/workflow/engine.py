@@ -20,7 +20,7 @@ from bot.core.gate import ON_ENTER, Effect, Stage
 from bot.core.moves import Failed, Instructed, MoveEvent, Planned, Replied
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, asking, executing, fixing, intake, planning, proposing, publishing
-from bot.workflow.journal.writing import append, read_state, settle, take_over
+from bot.workflow.journal.writing import append_move, flush_notes, read_state, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
 from bot.workflow.rights import may_ask
 from bot.workflow.session.budgets import book_stopped, estimate_cost, limit_move
@@ -66,7 +66,7 @@ async def look(context: ThreadContext) -> ThreadState:
             state = await intake.begin_kept_turn(context, state)
         if context.settings.refusal:
             state = await notices.notice_configuration_error(context, state)
-        state = await settle(context, state)
+        state = await flush_notes(context, state)
     except (PlangateError, asyncio.CancelledError):
         with suppress(PlangateError):  # raise the first error; save now, as the disk may be gone at the next look (L9)
             await context.resources.transcripts.save()
@@ -91,7 +91,7 @@ async def listen(context: ThreadContext) -> ThreadState:
 async def _listen_once(context: ThreadContext) -> ThreadState:
     state = await _take_in_turns(context)
     stop = await session_wait.stop_move(context, state)
-    state = await (settle(context, state) if stop is None else append(context, state, stop))
+    state = await (flush_notes(context, state) if stop is None else append_move(context, state, stop))
     intake.require_all_heard(context)
     return state
 
@@ -115,14 +115,14 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
         if effect not in _WAITS_FOR_PEOPLE:  # a thread that waits for people belongs to no process
             state = await take_over(context, state)
         if effect in _RUNS_SESSION:  # a session takes long: first journal what was deferred
-            state = await settle(context, state)
+            state = await flush_notes(context, state)
         move = await _perform_effect(context, state, effect)
         if move is not None:
-            state = await append(context, state, move)
+            state = await append_move(context, state, move)
             if isinstance(move, Replied | Instructed):
                 state = await _take_in_turns(context)  # turns that might have been the answer have waited
             continue
-        before = (await settle(context, state)).thread
+        before = (await flush_notes(context, state)).thread
         state = await read_state(context)
         if state.thread == before:
             break  # the effect waits, and nobody moved the thread meanwhile

@@ -28,7 +28,7 @@ from bot.core.red_checks import (
 )
 from bot.core.thread_state import ThreadState
 from bot.workflow.harness_access import CheckAccess
-from bot.workflow.journal.writing import append, note
+from bot.workflow.journal.writing import append_move, append_notes
 from bot.workflow.outbox.outcomes import post_replies
 from bot.workflow.requests import find_start
 from bot.workflow.thread_context import ThreadContext
@@ -60,11 +60,13 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
     if turns_begun(state.seen) == MOST_TURNS:
         said = JournaledTurn(key, bot, "", now)
-        noted = await note(context, state, Heard(said=said, owes=stop_text(found.runs, context.settings.mention)))
+        noted = await append_notes(
+            context, state, Heard(said=said, owes=stop_text(found.runs, context.settings.mention))
+        )
         return await post_replies(context, noted, state.position)
     text = request_text(found.head, found.runs, as_data(found.report))
     start = await find_start(context, state)
-    return await append(context, state, start.request(JournaledTurn(key, bot, text, now, foreign=True)))
+    return await append_move(context, state, start.request(JournaledTurn(key, bot, text, now, foreign=True)))
 
 
 def _may_take(context: ThreadContext, state: ThreadState) -> bool:

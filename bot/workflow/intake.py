@@ -29,7 +29,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
 from bot.workflow.asking import waits_for
 from bot.workflow.journal import rewind
-from bot.workflow.journal.writing import append, defer, settle
+from bot.workflow.journal.writing import append_move, defer_notes, flush_notes
 from bot.workflow.requests import find_start, renewed_request
 from bot.workflow.rights import is_over_quota, may_act, may_ask, may_command
 from bot.workflow.thread_context import ThreadContext, working_mode
@@ -65,11 +65,11 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
             state = await _take_turn(context, state, replace(turn, waits=_oldest_waiting(state, waiting)))
             waiting += [turn] if turn.key not in state.seen else []
     since = _oldest_waiting(state, waiting)
-    state = defer(context, state, *(_heard(replace(turn, waits=since)) for turn in passed))
+    state = defer_notes(context, state, *(_heard(replace(turn, waits=since)) for turn in passed))
     for turn in refused:
         state = await _refuse(context, state, replace(turn, waits=since))
     if not turns and state.stage in _INTERRUPTED and context.dialogue.is_retry():
-        state = await append(context, state, _resume_move(state))
+        state = await append_move(context, state, _resume_move(state))
     return state
 
 
@@ -104,7 +104,7 @@ async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> Thr
     day = f"{turn.at:%Y-%m-%d}"
     if state.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
         await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
-    return defer(context, state, replace(_heard(turn), refused=day))
+    return defer_notes(context, state, replace(_heard(turn), refused=day))
 
 
 async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
@@ -119,7 +119,7 @@ async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> 
         case None:
             return await _request(context, state, turn, turn.text)
         case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and state.stage is Stage.AWAITING_APPROVAL:
-            return defer(context, state, _heard(turn))  # the verdict says why it does not count
+            return defer_notes(context, state, _heard(turn))  # the verdict says why it does not count
         case Command() | UnknownCommand() if turn.edited:
             return await _note(context, state, _heard(turn, reply_text.EDITED))
         case UnknownCommand():
@@ -155,7 +155,7 @@ async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text:
     beside = Hidden.of(fragments) if fragments else None
     if Move.REQUESTED in TRANSITIONS[state.stage] and not (state.stage is Stage.ASKED and state.has_approved_work):
         return await _begin(context, state, said, beside)
-    return await append(context, state, Noted(said=said, beside=beside, kept=state.stage is not Stage.PLANNING))
+    return await append_move(context, state, Noted(said=said, beside=beside, kept=state.stage is not Stage.PLANNING))
 
 
 async def _refuse_over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
@@ -165,7 +165,7 @@ async def _refuse_over_quota(context: ThreadContext, state: ThreadState, turn: T
     if before:
         if before <= SIGNS_A_DAY:
             await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
-        return defer(context, state, replace(_heard(turn), quota=day))
+        return defer_notes(context, state, replace(_heard(turn), quota=day))
     owes = reply_text.quota_reached(turn.actor.login, context.settings.ask_per_day, context.settings.mention)
     return await _note(context, state, replace(_heard(turn, owes), quota=day))
 
@@ -176,8 +176,8 @@ async def _begin(
     """Begin a request. If the round's pull request is closed, a new round begins with it (PR2)."""
     start = await find_start(context, state)
     if start.closes_round and Move.CLOSED in TRANSITIONS[state.stage]:
-        state = await append(context, state, Closed())
-    return await append(context, state, start.request(said, beside))
+        state = await append_move(context, state, Closed())
+    return await append_move(context, state, start.request(said, beside))
 
 
 async def _command(context: ThreadContext, state: ThreadState, turn: Turn, said: Command) -> ThreadState:
@@ -192,7 +192,7 @@ async def _command(context: ThreadContext, state: ThreadState, turn: Turn, said:
         case Verb.RETRY if allowed and state.stage is Stage.STALE:
             return await _begin(context, state, renewed_request(state, turn))
         case Verb.RETRY if allowed and state.stage in _INTERRUPTED:
-            return await append(context, state, _resume_move(state, JournaledTurn.of(turn)))
+            return await append_move(context, state, _resume_move(state, JournaledTurn.of(turn)))
         case Verb.BUDGET if allowed:
             owes = reply_text.budget_raised(said.argument)
             return await _note(context, state, replace(_heard(turn, owes), budget_usd=float(said.argument)))
@@ -212,7 +212,7 @@ async def _end_work(context: ThreadContext, state: ThreadState, turn: Turn, verb
         owes = reply_text.work_finishing(turn.actor.login)
         return await _note(context, state, replace(_heard(turn, owes), finish=state.thread.ask))
     owes = reply_text.work_stopped(turn.actor.login, context.settings.mention)
-    return await append(context, state, Stopped(said=JournaledTurn.of(turn), owes=owes))
+    return await append_move(context, state, Stopped(said=JournaledTurn.of(turn), owes=owes))
 
 
 async def _mode(context: ThreadContext, state: ThreadState, turn: Turn, name: str) -> ThreadState:
@@ -262,8 +262,8 @@ async def _note(context: ThreadContext, state: ThreadState, heard: Heard) -> Thr
 
     Otherwise it is journaled with the next entry, such as the decision that it led to.
     """
-    state = defer(context, state, heard)
-    return await settle(context, state) if heard.owes else state
+    state = defer_notes(context, state, heard)
+    return await flush_notes(context, state) if heard.owes else state
 
 
 def _heard(turn: Turn, owes: str = "") -> Heard:

@@ -27,7 +27,7 @@ from bot.core.thread_parts import NEVER
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import tracking_title
 from bot.core.turn import Turn
-from bot.workflow.journal.writing import append, note, note_next, take_over
+from bot.workflow.journal.writing import append_move, append_note_at_state, append_notes, take_over
 from bot.workflow.rights import is_over_quota
 from bot.workflow.task_check import run_check
 from bot.workflow.thread_context import ThreadContext
@@ -42,7 +42,7 @@ async def track_task(context: ThreadContext, state: ThreadState, task: Task) -> 
     """Journal which task the thread tracks, and each change of it. Due times count from then on."""
     if state.task is not None and state.task.digest == task.digest:
         return state
-    return await note(context, state, TaskChanged(task=task.name, task_digest=task.digest))
+    return await append_notes(context, state, TaskChanged(task=task.name, task_digest=task.digest))
 
 
 async def take_occurrence(
@@ -94,7 +94,7 @@ async def _journal_due(context: ThreadContext, state: ThreadState, occurrence: O
         raise Conflict("another process took in an occurrence of the task", fix="look again")
     by = occurrence.by or _NOBODY
     entry = OccurrenceDue(key=occurrence.key, due=occurrence.due, missed=occurrence.missed, by=by.login, by_id=by.id)
-    return await note_next(context, state, entry)
+    return await append_note_at_state(context, state, entry)
 
 
 async def _quota_reason(
@@ -152,13 +152,13 @@ async def _end_reviews(context: ThreadContext, state: ThreadState) -> ThreadStat
     for each in state.task.in_review:
         if await context.pulls.head(each.pull_number) is None:
             merged = await context.pulls.is_merged(each.pull_number)
-            state = await note(context, state, PullRequestEnded(pull_number=each.pull_number, merged=merged))
+            state = await append_notes(context, state, PullRequestEnded(pull_number=each.pull_number, merged=merged))
     return state
 
 
 async def offer_again(context: ThreadContext, state: ThreadState, finding: TaskFinding, by: str) -> ThreadState:
     """Journal that somebody allowed a rejected finding to be planned again."""
-    return await note(context, state, FindingOffered(finding=finding.id, by=by))
+    return await append_notes(context, state, FindingOffered(finding=finding.id, by=by))
 
 
 async def _request(
@@ -167,14 +167,14 @@ async def _request(
     """Begin with an occurrence as a request of the bot itself, on a branch of its own."""
     place = context.location
     if Move.CLOSED in TRANSITIONS[state.stage]:  # an occurrence never adds to the pull request of another
-        state = await append(context, state, Closed())
+        state = await append_move(context, state, Closed())
     decided = state.task.decided if state.task is not None else ()
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
     now, text = context.resources.clock.now(), _text(task, occurrence, printed, decided)
     by = _person_who_ticked(state, occurrence)
     hands = (by.id,) if by is not None else ()
     said = JournaledTurn(occurrence.key, bot, text, now, foreign=bool(printed), hands=hands)
-    return await append(context, state, Requested(said=said, base=place.base, title=tracking_title(task.name)))
+    return await append_move(context, state, Requested(said=said, base=place.base, title=tracking_title(task.name)))
 
 
 def _text(task: Task, occurrence: Occurrence, printed: str, decided: Sequence[TaskFinding]) -> str:
@@ -199,4 +199,4 @@ def _text(task: Task, occurrence: Occurrence, printed: str, decided: Sequence[Ta
 
 
 async def _end(context: ThreadContext, state: ThreadState, occurrence: Occurrence, outcome: str) -> ThreadState:
-    return await note(context, state, OccurrenceEnded(key=occurrence.key, outcome=outcome))
+    return await append_notes(context, state, OccurrenceEnded(key=occurrence.key, outcome=outcome))

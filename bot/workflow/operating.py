@@ -9,7 +9,7 @@ from bot.core.notes import Operated
 from bot.core.operations import Operation
 from bot.core.plan import PlanDocument
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.writing import note
+from bot.workflow.journal.writing import append_notes
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -35,7 +35,7 @@ async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState |
             return None
         done = await context.tasks.apply(operation, _seen(state, operation), f"{plan.digest}/{n}")
         entry = Operated(digest=plan.digest, operation=n, outcome=done.outcome, seen=done.seen)
-        state = await note(context, state, entry)
+        state = await append_notes(context, state, entry)
     return state
 
 

@@ -31,7 +31,7 @@ from bot.core.work import CommitOrder, PushedWork
 from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.execution.set_up import leftovers
 from bot.workflow.intake import take_in
-from bot.workflow.journal.writing import note
+from bot.workflow.journal.writing import append_notes
 from bot.workflow.operating import carry_out, finish_operations, report
 from bot.workflow.outbox.outcomes import post_replies
 from bot.workflow.requests import branch_name, pull_number, pull_title
@@ -152,7 +152,7 @@ async def _claim_push(context: ThreadContext, state: ThreadState, made: PushedWo
     Raises Conflict if the thread was moved meanwhile, because copying and screening the work takes time.
     """
     if shared and state.pushing != made:
-        await note(context, state, Pushing(digest=state.plan.digest, made=made))
+        await append_notes(context, state, Pushing(digest=state.plan.digest, made=made))
     await context.fence.check()
 
 

@@ -35,7 +35,7 @@ from bot.github.repository import Address
 from bot.github.tracking import IssueText
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.journal.writing import append, read_state
+from bot.workflow.journal.writing import append_move, read_state
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.memory_store import MemoryTranscripts
 
@@ -167,7 +167,7 @@ class Process:
             state = await read_state(context)
             if state.stage is Stage.PLANNING and self.world.random.random() < 0.8:
                 ends: list[MoveEvent] = [Failed(detail="the model is down"), Answered(answer="Nothing.", owes="")]
-                state = await append(context, state, self.world.random.choice(ends))
+                state = await append_move(context, state, self.world.random.choice(ends))
             return state
 
     async def listen(self, address: ThreadAddress) -> ThreadState:

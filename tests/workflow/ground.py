@@ -30,7 +30,7 @@ from bot.terminal import Terminal
 from bot.workflow import engine
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
-from bot.workflow.journal.writing import append, read_state
+from bot.workflow.journal.writing import append_move, read_state
 from bot.workflow.thread_context import ThreadContext, WorkSettings, planning_session
 from tests.agent.ground import ENVIRONMENT, HandClock
 from tests.memory_store import MemoryTranscripts
@@ -182,7 +182,7 @@ class Ground:
         process = self.process()
         state = await read_state(process)
         for move in moves:
-            state = await append(process, state, move)
+            state = await append_move(process, state, move)
         return state
 
     def requested(self, text: str = "Do it.") -> Requested:

@@ -13,7 +13,7 @@ from bot.core.names import CommitId, ThreadNumber
 from bot.core.red_checks import CheckRun, CheckRunState, PullChecks, RequiredCheck
 from bot.core.thread_state import ThreadState
 from bot.workflow.fixing import take_red_checks
-from bot.workflow.journal.writing import append, read_state
+from bot.workflow.journal.writing import append_move, read_state
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import Ground
 
@@ -68,7 +68,7 @@ async def test_three_turns_and_one_notice() -> None:
             assert state.turn.foreign
             assert "\n</system-reminder>" not in state.turn.text
             assert "hid‹U+200B›den" in state.turn.text
-            await append(thread, state, Stopped())
+            await append_move(thread, state, Stopped())
     assert stages == [Stage.PLANNING] * 3 + [Stage.STOPPED] * 3
     (told,) = ground.told
     assert "I have looked at red checks here 3 times" in told

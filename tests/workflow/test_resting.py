@@ -10,7 +10,7 @@ from bot.core.gate import Stage
 from bot.core.names import ThreadNumber
 from bot.core.notes import Spent
 from bot.workflow import engine
-from bot.workflow.journal.writing import note, read_state
+from bot.workflow.journal.writing import append_notes, read_state
 from bot.workflow.thread_context import WorkSettings
 from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, is_working, plan_and_work, say
 from tests.workflow.memory_ports import PRICE_USD, Death
@@ -32,7 +32,7 @@ async def spent_elsewhere(ground: Ground, cost_usd: float) -> None:
     """Another thread of the repository spends money."""
     process = ground.process()
     other = replace(process, location=replace(ground.location, thread=ThreadNumber(8)))
-    await note(other, await read_state(other), Spent(session="plan-1", cost_usd=cost_usd))
+    await append_notes(other, await read_state(other), Spent(session="plan-1", cost_usd=cost_usd))
 
 
 @pytest.mark.req("L5")

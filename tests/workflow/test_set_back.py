@@ -6,7 +6,7 @@ from bot.core.errors import Conflict
 from bot.core.moves import Answered
 from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.writing import append, defer, note, read_state, settle
+from bot.workflow.journal.writing import append_move, append_notes, defer_notes, flush_notes, read_state
 from bot.workflow.thread_context import ThreadContext
 from tests.workflow.ground import Ground
 
@@ -15,7 +15,7 @@ async def set_back() -> tuple[ThreadContext, ThreadState]:
     """A running job and the thread as it knows it; the journal is without its newest note."""
     ground = Ground()
     job, state = ground.process(), await ground.moved(ground.requested())
-    state = await note(job, state, Spent(session="plan-1", cost_usd=0.5))
+    state = await append_notes(job, state, Spent(session="plan-1", cost_usd=0.5))
     ground.journal.set_back(ground.location.thread, 1)
     return job, state
 
@@ -35,7 +35,7 @@ async def test_it_never_catches_up() -> None:
     """A journal that is written on would seem to be the newest soon."""
     job, state = await set_back()
     with pytest.raises(Conflict):
-        await append(job, state, Answered(answer="Done.", owes="Done."))
+        await append_move(job, state, Answered(answer="Done.", owes="Done."))
     with pytest.raises(Conflict):
-        await settle(job, defer(job, state, Spent(session="plan-1", cost_usd=0.5)))
+        await flush_notes(job, defer_notes(job, state, Spent(session="plan-1", cost_usd=0.5)))
     assert (await read_state(job)).position == 1

@@ -21,7 +21,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
 from bot.workflow.execution.command_runs import run_command
-from bot.workflow.journal.writing import note
+from bot.workflow.journal.writing import append_notes
 from bot.workflow.session.main_session import run_until_moved
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.saved_work import checkout, toolhost
@@ -92,7 +92,7 @@ async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tr
             some = ", ".join([*left][:3])
             what = f"the set-up commands left {len(left)} files that git does not ignore ({some} ...)"
             raise Misconfigured(what, where=KEY, fix="add them to .gitignore, then retry")
-        await note(context, state, Prepared(commands=tuple(made), left=left))
+        await append_notes(context, state, Prepared(commands=tuple(made), left=left))
 
 
 async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:

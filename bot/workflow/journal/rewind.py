@@ -22,7 +22,7 @@ from bot.core.names import thread_ref
 from bot.core.notes import Heard
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
-from bot.workflow.journal.writing import note, read_state, restart
+from bot.workflow.journal.writing import append_notes, read_state, restart
 from bot.workflow.requests import find_start, renewed_request
 from bot.workflow.rights import may_approve
 from bot.workflow.thread_context import ThreadContext
@@ -69,7 +69,9 @@ async def _wait_for_decision(
     await context.dialogue.acknowledge(decision, Acknowledgment.SEEN)
     context.dialogue.ignore_comments_until(number)
     if state.request is None:  # no request to plan again: every turn of the thread is taken in again
-        return await note(context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number))
+        return await append_notes(
+            context, state, Heard(said=JournaledTurn.of(decision), forgotten=number, apart=number)
+        )
     request = (await find_start(context, state)).request(renewed_request(state, decision))
     return await restart(context, state, replace(request, forgotten=number, apart=number))
 

@@ -45,7 +45,7 @@ def fold(context: ThreadContext, entries: Sequence[Entry]) -> ThreadState:
     return context.states.fold(context.location.repository, context.location.thread, entries)
 
 
-async def append(context: ThreadContext, state: ThreadState, event: MoveEvent) -> ThreadState:
+async def append_move(context: ThreadContext, state: ThreadState, event: MoveEvent) -> ThreadState:
     """Journal one move and return the state after it.
 
     An answer to an effect still counts if other entries came meanwhile, such as a noted turn, as long as its ask is
@@ -96,20 +96,20 @@ async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:
     return state
 
 
-async def note_next(context: ThreadContext, state: ThreadState, event: Note) -> ThreadState:
+async def append_note_at_state(context: ThreadContext, state: ThreadState, event: Note) -> ThreadState:
     """Append a note only at the position of `state`. Raises Conflict if another process appended anything since."""
     return await _write(context, state, event)
 
 
-async def note(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadState:
+async def append_notes(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadState:
     """Append notes at the journal's current end, all at once, except for those that it holds already."""
-    return await settle(context, defer(context, state, *notes))
+    return await flush_notes(context, defer_notes(context, state, *notes))
 
 
-def defer(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadState:
+def defer_notes(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadState:
     """Return the state with new notes pending, without those that the journal holds: the next write appends them.
 
-    Call `settle` before a text is posted that a note owes: no comment may be ahead of the journal (A4b).
+    Call `flush_notes` before a text is posted that a note owes: no comment may be ahead of the journal (A4b).
     """
     now = context.resources.clock.now()
     for each in notes:
@@ -117,7 +117,7 @@ def defer(context: ThreadContext, state: ThreadState, *notes: Note) -> ThreadSta
     return state
 
 
-async def settle(context: ThreadContext, state: ThreadState) -> ThreadState:
+async def flush_notes(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Append the deferred notes at the journal's current end, except for those that it holds already."""
     while state.pending:
         try:
@@ -132,7 +132,7 @@ async def settle(context: ThreadContext, state: ThreadState) -> ThreadState:
 
 async def _read_on(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Read the thread again. Its pending notes stay pending, except for those that the journal holds by now."""
-    return defer(context, await read_state(context), *state.pending)
+    return defer_notes(context, await read_state(context), *state.pending)
 
 
 def _with_mode_change(context: ThreadContext, state: ThreadState, stage: Stage, event: MoveEvent) -> MoveEvent:

@@ -15,7 +15,7 @@ from bot.core.names import thread_ref
 from bot.core.notes import Folded, Noticed
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment
-from bot.workflow.journal.writing import note
+from bot.workflow.journal.writing import append_notes
 from bot.workflow.outbox.outcomes import post_outcomes
 from bot.workflow.rights import may_ask
 from bot.workflow.thread_context import ThreadContext
@@ -39,7 +39,7 @@ async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> Thread
     plans = [shown for shown in found if shown]
     for shown in plans:
         await context.dialogue.supersede(shown, reply_text.VOID_PLAN)
-    return await note(context, state, Folded(folded=len(plans), shown=plans[-1] if plans else ""))
+    return await append_notes(context, state, Folded(folded=len(plans), shown=plans[-1] if plans else ""))
 
 
 async def notice_configuration_error(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -71,5 +71,5 @@ async def _answer_approval(
         state.plan, state.plan_comment, onto=state.onto, begun=state.work_begun_lines
     )
     if approval_attempts(live, context.policy, since or live.shown.since):
-        state = await post_outcomes(context, await note(context, state, Noticed(owes=owes)))
+        state = await post_outcomes(context, await append_notes(context, state, Noticed(owes=owes)))
     return state

@@ -16,7 +16,7 @@ from bot.core.notes import Heard, Told
 from bot.core.thread_parts import UnpostedText
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import all_messages, todos_of
-from bot.workflow.journal.writing import defer, take_over
+from bot.workflow.journal.writing import defer_notes, take_over
 from bot.workflow.session.progress import end_stopped_planning
 from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
@@ -49,7 +49,7 @@ async def _post(context: ThreadContext, state: ThreadState, texts: Iterable[Unpo
             await context.dialogue.review(event.review, unposted.n)
         else:
             await context.dialogue.post(f"{event.owes}\n\n{said}".rstrip(), unposted.n)
-        state = defer(context, state, Told(answers=unposted.n))
+        state = defer_notes(context, state, Told(answers=unposted.n))
     return state
 
 

@@ -10,7 +10,7 @@ from bot.core.moves import Stopped
 from bot.core.notes import Queued
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, planning
-from bot.workflow.journal.writing import note
+from bot.workflow.journal.writing import append_notes
 from bot.workflow.session.progress import progress_ask
 from bot.workflow.thread_context import ThreadContext
 
@@ -25,7 +25,7 @@ async def wait_for_session(context: ThreadContext, state: ThreadState) -> Stoppe
         return stop
     await context.dialogue.progress(reply_text.session_queued(context.settings.mention), progress_ask(state))
     if not state.waits_for_session:
-        await note(context, state, Queued(queued=state.thread.ask))
+        await append_notes(context, state, Queued(queued=state.thread.ask))
     return None
 
 
@@ -34,7 +34,7 @@ async def end_wait(context: ThreadContext, state: ThreadState) -> ThreadState:
     if not state.waits_for_session:
         return state
     await context.dialogue.progress(reply_text.WAIT_OVER, progress_ask(state))
-    return await note(context, state, Queued(queued=0))
+    return await append_notes(context, state, Queued(queued=0))
 
 
 async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | None:

@@ -17,7 +17,7 @@ from bot.core.names import SessionId
 from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
 from bot.ports import Entry
-from bot.workflow.journal.writing import note, read_state
+from bot.workflow.journal.writing import append_notes, read_state
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -43,7 +43,7 @@ async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | No
 async def book_stopped(context: ThreadContext, session: SessionId, used: Consumption) -> None:
     """Journal what a stopped session used, which returns no answer that could carry it."""
     if used.dollars and (later := await read_state(context)).thread.stage is Stage.STOPPED:
-        await note(context, later, spent_note(session, used, context.settings.model))
+        await append_notes(context, later, spent_note(session, used, context.settings.model))
 
 
 def spent_note(session: SessionId, used: Consumption, model: str) -> Spent:

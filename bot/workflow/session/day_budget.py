@@ -15,7 +15,7 @@ from bot.core.errors import Transient
 from bot.core.events import decode_entries
 from bot.core.names import SessionId
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.writing import fold, note
+from bot.workflow.journal.writing import append_notes, fold
 from bot.workflow.session.budgets import spent_note
 from bot.workflow.thread_context import ThreadContext
 
@@ -98,7 +98,7 @@ class DayBudget:
         if self._matters():
             used = self._own
             spent = spent_note(self.session, used, self.context.settings.model)
-            self.state = await note(self.context, self.state, spent)
+            self.state = await append_notes(self.context, self.state, spent)
             self._journaled += used.dollars
             self._carry(self.state)
 

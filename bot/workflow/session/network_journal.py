@@ -13,7 +13,7 @@ from bot.core.errors import Transient
 from bot.core.names import SessionId
 from bot.core.notes import NetworkReached
 from bot.core.thread_state import ThreadState
-from bot.workflow.journal.writing import note
+from bot.workflow.journal.writing import append_notes
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -46,5 +46,5 @@ async def _journal_until_done(
 async def _journal_new(context: ThreadContext, state: ThreadState, session: SessionId, network_log: NetworkLog) -> None:
     rows, beyond = network_log.rows.copy(), network_log.beyond
     if told := network_rows(rows, beyond):
-        await note(context, state, NetworkReached(session=session, reached=tuple(told)))
+        await append_notes(context, state, NetworkReached(session=session, reached=tuple(told)))
         network_log.drop_recorded(rows, beyond)
