@@ -1,6 +1,6 @@
 """How long lists of 10,000 threads take over HTTP.
 
-The index is filled with copies of random threads. Each request goes through the API, redaction included.
+The index is filled with copies of random threads. Each request goes through the API or a page, redaction included.
 """
 
 import sys
@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bot.service.overview.recorder import thread_record
 from tests.service.overview.ground import SERVER, journals
-from tests.webhooks.api_ground import World, as_operator, request, served
+from tests.webhooks.api_ground import World, request
+from tests.webhooks.dashboard.journal_site import journal_site
 
 THREADS = 10_000
 ROUNDS = 40
@@ -24,6 +25,10 @@ PATHS = (
     "/api/threads?stage=executing&limit=100",
     "/api/threads?search=t1+octo&limit=100",
     "/api/threads?repository=octo/hello-3",
+    "/",
+    "/threads",
+    "/threads?q=t1+octo&stage=ended",
+    "/costs?days=30",
 )
 
 
@@ -41,7 +46,8 @@ def measure(base: str, path: str) -> None:
     seconds = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        request(base, "GET", path, as_operator())
+        if request(base, "GET", path).status != 200:
+            raise SystemExit(f"{path} is not served")
         seconds.append(time.perf_counter() - began)
     cuts = quantiles(seconds, n=20)
     print(f"{path:45} median {cuts[9] * 1000:6.1f} ms   p95 {cuts[18] * 1000:6.1f} ms")
@@ -49,12 +55,10 @@ def measure(base: str, path: str) -> None:
 
 def main() -> None:
     """Fill, serve, and measure."""
-    with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder))
-        fill(world)
-        with served(world) as base:
-            for path in PATHS:
-                measure(base, path)
+    with tempfile.TemporaryDirectory() as folder, journal_site(Path(folder)) as site:
+        fill(site.world)
+        for path in PATHS:
+            measure(site.base, path)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
     "Pull requests to review": WaitsFor.REVIEWER,
 }
 STAGED: Final = frozenset({WaitsFor.APPROVER, WaitsFor.ANSWER})
-MOST_READ: Final = 1_000
+NEWEST: Final = 10
+"""Threads that tell whether any has moved."""
+MOST_READ: Final = 300
 """Threads that ended early among which a person's own are looked for."""
 WORKING: Final = frozenset({WaitsFor.PLANGATE, WaitsFor.SLOT})
 ENDED: Final = frozenset({WaitsFor.REQUESTER})
@@ -69,6 +71,8 @@ class WaitingGroup:
     page: ThreadPage
     stage: str
     """The group of stages in which the list has the rest."""
+    is_counted: bool = True
+    """Whether the number is that of all; otherwise there may be more."""
 
 
 def add_thread_pages(pages: Pages) -> None:
@@ -101,8 +105,8 @@ def add_thread_pages(pages: Pages) -> None:
 
 
 async def newest_threads(reading: Reading, visit: Visit) -> Sequence[ThreadSummary]:
-    """Return the threads of the person that moved last."""
-    return (await reading.page(ThreadQuery(visible=visit.visible, limit=MOST_ROWS))).threads
+    """Return the threads of the person that moved last. A thread that moves becomes one of them."""
+    return (await reading.page(ThreadQuery(visible=visit.visible, limit=NEWEST))).threads
 
 
 async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
@@ -112,19 +116,20 @@ async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
         query = ThreadQuery(waiting_for=frozenset({waits}), visible=visit.acting, limit=USUAL_ROWS)
         groups.append(WaitingGroup(title, await reading.page(query), "waiting" if waits in STAGED else "review"))
     own = await _own_ended(reading, visit)
-    groups.append(WaitingGroup("Your requests that ended early", ThreadPage(tuple(own), len(own), None), "ended"))
-    return [each for each in groups if each.page.total]
+    return [each for each in (*groups, own) if each.page.total]
 
 
-async def _own_ended(reading: Reading, visit: Visit) -> list[ThreadSummary]:
+async def _own_ended(reading: Reading, visit: Visit) -> WaitingGroup:
     """Return the person's requests that ended early. The index finds their login also in titles of others'."""
+    found: list[ThreadSummary] = []
     query = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
-    page = await reading.page(query)
-    found = [*page.threads]
-    while page.next and len(found) < MOST_READ:
-        page = await reading.page(replace(query, after=page.next))
-        found += page.threads
-    return [each for each in found if visit.login and each.requester.lower() == visit.login.lower()]
+    following: str | None = "" if visit.login else None
+    while following is not None and len(found) < MOST_READ:
+        page = await reading.page(replace(query, after=following))
+        found, following = [*found, *page.threads], page.next
+    own = [each for each in found if each.requester.lower() == visit.login.lower()]
+    page = ThreadPage(tuple(own[:USUAL_ROWS]), len(own), "" if len(own) > USUAL_ROWS else None)
+    return WaitingGroup("Your requests that ended early", page, "ended", is_counted=following is None)
 
 
 async def search(reading: Reading, visit: Visit, asked: Mapping[str, str]) -> dict[str, object]:

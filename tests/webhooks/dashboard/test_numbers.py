@@ -14,11 +14,15 @@ import pytest
 from bot.core.entry import Entry
 from bot.core.gate import Event, Move, Stage, Thread, replay
 from bot.core.names import Digest, ThreadAddress
+from bot.service.overview.index import USUAL_ROWS
+from bot.service.overview.views import WaitsFor
 from bot.testing.github.turned_clock import TurnedClock
 from tests.core.journal_histories import histories
 from tests.service.overview.ground import address
+from tests.webhooks.dashboard.ground import Site
 from tests.webhooks.dashboard.journal_site import JournalSite, journal_site
-from tests.webhooks.dashboard.samples import NOW
+from tests.webhooks.dashboard.samples import NOW, detail, summary
+from webhooks.dashboard.thread_pages import MOST_READ
 
 WAITING = {Stage.AWAITING_APPROVAL: "Plans to decide on", Stage.ASKED: "Questions to answer"}
 WAITING |= {Stage.IN_REVIEW: "Pull requests to review"}
@@ -207,3 +211,16 @@ def test_every_number_is_the_journals(tmp_path: Path) -> None:
 def test_every_number_is_the_journals_500(tmp_path: Path) -> None:
     """500 threads: lists have several pages, and more waits than a page shows."""
     check_pages(tmp_path, 500, 40)
+
+
+def test_many_requests_of_one_person(site: Site) -> None:
+    """The newest fifty are shown, with the number of all; beyond what is read, a plus says that there are more."""
+    ended = summary(100, "Move the cart", Stage.FAILED, WaitsFor.REQUESTER, requester="maya")
+    others = [detail(replace(ended, number=n, title="For maya", requester="will")) for n in range(101, 111)]
+    for count, shown in ((3, "3"), (60, "60"), (MOST_READ + 50, "290+")):
+        site.reading.details = [detail(replace(ended, number=n)) for n in range(200, 200 + count)]
+        site.reading.details = others + site.reading.details
+        page = site.get("/").html
+        assert f'ended early <span class="count">{shown}<' in page
+        assert page.count('<li class="row">') == min(count, USUAL_ROWS)
+        assert ("All are in the list." in page) == (count > USUAL_ROWS)
