@@ -26,9 +26,11 @@ from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import (
+    REMOVED,
     RUN_NOW,
     OccurrenceRow,
     TrackingView,
+    mistake_warning,
     offer_again_label,
     tracking_body,
     tracking_title,
@@ -79,15 +81,16 @@ class MaintenancePass:
 
         Raises Misconfigured for a `run_now` that names no task.
         """
-        tasks, settings = await self.host.scheduled_tasks(self.repository)
-        if self.run_now:
-            tasks = [self._task_to_run(tasks)]
+        every, settings = await self.host.scheduled_tasks(self.repository)
+        tasks = [self._task_to_run(every)] if self.run_now else every
         tracked = dict(await self.host.tracked_tasks(self.repository))
         issues = await self.host.tracking_issues(self.repository)
-        if not tasks:
-            await self._tell_mistake(tracked.values(), issues)
+        if not tasks and (mistake := await self._mistake(tracked)):
+            for each in tracked.values():
+                await issues.warn(each.issue, mistake_warning(mistake))
             return []
-        shown = await issues.read_all([tracked[task.name].issue for task in tasks if task.name in tracked])
+        shown = await issues.read_all([each.issue for each in tracked.values()])
+        await self._mark_removed([each for name, each in tracked.items() if name not in _names(every)], issues, shown)
         done = []
         for task in tasks:
             try:
@@ -102,11 +105,17 @@ class MaintenancePass:
                 done.append(TaskStatus(task, None, problem=str(error)))
         return done
 
-    async def _tell_mistake(self, tracked: Collection[TrackedTask], issues: TaskIssues) -> None:
-        """Show the configuration's mistake on each tracking issue, or remove it if there is none any more."""
-        mistake = await self.host.configuration_mistake(self.repository) if tracked else ""
-        for each in tracked:
-            await issues.warn(each.issue, mistake)
+    async def _mistake(self, tracked: Collection[str]) -> str:
+        """Return the configuration's mistake if there are tracking issues to show it on; "" for none."""
+        return await self.host.configuration_mistake(self.repository) if tracked else ""
+
+    async def _mark_removed(
+        self, removed: Sequence[TrackedTask], issues: TaskIssues, shown: Mapping[ThreadNumber, IssueText]
+    ) -> None:
+        """Show on the issues of tasks that are not in the configuration that they do not run, unless they show it."""
+        for each in removed:
+            if each.issue in shown and REMOVED not in shown[each.issue].body:
+                await issues.warn(each.issue, REMOVED)
 
     async def preview(self) -> str:
         """Return what the task `run_now` would do now. Asks the model nothing, and changes nothing on GitHub.
@@ -264,6 +273,10 @@ def _ticked_today(tracked: Iterable[TrackedTask], occurrence: Occurrence) -> set
     made = [(each.issue, row) for each in tracked for row in each.history.occurrences]
     mine = [(issue, row) for issue, row in made if row.by_id == occurrence.by.id and row.key != occurrence.key]
     return {f"{issue}/{row.key}" for issue, row in mine if row.due.date() == occurrence.due.date()}
+
+
+def _names(tasks: Iterable[MaintenanceTask]) -> set[str]:
+    return {task.name for task in tasks}
 
 
 def _missed_times_note(missed: int) -> str:

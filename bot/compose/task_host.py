@@ -29,8 +29,8 @@ class TaskIssues(Protocol):
     async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:
         """Set an issue's text, unless `shown`, its text when it was read, is the same."""
 
-    async def warn(self, number: ThreadNumber, mistake: str) -> None:
-        """Show above an issue's text why no task runs, unless it shows that already; "" takes the warning back."""
+    async def warn(self, number: ThreadNumber, warning: str) -> None:
+        """Show above an issue's text why its task does not run, unless it shows that already; "" takes that back."""
 
 
 class RoleLookup(Protocol):

@@ -18,6 +18,8 @@ OFFER_AGAIN: Final = "Offer again: "
 ROWS: Final = 10
 REJECTED_SHOWN: Final = 50
 """Rejected findings that are shown, the newest ones."""
+REMOVED: Final = "This task is not in the configuration, so it does not run."
+"""The warning above the issue of a task that somebody took out of the configuration, or gave another name."""
 PROMPT_SHOWN: Final = 2_000
 """Characters of the prompt that are shown."""
 _WARNS: Final = "> [!WARNING]\n> "
@@ -42,8 +44,8 @@ class TrackingView:
     task: Task
     when: str
     """The schedule in words."""
-    next_due: datetime | None
-    """In the task's time zone; None for a task that is no longer in the configuration."""
+    next_due: datetime
+    """In the task's time zone."""
     rows: Sequence[OccurrenceRow] = ()
     """Newest first."""
     rejected: Sequence[TaskFinding] = ()
@@ -77,20 +79,21 @@ def ticked_labels(body: str) -> tuple[str, ...]:
     return tuple(found.group(1) for found in _TICKED.finditer(body.replace("\r\n", "\n")))
 
 
-def with_mistake(body: str, mistake: str) -> str:
-    """Return an issue's text with a warning above it why no task runs; without one if `mistake` is ""."""
+def with_warning(body: str, warning: str) -> str:
+    """Return an issue's text with a warning of one line above it why the task does not run; without one if it is ""."""
     rest = _WARNING.sub("", body.replace("\r\n", "\n"))
-    if not mistake:
-        return rest
+    return f"{_WARNS}{warning}\n\n{rest}" if warning else rest
+
+
+def mistake_warning(mistake: str) -> str:
+    """Return the warning that the configuration has a mistake; "" for none."""
     said = code(" ".join(mistake.split()))
-    return f"{_WARNS}No scheduled task runs, because the configuration has a mistake: {said}\n\n{rest}"
+    return f"No scheduled task runs, because the configuration has a mistake: {said}" if mistake else ""
 
 
 def _head(view: TrackingView) -> str:
     task = view.task
-    due = (
-        f"Next due: {view.next_due:%Y-%m-%d %H:%M} {task.timezone}." if view.next_due else "It is no longer scheduled."
-    )
+    due = f"Next due: {view.next_due:%Y-%m-%d %H:%M} {task.timezone}."
     lines = [f"**{task.name}** runs {view.when}, {task.timezone}. {due}"]
     if task.recipe:
         lines.append(f"Recipe: {code(task.recipe)}")

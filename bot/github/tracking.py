@@ -14,7 +14,7 @@ from bot.core.errors import Transient
 from bot.core.maintenance import Tick
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
-from bot.core.tracking_text import ticked_labels, with_mistake
+from bot.core.tracking_text import ticked_labels, with_warning
 from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.comments import same
 from bot.github.edit_history import Version, versions
@@ -109,11 +109,11 @@ class TrackingIssues:
         theirs = [tick for tick in ticks if tick.by.id != (await self.bot()).id]
         return IssueText(body, tuple(sorted(theirs, key=lambda tick: tick.at)))
 
-    async def warn(self, number: ThreadNumber, mistake: str) -> None:
-        """Show above an issue's text why no task runs, unless it shows that already; "" takes the warning back."""
+    async def warn(self, number: ThreadNumber, warning: str) -> None:
+        """Show above an issue's text why its task does not run, unless it shows that already; "" takes that back."""
         path = f"{self.address.path}/issues/{number}"
         shown = str((await self.client.get(path)).get("body") or "")
-        text = with_mistake(shown, self.client.redactor.redact(mistake))
+        text = with_warning(shown, self.client.redactor.redact(warning))
         if not same(shown, text):
             await self.client.change(path, {"body": text})
 

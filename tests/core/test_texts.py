@@ -188,9 +188,9 @@ ESTIMATES: Final = {
 def tracking_issue() -> str:
     """Return the text of the issue of a task that has run."""
     view = tracking_text.TrackingView(
-        STANDING, "on Mondays at 00:00", None, ROWS, [TaskFinding("requests", "Update @it")]
+        STANDING, "on Mondays at 00:00", AT, ROWS, [TaskFinding("requests", "Update @it")]
     )
-    return tracking_text.tracking_body(view)
+    return tracking_text.with_warning(tracking_text.tracking_body(view), tracking_text.REMOVED)
 
 
 TEXTS: Final = {

@@ -9,13 +9,15 @@ import pytest
 from bot.core.maintenance import Task
 from bot.core.tracking_text import (
     PROMPT_SHOWN,
+    REMOVED,
     ROWS,
     OccurrenceRow,
     TrackingView,
+    mistake_warning,
     ticked_labels,
     tracking_body,
     tracking_title,
-    with_mistake,
+    with_warning,
 )
 
 TASK = Task("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
@@ -52,11 +54,11 @@ def test_ticks() -> None:
 def test_a_mistake_of_the_configuration_stands_above_the_text() -> None:
     """Once, however often it is set, as one line of code, and it leaves no trace; the ticks below it stay."""
     body = "**a** runs daily.\n\n- [x] Run now"
-    warned = with_mistake(body, "unknown key\n'`x`' (.github/plangate.yml:3:5)")
+    warned = with_warning(body, mistake_warning("unknown key\n'`x`' (.github/plangate.yml:3:5)"))
     assert warned == (
         "> [!WARNING]\n> No scheduled task runs, because the configuration has a mistake: "
         f"`` unknown key '`x`' (.github/plangate.yml:3:5) ``\n\n{body}"
     )
-    assert with_mistake(with_mistake(warned, "another"), "") == body
+    assert with_warning(with_warning(warned, REMOVED), mistake_warning("")) == body
     assert ticked_labels(warned) == ("Run now",)
-    assert with_mistake(body, "") == body
+    assert with_warning(body, "") == body

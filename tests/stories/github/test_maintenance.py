@@ -9,7 +9,7 @@ from bot.compose.github import GitHubHost
 from bot.compose.maintenance_pass import MaintenancePass, TaskStatus, run_due_tasks
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
-from bot.core.tracking_text import RUN_NOW
+from bot.core.tracking_text import REMOVED, RUN_NOW
 from tests.stories.github.ground import HOME, Story
 from tests.stories.github.moments import receipt_is_remade
 
@@ -180,6 +180,28 @@ async def test_a_configuration_with_a_mistake(story: Story) -> None:
     assert len(story.plans()) == 1
     assert "[!WARNING]" not in body(story)
     assert before.partition("### Last")[0] == body(story).partition("### Last")[0]
+
+
+@pytest.mark.req("MT2")
+async def test_a_task_that_is_taken_out(story: Story) -> None:
+    """Its issue says so, once, and no longer once the task is back; running another one by hand says nothing there."""
+    second = SHIPPING.replace("shipping", "second")
+    configure(story, second)
+    await run_pass(story)
+    await run_pass(story, run_now="second")
+    assert REMOVED not in body(story) + body(story, 2)
+    for own in (SHIPPING, "  []\n"):
+        configure(story, own=own)
+        for _ in range(2):
+            await run_pass(story)
+        assert body(story, 2).count(REMOVED) == 1
+    assert body(story).count(REMOVED) == 1
+    changes = len(story.asked("PATCH "))
+    await run_pass(story)
+    assert len(story.asked("PATCH ")) == changes
+    configure(story, second)
+    await run_pass(story)
+    assert REMOVED not in body(story) + body(story, 2)
 
 
 @pytest.mark.req("MT2")
