@@ -330,7 +330,7 @@ PUSH: Final = "POST /*.git/git-receive-pack"
 _REACTIONS: Final = "bot/github/comments.py:sign:post"
 EFFECTS: Final = {
     **ISSUE_EFFECTS,
-    "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_create:post", a_comment, once=True),
+    "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_post:post", a_comment, once=True),
     "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
     "fold": Effect(GRAPHQL, "bot/github/comments.py:minimize:mutate", a_fold, "minimizeComment"),
     "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_create:post", a_reply, once=True),
