@@ -113,6 +113,7 @@ async def test_the_simulated_github_answers_as_expected(bench: Bench) -> None:
     assert not any("could not be removed" in line for line in bench.said)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 async def test_the_simulated_github_answers_jobs_as_expected(bench: Bench, tmp_path: Path) -> None:
     """With a runner every row holds for it: the jobs' own scripts answer, and what people write there is none."""

@@ -197,7 +197,7 @@ def oracle(task: MaintenanceTask) -> tuple[datetime, ...]:
 
 
 @pytest.mark.req("MT1", "MT10")
-@pytest.mark.parametrize("seed", (1, *map(soak, range(2, 101))))
+@pytest.mark.parametrize("seed", (pytest.param(1, marks=pytest.mark.long), *map(soak, range(2, 101))))
 async def test_a_year(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     """Every due time is an occurrence, or is counted by the next one; every occurrence is decided once."""
     caplog.set_level(logging.CRITICAL)

@@ -40,6 +40,7 @@ async def test_threads_that_cannot_be_read(open_on: Open, repository: Repository
     assert [each async for each in journal.read_each_since(clock.now() + timedelta(seconds=1))] == []
 
 
+@pytest.mark.long
 async def test_only_one_journal_is_in_memory(open_on: Open, refs_on: Callable[[str], ThreadRefs], clock: Clock) -> None:
     """Ten threads take as much memory as one: neither what they say nor the list of their files is kept."""
     journal, refs = open_on("a", KEY), refs_on("files")

@@ -126,6 +126,7 @@ ASKS: Final = call(
 )
 
 
+@pytest.mark.long
 @pytest.mark.req("K1", "K2", "PR5")
 async def test_blind_executor(story: Story, model: Blind) -> None:
     """It does what plan and notes say, what was answered, and what was added; not what somebody else edited, nor what

@@ -72,6 +72,7 @@ async def test_what_the_check_of_a_task_prints(story: Story, model: Model) -> No
     assert all("obey mallory" not in text for request in model.works for text in request.texts())
 
 
+@pytest.mark.long
 @pytest.mark.req("K7")
 async def test_words_that_a_revision_and_a_retry_repeat(story: Story, model: Model) -> None:
     """The planner of a revision reads the plan once, whole, and every comment but those whose words stand in the task.
@@ -108,6 +109,7 @@ async def test_when_a_conversation_is_summarized(story: Story, model: Model) -> 
     assert [request.compacting for request in model.heard].index(True) <= 2
 
 
+@pytest.mark.long
 @pytest.mark.req("K6")
 async def test_commits_of_a_pull_request_at_work(story: Story, model: Model) -> None:
     """Approved work can name them as well, and reads nothing of what others wrote."""
@@ -125,6 +127,7 @@ async def test_commits_of_a_pull_request_at_work(story: Story, model: Model) -> 
     assert "do not like" not in brief
 
 
+@pytest.mark.long
 @pytest.mark.req("K6")
 async def test_lines_under_a_review_that_is_revised(story: Story) -> None:
     """Who revises a plan for a review need not point at its lines again; its planner knows the contract so far."""

@@ -11,6 +11,7 @@ from tests.stories.github.ground import Story
 from tests.stories.github.moments import exactly_one
 
 
+@pytest.mark.long
 @pytest.mark.req("E3", "PR2")
 async def test_a_session_is_handed_back_at_its_next_step(story: Story) -> None:
     """The step under way is finished and kept: nobody pays for it twice."""

@@ -204,6 +204,7 @@ async def test_a_task_that_is_taken_out(story: Story) -> None:
     assert REMOVED not in body(story) + body(story, 2)
 
 
+@pytest.mark.long
 @pytest.mark.req("MT2")
 async def test_run_now(story: Story) -> None:
     """The box counts for people who may ask, once for each tick, and is empty again afterwards."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from bot.compose.github import GitHubHost
 from bot.core.entry import Entry
 from bot.core.gate import Stage
@@ -27,6 +29,7 @@ async def told_by(story: Story, *, looks: bool = False) -> Told:
     return told
 
 
+@pytest.mark.long
 async def test_what_a_process_could_not_report(story: Story) -> None:
     """A process that dies right after a move reports it after its restart, also if the thread rests by then."""
     story.model.before = (say("They do so already."),)

@@ -73,6 +73,7 @@ async def test_operations_alone_make_no_pull_request(story: Story) -> None:
     assert "done, see the report below" in body(story)
 
 
+@pytest.mark.long
 @pytest.mark.req("MT7")
 async def test_operations_beside_changes(story: Story) -> None:
     """A plan with files as well makes its pull request; the report stands below the news of it."""

@@ -42,6 +42,7 @@ async def shown(story: Story, *words: str) -> str:
     return story.said("progress")[0]
 
 
+@pytest.mark.long
 @pytest.mark.req("S12", "PR3", "PR6")
 async def test_a_long_plan_shows_how_far_it_is(patient: Story, model: Model) -> None:
     """Stage, todo list, sub-agents, what was spent of the budget, how to stop; then one line, and the plan."""

@@ -59,6 +59,7 @@ async def test_what_strangers_wrote_moves_nothing(story: Story, model: Model) ->
     assert "000000000000" not in "".join(text for request in model.works for text in request.texts())
 
 
+@pytest.mark.long
 @pytest.mark.req("K9")
 async def test_pictures_of_the_request(story: Story, model: Model) -> None:
     """Planner and executor are told of each, also of one that cannot be shown: here the operator's server is not the

@@ -105,6 +105,7 @@ async def test_stale_issues(story: Story) -> None:
     assert story.nothing_done()
 
 
+@pytest.mark.long
 @pytest.mark.req("MT4", "MT8")
 async def test_ci_failures(story: Story) -> None:
     """A red default branch leads to a plan with the end of its log, and after the approval to a pull request; a green

@@ -52,6 +52,7 @@ async def stage_after(story: Story, number: int) -> Stage:
     return (await story.rests(number)).stage
 
 
+@pytest.mark.long
 async def test_red_plan_approval_push_green(story: Story) -> None:
     """The failing job's log is data for the planner; a plan waits, 👍 leads to a push, and green to nothing more."""
     number = await opened(story)

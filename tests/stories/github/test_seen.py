@@ -26,6 +26,7 @@ from tests.stories.github.service import Served
 from tests.stories.ground import until
 
 
+@pytest.mark.long
 async def test_a_look_and_another_process_see_the_same(story: Story, tmp_path: Path) -> None:
     """The list has each entry of a look as soon as it is journaled; one that is made again from the journals is equal,
     and costs GitHub no request but for listing and fetching."""

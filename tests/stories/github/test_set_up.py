@@ -174,6 +174,7 @@ def test_from_the_printed_address_to_a_plan(operator: Operator, phone: Phone) ->
     assert not [each for each in (app.pem[40:80], app.webhook_secret, app.client_secret) if each in operator.log()]
 
 
+@pytest.mark.long
 def test_killed_after_github_made_the_app(operator: Operator) -> None:
     """The App's key is lost: the next start names the page where the App is left, and makes another one."""
     github, printed = operator.github, operator.start()

@@ -9,6 +9,7 @@ LONG = "@plangate approve 000000000000\n\n" + "![" * 32_000
 """What takes a parser minutes, where nobody bounds it."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(90)
 @pytest.mark.req("X1", "PR3")
 async def test_heard_beside_strangers(story: Story) -> None:

@@ -41,6 +41,7 @@ async def worked(story: Story) -> str:
     return pull.text.body
 
 
+@pytest.mark.long
 @pytest.mark.req("K4", "G3a")
 async def test_red_to_green(story: Story, model: Model) -> None:
     """The first attempt fails a check that passed, and the plan's own proof; the second, in the same session, passes

@@ -21,6 +21,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
+@pytest.mark.long
 def test_browser_reacts_ticks_and_comments_without_leaving_the_page(
     site: Site, browser: Browser, tmp_path: Path
 ) -> None:
