@@ -84,7 +84,8 @@ async def test_approved(story: Story, way: str) -> None:
     assert people.split("\n")[0] == f"{address} {address}"
     assert f"Co-authored-by: will <{will.id}+will@users.noreply.127.0.0.1>" in people
     assert "- Requested by `will`.\n- Approved by `maya` as plan 1 (" in pull.text.body
-    assert " UTC, by reaction.\n- Model: `claude-opus-5-5`. Cost: $" in pull.text.body
+    how = "by reaction" if way == "+1" else "by comment"
+    assert f" UTC, {how}.\n- Model: `claude-opus-5-5`. Cost: $" in pull.text.body
     assert pull.text.body.rstrip().endswith("Closes #1")
     assert story.said("tell") == [f"Pull request #{pull.number} is ready for review."]
     assert (len(story.plans()), len(story.said("progress")), len(story.said("waits"))) == (1, 1, 0)
