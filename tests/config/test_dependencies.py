@@ -150,7 +150,7 @@ def test_pip(env: dict[str, str], folder: Path, manifest: str, text: str) -> Non
     assert lines(0, folder, env) == [f"pip: {NAME} 1.0.0 -> 2.0.0"]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("MT4", "MT8")
 def test_pip_with_a_cooldown(registries: Registries, env: dict[str, str], folder: Path, tmp_path: Path) -> None:
     """A pip that cannot tell ages is brought up to date first; then releases that are too young do not count."""

@@ -50,6 +50,7 @@ def thumb_up(page: Any, plan: Any, who: str) -> None:
         return
 
 
+@pytest.mark.soak
 def test_a_person_clicks_from_the_mention_to_the_pull_request(
     addresses: tuple[str, str], browser: Any, tmp_path: Path
 ) -> None:

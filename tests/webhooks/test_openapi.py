@@ -124,7 +124,7 @@ def test_a_status_is_in_the_document(base: str, verb: str, path: str, status: in
             assert answer.status == status
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_the_document_is_true_in_many_cases(base: str) -> None:
     """Many cases for each route, made from the document."""

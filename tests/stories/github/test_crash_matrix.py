@@ -38,7 +38,6 @@ OFTEN: Final = {
     ("served", "after the pull request is made"),
     ("runs", "while the model plans"),
     ("runs", "when the model is done"),
-    ("runs", "after the work is journaled"),
     ("runs", "after the pull request is made"),
     ("runs", "after it is told"),
 }
@@ -84,8 +83,7 @@ def test_killed(face: Served | Runs, name: str) -> None:
     assert face.github.faults.remaining_strikes == 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mortal", FACES, indirect=True)
+@pytest.mark.parametrize("mortal", (soak("action"), long("service")), indirect=True)
 def test_three_deaths(mortal: Mortal) -> None:
     """Of all moments three by chance, one after the other, in one life."""
     chance = random.Random(0)

@@ -64,7 +64,7 @@ async def test_a_rejected_finding(story: Story) -> None:
     assert kinds.count("offered") == 1
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("MT5")
 async def test_a_pull_request_that_people_close(story: Story) -> None:
     """Its findings are decided while it is open, and once it was closed without a merge."""

@@ -66,6 +66,7 @@ def test_in_the_service(served: Served) -> None:
     is_published(served, served.model)
 
 
+@pytest.mark.soak
 def test_in_jobs(runs: Runs) -> None:
     """A job of its own hears the comment, and the one that works ends its session."""
     runs.opens("will")

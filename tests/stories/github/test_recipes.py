@@ -129,7 +129,7 @@ async def test_ci_failures(story: Story) -> None:
     assert "Scheduled task `ci-failures`: #1" in pull.text.body
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("MT4", "MT8")
 async def test_dependencies_without_a_network(story: Story) -> None:
     """The tracking issue says which command failed, and why; no model is asked."""

@@ -128,7 +128,7 @@ async def test_deleted(story: Story) -> None:
     assert not second.text.edits
 
 
-@pytest.mark.long
+@pytest.mark.soak
 async def test_set_back_again(story: Story) -> None:
     """Each setting back needs a decision of its own: the one of the last time is older than what was said since."""
     waiting = await approved(story)

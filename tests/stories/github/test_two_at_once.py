@@ -11,14 +11,14 @@ from bot.core.errors import Conflict
 from bot.core.thread_state import ThreadState
 from bot.testing.github.faults import Fault
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal
-from tests.stories.github.ground import HOME
+from tests.stories.github.ground import HOME, soak
 from tests.stories.github.moments import COMMENTS, exactly_one
 from tests.stories.ground import until
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.req("E1", "E4", "PR2"),
-    pytest.mark.parametrize("mortal", ("action", "service"), indirect=True),
+    pytest.mark.parametrize("mortal", ("action", soak("service")), indirect=True),
 ]
 
 SLOW: Final = 6.0

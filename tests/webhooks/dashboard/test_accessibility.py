@@ -15,7 +15,6 @@ from tests.webhooks.dashboard.samples import FIRST, SECOND, plan
 pytestmark = pytest.mark.long
 
 AXE = published("axe-core-*/axe.min.js")
-WIDTHS = (320, 768, 1280)
 PICTURES = {
     "waiting": "/",
     "threads": "/threads",
@@ -54,8 +53,15 @@ def opened(site: Site, browser: Any, login: str = "maya", **how: Any) -> Any:
 
 
 @pytest.mark.skipif(AXE is None, reason="PLANGATE_ORACLES names no folder with axe-core")
-@pytest.mark.parametrize("scheme", ("light", "dark"))
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    (
+        (320, "light"),
+        (768, "dark"),
+        (1280, "light"),
+        *(pytest.param(*page, marks=pytest.mark.soak) for page in ((320, "dark"), (768, "light"), (1280, "dark"))),
+    ),
+)
 def test_axe_finds_nothing(site: Site, browser: Any, width: int, scheme: str) -> None:
     """No violation on any page, none that scrolls sideways, and none that the content security policy stops."""
     assert AXE is not None
