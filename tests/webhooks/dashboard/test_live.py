@@ -73,6 +73,7 @@ def test_twenty_cuts_miss_and_repeat_nothing(site: JournalSite, page: Any) -> No
     total += 1
     page.wait_for_function(f"() => entries.at(-1) === {total}")
     page.wait_for_function(f"() => document.querySelectorAll('.timeline li').length === {total}")
+    page.wait_for_function("() => states.at(-1) === document.body.dataset.state")
     entries, states = page.evaluate("() => [entries, states]")
     assert entries == list(range(2, total + 1))
     assert len(set(states)) == len(states) > CUTS / 2
