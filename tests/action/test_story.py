@@ -50,7 +50,7 @@ def test_from_mention_to_pull_request(tmp_path: Path) -> None:
         assert stage.github.world.issue("o/r", issue.number + 1).title == NAMED
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("MT1", "MT2", "MT10")
 @pytest.mark.timeout(600)
 def test_from_schedule_to_pull_request(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from bot.testing.github.bare import Bare
 from bot.testing.github.faults import Fault
 from bot.testing.model.reply import Fault as Failure
 from bot.testing.model.reply import call, say
-from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, WISH, Model, Story
+from tests.stories.github.ground import FIX, FIXED, HOME, PATIENCE, WISH, Model, Story, soak
 
 pytestmark = pytest.mark.long
 
@@ -116,7 +116,7 @@ BEYOND = (FIX[0], FIX[1], call("Write", file_path="CHANGES.txt", content="More.\
 
 
 @pytest.mark.req("PR1", "PR5")
-@pytest.mark.parametrize("where", (FIXED, "CHANGES.txt", "later.txt"))
+@pytest.mark.parametrize("where", (FIXED, soak("CHANGES.txt"), soak("later.txt")))
 async def test_an_amendment_that_was_altered(story: Story, model: Model, where: str) -> None:
     """What is approved of work beyond its plan is that work: altered in between, be it in scope, nothing is pushed."""
     model.work = BEYOND

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.long
 @pytest.mark.req("PR4")
-@pytest.mark.parametrize("access", ("read", "write"))
+@pytest.mark.parametrize("access", (pytest.param("read", marks=pytest.mark.soak), "write"))
 def test_no_secret_is_seen(access: str, repository: Repository, tmp_path: Path) -> None:
     """More than 100 tries of every tool that reads: six secrets, in several kinds of places, none comes out."""
     command = [sys.executable, "-m", "tests.workspace.canaries", str(repository.path), str(tmp_path / "data"), access]

@@ -37,6 +37,7 @@ def _go_on(runs: Runs) -> None:
     runs.model.go_on()
 
 
+@pytest.mark.soak
 @pytest.mark.req("L9", "E4", "PR3")
 def test_stopped_then_tried_again(runs: Runs) -> None:
     """`stop` in a job of its own ends the work of another; `retry` goes on from the kept work, on a new disk."""
@@ -99,6 +100,7 @@ def test_the_schedule_follows_a_kill(runs: Runs) -> None:
     exactly_one(runs)
 
 
+@pytest.mark.soak
 @pytest.mark.req("L6", "L9", "PR3")
 @pytest.mark.parametrize("step", (soak("p0"), soak("w0"), "w1", soak("w2")))
 def test_cancelled(runs: Runs, step: str) -> None:

@@ -31,6 +31,7 @@ UNHEARD = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.req("X1")
 async def test_no_mention(story: Story) -> None:
     """What people do not see as a mention is none: no sign, no comment, no word to the model."""
@@ -121,6 +122,7 @@ async def test_label_and_assignment(story: Story, way: str) -> None:
     assert len(story.plans()) == 1
 
 
+@pytest.mark.soak
 async def test_adopted_by_label(story: Story) -> None:
     """What somebody asked who may not is asked for by the label of somebody who may, as if it had no mention."""
     issue = story.opens("rita")
@@ -131,6 +133,7 @@ async def test_adopted_by_label(story: Story) -> None:
     assert story.records[1].turn.text == f"# {TITLE}\n\n{WISH}"
 
 
+@pytest.mark.soak
 @pytest.mark.req("PR2")
 async def test_label_beside_the_mention(story: Story) -> None:
     """A label that the issue was opened with is one turn with its mention; one that is set later asks again."""
@@ -167,6 +170,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.soak
 async def test_commands(story: Story) -> None:
     """Each command is answered once, in order, and the plan waits as before."""
     await story.planned()
@@ -245,6 +249,7 @@ async def test_asked_to_revise(story: Story) -> None:
     assert "a revision was requested: comment what should change" in waits
 
 
+@pytest.mark.soak
 async def test_another_turn_supersedes(story: Story) -> None:
     """A further request while a plan waits makes a new plan, however much the old one was approved meanwhile."""
     await story.planned()

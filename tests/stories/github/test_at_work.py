@@ -63,6 +63,7 @@ async def test_stopped(story: Story, model: Model, step: str) -> None:
     assert story.nothing_done()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("step", (soak("p0"), "w1"))
 async def test_retried(story: Story, model: Model, step: str) -> None:
     """`retry` goes on from there, with nothing done twice."""
@@ -77,6 +78,7 @@ async def test_retried(story: Story, model: Model, step: str) -> None:
     assert (len(story.plans()), len(story.pulls()), len(story.branches())) == (1, 1, 1)
 
 
+@pytest.mark.soak
 async def test_appended_to_the_plan(story: Story, model: Model) -> None:
     """What comes while a plan is being made is told to the planner, in the same session; one plan comes of both."""
     model.before = (FIX[0],)
@@ -90,6 +92,7 @@ async def test_appended_to_the_plan(story: Story, model: Model) -> None:
     assert len(story.plans()) == 1
 
 
+@pytest.mark.soak
 async def test_not_dropped(story: Story, model: Model) -> None:
     """What comes while the planner hands its plan in is not lost: it is planned for before people decide."""
     story.opens("will")
@@ -100,6 +103,7 @@ async def test_not_dropped(story: Story, model: Model) -> None:
     assert any("and note it in the changelog" in str(request.messages) for request in model.heard)
 
 
+@pytest.mark.soak
 @pytest.mark.req("L4a", "PR3")
 async def test_said_to_an_interrupted_planner(story: Story, model: Model) -> None:
     """What is added after a planner was cut off is told to it, even when its next answer is the plan already."""
@@ -199,6 +203,7 @@ async def test_a_no_stops(story: Story, model: Model) -> None:
     assert story.nothing_done()
 
 
+@pytest.mark.soak
 @pytest.mark.req("A5")
 async def test_drifted(story: Story) -> None:
     """When a file of the plan's scope changes on the base branch, the plan is stale: nothing starts."""
@@ -233,6 +238,7 @@ async def test_other_changes(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+@pytest.mark.soak
 async def test_expired(story: Story) -> None:
     """A plan of last week can no longer be approved."""
     await story.planned()
@@ -243,6 +249,7 @@ async def test_expired(story: Story) -> None:
     assert "the plan has expired" in story.said("tell")[0]
 
 
+@pytest.mark.soak
 async def test_seen_before_it_was_taken_in(story: Story) -> None:
     """A yes that the deciding look saw before it was taken in as something said is not answered as if none waited."""
     await story.planned()

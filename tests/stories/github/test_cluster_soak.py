@@ -27,7 +27,7 @@ WHOLE = Load(600.0, 1000, repositories=25)
 @pytest.mark.timeout(12 * 3600)
 @pytest.mark.parametrize(
     "load",
-    (pytest.param(SAMPLE, marks=pytest.mark.long), soak(MINUTE), soak(WHOLE)),
+    (soak(SAMPLE), soak(MINUTE), soak(WHOLE)),
     ids=("sample", "minute", "whole"),
 )
 def test_nothing_that_was_acknowledged_is_lost(cluster: Cluster, load: Load) -> None:

@@ -102,6 +102,7 @@ async def test_after_the_merge(story: Story) -> None:
     assert len(story.pulls()) == 2
 
 
+@pytest.mark.soak
 @pytest.mark.req("PR2")
 @pytest.mark.parametrize("way", ("rejected", soak("waiting")))
 async def test_merged_meanwhile(story: Story, way: str) -> None:
@@ -151,6 +152,7 @@ async def test_overtaken(story: Story, number: int) -> None:
     }
 
 
+@pytest.mark.soak
 @pytest.mark.req("PR2")
 async def test_on_a_merged_pull_request(story: Story) -> None:
     """A wish there is planned for the default branch and gets a branch and a pull request of its own."""

@@ -112,6 +112,7 @@ async def at_the_push(story: Story, model: Model) -> str:
     return base
 
 
+@pytest.mark.soak
 async def test_pulls_cannot_be_listed(story: Story, model: Model) -> None:
     """`GET /pulls` fails again and again after the push: once it answers, the work is handed in."""
     base = await at_the_push(story, model)
@@ -120,6 +121,7 @@ async def test_pulls_cannot_be_listed(story: Story, model: Model) -> None:
     once(story, 1, "feature", base)
 
 
+@pytest.mark.soak
 async def test_taken_back_once_it_is_pushed(story: Story, model: Model) -> None:
     """An approval that is taken back after the push changes nothing: what is on the branch is said to be there."""
     base = await at_the_push(story, model)

@@ -12,7 +12,7 @@ from bot.github.repository import Address
 from bot.service.inbox import Delivery, Inbox
 from bot.service.worker import Worker
 from bot.testing.github import conversation
-from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story
+from tests.stories.github.ground import HOME, PATIENCE, WISH, Hub, Story, long, soak
 from tests.stories.github.service import Served
 from tests.stories.ground import until
 
@@ -46,7 +46,7 @@ def by_an_edit(served: Served) -> int:
     return made.number
 
 
-ASKED = tuple(pytest.param(each, marks=pytest.mark.long) for each in (in_a_comment, in_the_body, by_label, by_an_edit))
+ASKED = (long(in_a_comment), soak(in_the_body), soak(by_label), long(by_an_edit))
 
 
 @pytest.mark.req("W3", "PR2")

@@ -16,7 +16,7 @@ from bot.testing.github.person import NotAllowedError
 from bot.testing.model.reply import call
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.story import NAMED
-from tests.stories.github.ground import FIX, FIXED, HOME, Model, Story
+from tests.stories.github.ground import FIX, FIXED, HOME, Model, Story, soak
 from tests.stories.github.service import Served
 from tests.stories.ground import until
 
@@ -112,7 +112,7 @@ async def test_ticked_by_a_reader(asked: Story) -> None:
     assert answer(asked).endswith("From 50 on")
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("T4", "A4a")
 async def test_changed_question(asked: Story) -> None:
     """An edit of more than boxes counts for nothing and says so once; boxes count again when ticked by hand."""
@@ -129,7 +129,7 @@ async def test_changed_question(asked: Story) -> None:
     assert len(asked.said("unsettled")) == 1
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("T4")
 async def test_several_may_be_chosen(story: Story, model: Model) -> None:
     """Where several may be chosen, the last box says that this is all; two boxes of a single choice are too many."""
@@ -150,7 +150,7 @@ async def test_several_may_be_chosen(story: Story, model: Model) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("T4")
-@pytest.mark.parametrize("end", ("stop", "closed", "revise", "expired"))
+@pytest.mark.parametrize("end", (soak("stop"), "closed", soak("revise"), "expired"))
 async def test_no_answer(asked: Story, end: str) -> None:
     """A question ends with `stop`, with the thread, with a new request, and with time; `retry` asks again."""
     shown = question(asked)
@@ -216,7 +216,7 @@ async def test_denied_with_words(requested: Story) -> None:
     assert "ran" not in requested.branches()
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("P7", "A2")
 async def test_permission_of_others(requested: Story) -> None:
     """A writer permits nothing, by box or by word; an edited word of a maintainer neither: one notice, nothing ran."""
@@ -252,7 +252,7 @@ async def test_permission_of_who_asked(story: Story, model: Model) -> None:
     assert story.model.worked > 1
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("P7")
 async def test_turns_beside_a_request(requested: Story) -> None:
     """What a writer asks meanwhile steers nothing: it is kept for after the pull request, though more was said since
@@ -308,7 +308,7 @@ async def test_requests_turned_off(story: Story, model: Model) -> None:
     assert "nobody is at hand to give it" in result.text
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("P8")
 async def test_modes_are_journalled(story: Story) -> None:
     """Each change of mode stands in the journal with who caused it, and status shows where it is."""
@@ -323,7 +323,7 @@ async def test_modes_are_journalled(story: Story) -> None:
     assert "▶ mode acceptEdits" in story.said("progress")[0]
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("P7", "P8")
 async def test_mode_chosen_meanwhile(requested: Story) -> None:
     """A mode that an approver chooses while a request waits holds from then on; what was permitted runs still."""

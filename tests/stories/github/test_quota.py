@@ -47,7 +47,7 @@ async def test_quota_of_another(story: Story) -> None:
     assert (await story.rests(third)).stage is Stage.AWAITING_APPROVAL
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("PR3")
 async def test_quota_of_the_next_day(story: Story) -> None:
     """Others ask on; the next day begins anew, and a request of the day before is not asked again by itself."""
@@ -62,7 +62,7 @@ async def test_quota_of_the_next_day(story: Story) -> None:
     assert (await story.rests(third)).stage is Stage.AWAITING_APPROVAL
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("PR3")
 async def test_quota_of_one_thread(story: Story) -> None:
     """Revisions count, on one thread as on several, and deleting what one said gives nothing back."""
@@ -98,7 +98,7 @@ async def test_budget_of_a_thread(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.req("PR3", "L5")
 async def test_budget_of_a_day(story: Story) -> None:
     """What all threads of a repository cost on one day is bounded; one comment says so, and the next day goes on."""
