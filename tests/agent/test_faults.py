@@ -197,7 +197,7 @@ CASES = [
     pytest.param(row, lasting, id=f"{name} {'always' if lasting else 'once'}", marks=marks)
     for name, row in (TABLE | SLOW).items()
     for lasting in ((False, True) if row.always else (False,))
-    for marks in [[] if name in EVERY_DAY else [pytest.mark.long]]
+    for marks in [[] if name in EVERY_DAY else [pytest.mark.soak]]
 ]
 
 

@@ -97,7 +97,7 @@ def seconds(text: str) -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("sign", SIGNS)
-@pytest.mark.long
+@pytest.mark.soak
 def test_one_sign(sign: str) -> None:
     """A sign and nothing else."""
     seconds((sign * LIMIT)[:LIMIT])
