@@ -3,7 +3,7 @@
 https://docs.github.com/en/rest/apps/webhooks
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,24 +27,33 @@ class DeliveryAttempt:
     """GitHub's words for the outcome, such as ``OK``."""
     repository: int | None
     """Numeric id; None for an event that concerns no repository."""
+    is_redelivery: bool
+
+
+async def delivery_attempts(app: GitHubClient) -> AsyncIterator[DeliveryAttempt]:
+    """Yield all attempts, newest first, and request further pages as they are needed.
+
+    `app` authenticates as the App itself.
+    """
+    async for listed in app.pages("/app/hook/deliveries"):
+        yield DeliveryAttempt(
+            id=int(listed["id"]),
+            guid=str(listed["guid"]),
+            event=str(listed["event"]),
+            action=str(listed["action"] or ""),
+            at=time(listed["delivered_at"]),
+            status_code=int(listed["status_code"]),
+            status=str(listed["status"]),
+            repository=listed["repository_id"],
+            is_redelivery=bool(listed["redelivery"]),
+        )
 
 
 async def newest_attempts(app: GitHubClient, most: int) -> Sequence[DeliveryAttempt]:
-    """Return the newest attempts, newest first. `app` authenticates as the App itself."""
+    """Return the newest attempts, at most as many, newest first."""
     found: list[DeliveryAttempt] = []
-    async for each in app.pages("/app/hook/deliveries"):
-        found.append(
-            DeliveryAttempt(
-                id=int(each["id"]),
-                guid=str(each["guid"]),
-                event=str(each["event"]),
-                action=str(each["action"] or ""),
-                at=time(each["delivered_at"]),
-                status_code=int(each["status_code"]),
-                status=str(each["status"]),
-                repository=each["repository_id"],
-            )
-        )
+    async for attempt in delivery_attempts(app):
+        found.append(attempt)
         if len(found) >= most:
             break
     return found

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.core.errors import Refused
-from bot.github.client import GitHubClient, Json
+from bot.github.client import GitHubClient
 from bot.github.deliveries import EVENTS
-from bot.github.people import time
+from bot.github.hook_deliveries import DeliveryAttempt, delivery_attempts, redeliver
 
 UNDER_WAY: Final = timedelta(seconds=60)
 """A younger attempt may still succeed: GitHub waits 10 seconds for an answer, 30 on its own servers."""
@@ -52,7 +52,7 @@ class Redeliveries:
         asked = 0
         for attempt in [first for guid, first in lost.items() if guid not in arrived][:MOST_AGAIN]:
             try:
-                await self.app.post(f"/app/hook/deliveries/{attempt}/attempts", {}, repeatable=True)
+                await redeliver(self.app, attempt)
             except Refused:  # GitHub no longer keeps it, or the hook was removed
                 continue
             asked += 1
@@ -61,18 +61,16 @@ class Redeliveries:
     async def _read(self, since: datetime) -> None:
         # The status filter matches only codes from 400 on, and an attempt that nobody answered has no code.
         read, young = 0, self.app.clock.now() - UNDER_WAY
-        async for found in self.app.pages("/app/hook/deliveries"):
+        async for attempt in delivery_attempts(self.app):
             read += 1
-            at = time(found["delivered_at"])
-            if at < since or read > MOST:
+            if attempt.at < since or read > MOST:
                 return
-            if found["event"] in EVENTS:
-                self._take(found, under_way=at > young)
+            if attempt.event in EVENTS:
+                self._take(attempt, under_way=attempt.at > young)
 
-    def _take(self, found: Json, *, under_way: bool) -> None:
-        guid = str(found["guid"])
-        told = self._told.setdefault(guid, _Told())
-        came = 200 <= int(found["status_code"]) < 400
-        told.over |= came or under_way or bool(found["redelivery"])
-        if not found["redelivery"]:
-            told.first = int(found["id"])
+    def _take(self, attempt: DeliveryAttempt, *, under_way: bool) -> None:
+        told = self._told.setdefault(attempt.guid, _Told())
+        came = 200 <= attempt.status_code < 400
+        told.over |= came or under_way or attempt.is_redelivery
+        if not attempt.is_redelivery:
+            told.first = attempt.id

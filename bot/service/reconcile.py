@@ -10,6 +10,7 @@ Rules
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
@@ -117,9 +118,8 @@ class Reconciler:
             return 0
         began = clock.now().astimezone(UTC)
         since = self.cursors.get(_DELIVERIES, began - FIRST_SPAN)
-        app = connections.app()
-        asked = await Redeliveries(app, known).ask(since)
-        app.close()
+        with closing(connections.app()) as app:
+            asked = await Redeliveries(app, known).ask(since)
         self.cursors.set(_DELIVERIES, began - OVERLAP)
         await asyncio.to_thread(self.cursors.save)
         return asked

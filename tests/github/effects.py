@@ -353,7 +353,7 @@ EFFECTS: Final = {
     "branch": Effect(PUSH, "bot/workspace/publish.py:_push_commit:push", None, BRANCH),
     "token": Effect("POST */access_tokens", "bot/github/tokens.py:_make:post", a_token),
     "revocation": Effect("DELETE /installation/token", "bot/github/tokens.py:revoke:delete", a_revocation),
-    "redelivery": Effect("POST /app/hook/deliveries/*", "bot/github/redelivery.py:ask:post", a_redelivery),
+    "redelivery": Effect("POST /app/hook/deliveries/*", "bot/github/hook_deliveries.py:redeliver:post", a_redelivery),
 }
 """All of them: tests hold this against the code and against what whole stories send."""
 

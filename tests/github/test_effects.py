@@ -34,7 +34,6 @@ EVERY_DAY = {
 
 TRIED_ELSEWHERE = {
     "bot/github/app_manifest.py:exchange_code:post",  # tests/webhooks/test_set_up.py: GitHub takes each code once
-    "bot/github/hook_deliveries.py:redeliver:post",  # tests/webhooks/dashboard/test_deliveries.py: a guid counts once
     "bot/service/person_turns.py:create:post",  # tests/compose/test_person_turns.py: a person's, by an idempotency key
     "bot/service/viewers.py:comment:post",  # tests/webhooks/dashboard/test_commands.py: a person's, once for each page
 }

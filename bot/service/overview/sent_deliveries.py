@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
 from bot.core.errors import Refused
-from bot.github import hook_deliveries
-from bot.github.hook_deliveries import DeliveryAttempt
+from bot.github.hook_deliveries import DeliveryAttempt, newest_attempts, redeliver
 from bot.service.connections import Connections
 from bot.service.overview.views import SentDelivery
 
@@ -32,11 +32,8 @@ class SentDeliveries:
         async with self._alone:
             now = self.connections.clock.monotonic()
             if now - self._listed_at >= LISTED_SECONDS:
-                app = self.connections.app()
-                try:
-                    self._listed = tuple(sent_deliveries(await hook_deliveries.newest_attempts(app, MOST_ATTEMPTS)))
-                finally:
-                    app.close()
+                with closing(self.connections.app()) as app:
+                    self._listed = tuple(sent_deliveries(await newest_attempts(app, MOST_ATTEMPTS)))
                 self._listed_at = now
             return self._listed
 
@@ -44,11 +41,8 @@ class SentDeliveries:
         """Have GitHub deliver again what an attempt delivered. Raises Refused if GitHub no longer keeps it."""
         if not self.connections.settings.github.as_app:
             raise Refused("there is no App whose deliveries GitHub keeps", where=str(attempt))
-        app = self.connections.app()
-        try:
-            await hook_deliveries.redeliver(app, attempt)
-        finally:
-            app.close()
+        with closing(self.connections.app()) as app:
+            await redeliver(app, attempt)
         self._listed_at = float("-inf")
 
 
