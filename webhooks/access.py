@@ -30,9 +30,20 @@ def may_read(api_token: Secret, request: Request) -> bool:
 
 
 def is_near(request: Request) -> bool:
-    """Return whether a program on this machine asks, and no proxy asks for somebody else."""
-    near = request.client is not None and request.client.host in _NEAR
+    """Return whether a program on this machine asks, under a name of this machine, and no proxy asks for somebody else.
+
+    A page on the internet can have its own name lead to 127.0.0.1 (DNS rebinding) and so have a browser here read what
+    only this machine may read. Such a request carries that page's name.
+    """
+    near = request.client is not None and request.client.host in _NEAR and _names_this_machine(request)
     return near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
+
+
+def _names_this_machine(request: Request) -> bool:
+    try:
+        return urlsplit(f"//{request.headers.get('host', '')}").hostname in _NAMES
+    except ValueError:  # a bracket without its pair
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +54,7 @@ class OperatorOnly:
 
     async def repositories(self, request: Request) -> Collection[str] | None:
         """Return None: all repositories. Raises Problem for everybody else."""
-        if may_read(self.api_token, request) and (self.api_token or names_this_machine(request)):
+        if may_read(self.api_token, request):
             return None
         fix = "send the header `Authorization: Bearer` with PLANGATE_API_TOKEN"
         raise Problem(401, "a bearer token is needed", "Authorization", fix, headers={"www-authenticate": "Bearer"})
-
-
-def names_this_machine(request: Request) -> bool:
-    """Return whether a request was sent to a name of this machine.
-
-    A page on the internet can have its own name lead to 127.0.0.1 and so have a browser here read what only this
-    machine may read. Such a request carries that page's name.
-    """
-    try:
-        return urlsplit(f"//{request.headers.get('host', '')}").hostname in _NAMES
-    except ValueError:  # a bracket without its pair
-        return False

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -322,6 +323,9 @@ def test_metrics_are_for_a_token_or_without_one_for_this_machine(tmp_path: Path)
         assert call(base, "GET", "/metrics").status == 200
         assert call(base, "GET", "/metrics", given=[through]).status == 401
         assert call(base, "GET", "/metrics", given=[("Via", "1.1 proxy")]).status == 401
+        rebound = urllib.request.Request(f"{base}/metrics", headers={"Host": "rebound.example"})  # noqa: S310 - our own address
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(rebound, timeout=20)  # noqa: S310 - our own address
         assert call(base, "GET", "/metrics", given=[through, ("Authorization", "Bearer ")]).status == 401
         service.api_token = Secret("t")
         for given in ([], [wrong], [through, wrong], [("Authorization", "Bearer ")]):
