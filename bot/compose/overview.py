@@ -43,7 +43,8 @@ def overview_of(
         recorder.redactor,
         recorder.server_url,
         host,
-        ServiceState(service, open_streams, host.connections.reported_limits, SentDeliveries(host.connections)),
+        ServiceState(service, open_streams, host.connections.reported_limits),
+        SentDeliveries(host.connections),
         StoredTranscripts(host.connections),
         rounds,
     )

@@ -109,7 +109,8 @@ class World:
             self.recorder.redactor,
             SERVER,
             Called(),
-            ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)], NoneSent()),
+            ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)]),
+            NoneSent(),
             self.sessions,
         )
         self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)

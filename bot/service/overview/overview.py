@@ -56,14 +56,18 @@ class StateSource(Protocol):
     async def deliveries(self) -> Deliveries:
         """Return the deliveries that are stored."""
 
-    async def sent_deliveries(self) -> Sequence[SentDelivery]:
-        """Return the newest deliveries as GitHub lists them, newest first. Raises PlangateError."""
+    async def health(self) -> Health:
+        """Return the state of the service's parts."""
+
+
+class SentSource(Protocol):
+    """Knows what GitHub says it delivered."""
+
+    async def newest(self) -> Sequence[SentDelivery]:
+        """Return the newest deliveries, newest first. Raises PlangateError if GitHub does not list them."""
 
     async def redeliver(self, attempt: int) -> None:
         """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
-
-    async def health(self) -> Health:
-        """Return the state of the service's parts."""
 
 
 @dataclass(slots=True)
@@ -80,6 +84,7 @@ class Overview:
     server_url: str
     mentions: Mentions
     state: StateSource
+    sent: SentSource
     sessions: TranscriptSource
     due_times: DueTimes = NoDueTimes()
     _all: tuple[object, Sequence[ThreadSummary]] = field(init=False, default=(None, ()))
@@ -115,11 +120,11 @@ class Overview:
 
     async def sent_deliveries(self) -> Sequence[SentDelivery]:
         """Return the newest deliveries as GitHub lists them, newest first. Raises PlangateError."""
-        return redact_view(tuple(await self.state.sent_deliveries()), self.redactor)
+        return redact_view(tuple(await self.sent.newest()), self.redactor)
 
     async def redeliver(self, attempt: int) -> None:
         """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
-        await self.state.redeliver(attempt)
+        await self.sent.redeliver(attempt)
 
     async def health(self) -> Health:
         """Return the state of the service's parts."""

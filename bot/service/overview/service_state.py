@@ -1,29 +1,19 @@
 """The state of the service itself: its stored deliveries, and whether its parts work."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.github.reported_limits import ReportedLimit
-from bot.service.overview.views import Deliveries, DeliveryView, Health, RateLimit, SentDelivery
+from bot.service.overview.views import Deliveries, DeliveryView, Health, RateLimit
 from bot.service.queue.queue_port import Load, StoredDelivery
 from bot.service.service import Service
 
 SHOWN: Final = 200
 """Most deliveries that are listed."""
-
-
-class SentSource(Protocol):
-    """Knows what GitHub says it delivered."""
-
-    async def newest(self) -> Sequence[SentDelivery]:
-        """Return the newest deliveries, newest first. Raises PlangateError if GitHub does not list them."""
-
-    async def redeliver(self, attempt: int) -> None:
-        """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +24,6 @@ class ServiceState:
     open_streams: Callable[[], int]
     limits: Callable[[], Iterable[tuple[int | None, ReportedLimit]]]
     """Returns what GitHub last reported about each installation's requests."""
-    sent: SentSource
-
-    async def sent_deliveries(self) -> Sequence[SentDelivery]:
-        """Return the newest deliveries as GitHub lists them, newest first. Raises PlangateError."""
-        return await self.sent.newest()
-
-    async def redeliver(self, attempt: int) -> None:
-        """Have GitHub deliver again what an attempt delivered. Raises PlangateError."""
-        await self.sent.redeliver(attempt)
 
     async def deliveries(self) -> Deliveries:
         """Return the deliveries that are stored, oldest first."""
