@@ -15,11 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bot.testing.github.entities import Issue
-from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.model.server import ScriptedModel
-from tests.stories.github.clocks import RealClock
-from tests.stories.github.ground import HOME, WISH, Model, settle
-from tests.stories.github.service import Served
+from tests.stories.github.ground import HOME, WISH, Model
+from tests.stories.github.service import Served, ready_service
 from tests.stories.ground import until
 
 MENTIONS = 20
@@ -58,31 +55,21 @@ def _kind(name: str) -> str:
 
 def main() -> None:
     """Hold four sessions, mention the bot on twenty issues, and ask for the status of one and the end of another."""
-    clock, model = RealClock(), Model()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ScriptedModel(model) as api,
-        SimulatedGitHub(Path(folder) / "github", clock=clock) as github,
-    ):
-        installation = settle(github.world, github)
-        served = Served(github, installation, clock.advance, model, api.base_url, Path(folder) / "home")
-        pause = model.pause("p0")
-        try:
-            served.start()
-            served.hook()
-            for _ in range(4):
-                served.opens("will")
-            until(lambda: len(model.heard) == 4, "four sessions")
-            person = github.world.person("will")
-            issues = [person.open_issue(HOME, f"Wish {n}", f"@plangate {WISH}") for n in range(MENTIONS)]
-            _report("👀", served, issues, served.signs)
-            _report("waits", served, issues, lambda issue: served.said("progress", issue.number))
-            served.says("will", "@plangate status", issues[0].number)
-            served.says("will", "@plangate stop", issues[1].number)
-            _report("answers", served, issues[:2], lambda issue: served.said("tell", issue.number))
-        finally:
-            pause.go_on()
-            served.stop()
+    model = Model()
+    with tempfile.TemporaryDirectory() as folder, ready_service(Path(folder), model) as served:
+        model.pause("p0")
+        served.start()
+        served.hook()
+        for _ in range(4):
+            served.opens("will")
+        until(lambda: len(model.heard) == 4, "four sessions")
+        person = served.github.world.person("will")
+        issues = [person.open_issue(HOME, f"Wish {n}", f"@plangate {WISH}") for n in range(MENTIONS)]
+        _report("👀", served, issues, served.signs)
+        _report("waits", served, issues, lambda issue: served.said("progress", issue.number))
+        served.says("will", "@plangate status", issues[0].number)
+        served.says("will", "@plangate stop", issues[1].number)
+        _report("answers", served, issues[:2], lambda issue: served.said("tell", issue.number))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bot.testing.github.simulated_github import SimulatedGitHub
-from bot.testing.model.server import ScriptedModel
-from tests.stories.github.clocks import RealClock
-from tests.stories.github.ground import HOME, WISH, Model, settle
-from tests.stories.github.service import Served
+from tests.stories.github.ground import HOME, WISH, Model
+from tests.stories.github.service import Served, ready_service
 from tests.stories.ground import until
 
 WAITING, SESSIONS = 10, 4
@@ -81,20 +78,10 @@ def _measure(served: Served, model: Model) -> None:
 
 def main() -> None:
     """Measure an idle service, then one with threads that wait, then one with running sessions."""
-    clock, model = RealClock(), Model()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ScriptedModel(model) as api,
-        SimulatedGitHub(Path(folder) / "github", clock=clock) as github,
-    ):
-        installation = settle(github.world, github)
-        served = Served(github, installation, clock.advance, model, api.base_url, Path(folder) / "home")
-        try:
-            served.begin()
-            _measure(served, model)
-        finally:
-            model.go_on()
-            served.stop()
+    model = Model()
+    with tempfile.TemporaryDirectory() as folder, ready_service(Path(folder), model) as served:
+        served.begin()
+        _measure(served, model)
 
 
 if __name__ == "__main__":

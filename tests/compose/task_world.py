@@ -241,7 +241,8 @@ class Journal:
         return tuple(sorted(self.process.world.journals))
 
     async def since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
-        raise NotImplementedError
+        entries = self.process.world.journals
+        return {thread: found for thread, found in entries.items() if found and found[-1].at >= moment}
 
 
 @dataclass(slots=True)

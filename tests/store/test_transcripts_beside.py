@@ -1,38 +1,14 @@
 """Reading a transcript beside the session that writes it: everything is seen, and nothing is changed."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
 from bot.core.errors import Conflict, Refused
-from bot.core.names import RepositoryId, SessionId, ThreadNumber
-from bot.core.transcript import Line, LineKind
-from bot.store.keys import StateKey
-from bot.store.thread_refs import ThreadRefs
-from bot.store.transcripts import SpooledTranscripts
+from bot.core.names import SessionId
+from tests.store.test_transcripts import Open, S, line, open_on, spool_file
 
-ONE, NINE = ThreadNumber(1), RepositoryId(9)
-S = SessionId("s-1")
-KEY = StateKey(b"k" * 32)
-
-Open: TypeAlias = Callable[[str], SpooledTranscripts]
-
-
-@pytest.fixture
-def open_on(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -> Open:
-    """Opens the thread's transcripts as a new process on the named machine does."""
-    return lambda machine: SpooledTranscripts(refs_on(machine), NINE, ONE, key=KEY, spool=tmp_path / machine / "spool")
-
-
-def line(text: str) -> Line:
-    return Line(LineKind.NOTE, datetime(2026, 11, 20, tzinfo=UTC), {"text": text})
-
-
-def spool_file(tmp_path: Path) -> Path:
-    return tmp_path / "a" / "spool" / "9" / "1" / S
+__all__ = ["open_on"]
 
 
 async def test_reading_beside_the_session(open_on: Open, tmp_path: Path) -> None:

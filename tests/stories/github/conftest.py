@@ -14,7 +14,7 @@ from tests.stories.github.cluster import Cluster
 from tests.stories.github.deaths import Mortal
 from tests.stories.github.ground import Model, Story, settings, settle
 from tests.stories.github.runner import Runs
-from tests.stories.github.service import Served
+from tests.stories.github.service import Served, ready_service
 from tests.stories.github.workflow_jobs import WorkflowJobs
 
 
@@ -34,15 +34,8 @@ async def story(tmp_path: Path, model: Model) -> AsyncIterator[Story]:
 
 @pytest.fixture
 def served(tmp_path: Path, model: Model) -> Iterator[Served]:
-    clock = RealClock()
-    with ScriptedModel(model) as api, SimulatedGitHub(tmp_path / "github", clock=clock) as github:
-        installation = settle(github.world, github)
-        made = Served(github, installation, clock.advance, model, api.base_url, tmp_path / "home")
-        try:
-            yield made
-        finally:
-            model.go_on()
-            made.stop()
+    with ready_service(tmp_path, model) as made:
+        yield made
 
 
 @pytest.fixture

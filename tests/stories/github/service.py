@@ -5,11 +5,16 @@ import signal
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bot.testing.github.simulated_github import SimulatedGitHub
+from bot.testing.model.server import ScriptedModel
 from tests import forks
-from tests.stories.github.ground import Hub, Model
+from tests.stories.github.clocks import RealClock
+from tests.stories.github.ground import Hub, Model, settle
 from tests.stories.ground import bare, until
 
 
@@ -116,3 +121,17 @@ class Served(Hub):
         assert self.process is not None
         self.process.send_signal(number)
         self.process.wait(20)
+
+
+@contextmanager
+def ready_service(folder: Path, model: Model) -> Iterator[Served]:
+    """Yield a service that can be started on a simulated GitHub and a scripted model, and stop it at the end."""
+    clock = RealClock()
+    with ScriptedModel(model) as api, SimulatedGitHub(folder / "github", clock=clock) as github:
+        installation = settle(github.world, github)
+        served = Served(github, installation, clock.advance, model, api.base_url, folder / "home")
+        try:
+            yield served
+        finally:
+            model.go_on()
+            served.stop()
