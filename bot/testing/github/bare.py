@@ -22,6 +22,9 @@ _ID = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"refs/[^\s~^:?*\[\\@]+")
 """A ref's full name, without a suffix that leads from it to another object."""
 CONFIGURATION = (
+    ("core.repositoryFormatVersion", "0"),
+    ("core.bare", "true"),
+    ("core.fsync", "none"),  # a crash of the machine ends the simulation, too
     # The requests that GitHub's servers allow.
     ("uploadpack.allowFilter", "true"),
     ("uploadpack.allowAnySHA1InWant", "true"),
@@ -29,6 +32,7 @@ CONFIGURATION = (
     ("receive.hideRefs", "refs/pull"),
     ("receive.fsckObjects", "true"),
     ("gc.auto", "0"),
+    ("fastimport.unpackLimit", "1"),  # without it git fast-import starts another process, which unpacks a few objects
     ("receive.autogc", "false"),
     ("core.logAllRefUpdates", "false"),
 )
@@ -65,13 +69,16 @@ class Bare:
     folder: Path
 
     def create(self, default_branch: str) -> None:
-        """Create an empty repository, configured as GitHub configures its own."""
-        self.folder.mkdir(parents=True)
-        self.run("init", "--bare", "--quiet", "--template=", f"--initial-branch={default_branch}", ".")
-        with (self.folder / "config").open("a", encoding="utf-8") as file:
-            for name, value in CONFIGURATION:
-                section, key = name.split(".")
-                file.write(f"[{section}]\n\t{key} = {value}\n")
+        """Create an empty repository, configured as GitHub configures its own.
+
+        These files are what `git init --bare` writes, without its process: https://git-scm.com/docs/gitrepository-layout.
+        """
+        for folder in ("objects", "refs"):
+            (self.folder / folder).mkdir(parents=True)
+        (self.folder / "HEAD").write_text(f"ref: refs/heads/{default_branch}\n", encoding="utf-8")
+        pairs = ((*name.split("."), value) for name, value in CONFIGURATION)
+        lines = "".join(f"[{section}]\n\t{key} = {value}\n" for section, key, value in pairs)
+        (self.folder / "config").write_text(lines, encoding="utf-8")
 
     def run(self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> bytes:
         """Run one git command and return its output."""
@@ -144,14 +151,26 @@ class Bare:
         self.run("update-ref", ref, after, *([] if before is None else [before]))
 
     def commit(
-        self, parent: str | None, files: Mapping[str, str | bytes | None], *, message: str, by: CommitSignature
+        self,
+        parent: str | None,
+        files: Mapping[str, str | bytes | None],
+        *,
+        message: str,
+        by: CommitSignature,
+        branch: str = "",
     ) -> str:
-        """Commit changed files (None deletes) on top of a parent and return the commit id. No ref moves."""
-        stream = [f"commit {_NOWHERE}\nmark :1\n{by.lines()}data {len(message.encode())}\n{message}\n".encode()]
+        """Commit changed files (None deletes) on top of a parent and return the commit id.
+
+        `branch` moves to the commit, if the branch is new or the commit follows it; without it no ref moves.
+        """
+        ref = f"refs/heads/{branch}" if branch else _NOWHERE
+        stream = [f"commit {ref}\nmark :1\n{by.lines()}data {len(message.encode())}\n{message}\n".encode()]
         if parent:
             stream.append(f"from {parent}\n".encode())
         stream += [_change(path, content) for path, content in files.items()]
-        stream.append(f"\nget-mark :1\nreset {_NOWHERE}\nfrom {ABSENT}\n\n".encode())
+        stream.append(b"\nget-mark :1\n")
+        if not branch:
+            stream.append(f"reset {_NOWHERE}\nfrom {ABSENT}\n\n".encode())
         return self.run("fast-import", "--quiet", stdin=b"".join(stream)).decode().strip()
 
     def commit_tree(self, tree: str, parents: list[str], *, message: str, by: CommitSignature) -> str:

@@ -64,8 +64,7 @@ def push_files(
     with by.world.lock:
         bare = by.world.bare(repository)
         parent = bare.resolve(f"refs/heads/{branch}") or bare.resolve(f"refs/heads/{repository.default_branch}")
-        commit = bare.commit(parent, files, message=message, by=by.world.signature(by.id))
-        bare.move(f"refs/heads/{branch}", commit)
+        commit = bare.commit(parent, files, message=message, by=by.world.signature(by.id), branch=branch)
         notice_pushes(by, repository)
         return commit
 

@@ -263,9 +263,9 @@ class GitHubState:
                 bare.run("fetch", "--quiet", str(source.absolute()), "+refs/*:refs/*")
                 refs = bare.refs()
             elif files is not None:
-                commit = bare.commit(None, files, message="Initial commit\n", by=self.signature(owner.id))
+                by = self.signature(owner.id)
+                commit = bare.commit(None, files, message="Initial commit\n", by=by, branch=default_branch)
                 refs = {f"refs/heads/{default_branch}": commit}
-                bare.move(f"refs/heads/{default_branch}", commit)
             self.repositories[ident] = repository
             self.labels[ident] = {n: Label(self.next_id(), n, color) for n, color in DEFAULT_LABELS.items()}
             self.seen_refs[ident] = refs
