@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropicBedrock, AsyncAnthropicVertex
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -74,6 +73,8 @@ def platform() -> Iterator[Platform]:
 async def test_vertex_takes_the_same_path(role: str) -> None:
     """The library's own client rewrites the request for its cloud, streaming and not, and the answer is read alike."""
     with platform() as cloud:
+        # It loads every type of the library: at the top it would cost each process that collects this file a second.
+        from anthropic import AsyncAnthropicVertex
 
         def connect() -> AsyncAnthropicVertex:
             return AsyncAnthropicVertex(
@@ -94,6 +95,7 @@ async def test_vertex_takes_the_same_path(role: str) -> None:
 async def test_bedrock_takes_the_same_path() -> None:
     """Without streaming: how its events are framed is known to botocore, which is installed with the client."""
     with platform() as cloud:
+        from anthropic import AsyncAnthropicBedrock
 
         def connect() -> AsyncAnthropicBedrock:
             return AsyncAnthropicBedrock(aws_region="us-east-1", api_key="k", base_url=cloud.url, max_retries=0)
