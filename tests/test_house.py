@@ -234,7 +234,7 @@ def test_files_and_functions_stay_small() -> None:
     assert not [f"{path}: {node.name}" for path in suspects for node in functions(path) if _length(node) > 40]
 
 
-SAME_PART: set[str] = {"__init__", "audit", "database", "errors", "main", "overview", "threads"}
+SAME_PART: set[str] = {"__init__", "audit", "errors", "main"}
 """Names of modules that play the same part in several rooms."""
 
 

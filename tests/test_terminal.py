@@ -19,7 +19,7 @@ from bot.agent.session_events import (
     ToolStarted,
 )
 from bot.core.actor import Role
-from bot.core.approval import Opinion, Outcome, Policy, prove
+from bot.core.approval import Opinion, Policy, VerdictOutcome, prove
 from bot.core.names import AgentId, CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, PlanDocument
 from bot.ports import Usage
@@ -68,16 +68,22 @@ def terminal(*, yes: bool = False, dry_run: bool = False) -> Terminal:
 @pytest.mark.req("PR1")
 @pytest.mark.parametrize(
     ("yes", "dry_run", "outcome"),
-    ((True, False, Outcome.APPROVED), (False, False, Outcome.PENDING), (True, True, Outcome.PENDING)),
+    (
+        (True, False, VerdictOutcome.APPROVED),
+        (False, False, VerdictOutcome.PENDING),
+        (True, True, VerdictOutcome.PENDING),
+    ),
 )
-async def test_only_yes_answers_for_a_person_who_is_not_there(yes: bool, dry_run: bool, outcome: Outcome) -> None:
+async def test_only_yes_answers_for_a_person_who_is_not_there(
+    yes: bool, dry_run: bool, outcome: VerdictOutcome
+) -> None:
     """Without --yes nobody approves; a dry run approves nothing, whatever else was said."""
     there = terminal(yes=yes, dry_run=dry_run)
     document = plan()
     shown = (await there.propose(document, 1)).id
     snapshot = await there.snapshot(document, shown)
     verdict, proof = prove(document, snapshot, Policy(role=Role.READ, high_needs=1), NOW + timedelta(minutes=1))
-    assert (verdict.outcome, proof is not None) == (outcome, outcome is Outcome.APPROVED)
+    assert (verdict.outcome, proof is not None) == (outcome, outcome is VerdictOutcome.APPROVED)
     hint = "To approve exactly this plan, run the same command with --yes."
     assert (hint in _screen(there.out)) == (not yes and not dry_run)
 

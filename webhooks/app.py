@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from bot.compose.app_set_up import open_app_set_up
 from bot.compose.local import try_model
 from bot.compose.maintenance_rounds import MaintenanceRounds
-from bot.compose.overview import overview_of, recorder_of
+from bot.compose.overview_parts import overview_of, recorder_of
 from bot.compose.receipts import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, forced_exit_timer, periodic_work, reporting_host
 from bot.config.environment import redactor_for

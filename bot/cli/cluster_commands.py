@@ -33,7 +33,7 @@ def work(arguments: argparse.Namespace) -> int:
 
 def migrate(arguments: argparse.Namespace) -> int:
     """Apply the migrations that the database lacks."""
-    from bot.compose.database import migrate_database
+    from bot.compose.configured_database import migrate_database
     from bot.config.environment import settings
 
     applied = asyncio.run(migrate_database(settings(), finish=arguments.finish))
@@ -43,7 +43,7 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 def reindex(_: argparse.Namespace) -> int:
     """Make the list of threads again from the journals and, with a database, wake every open thread."""
-    from bot.compose.overview import reindex as read_journals
+    from bot.compose.overview_parts import reindex as read_journals
     from bot.compose.worker_process import reindex_threads
     from bot.config.environment import redactor_for, settings
 

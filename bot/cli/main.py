@@ -75,7 +75,7 @@ def _describe_os_error(error: OSError) -> Misconfigured:
     return Misconfigured(error.strerror or str(error) or type(error).__name__, where=where, fix=cure)
 
 
-class _Parser(argparse.ArgumentParser):
+class _ArgumentParser(argparse.ArgumentParser):
     """Reports wrong usage like every other mistake: in one line with its cure."""
 
     def error(self, message: str) -> NoReturn:
@@ -88,12 +88,12 @@ def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         return argparse.Namespace(command="action", debug=False)
     arguments, unknown = _parser().parse_known_args(argv)
     if unknown:  # argparse itself would point to the help of the whole program
-        _Parser(prog=f"plangate {arguments.command}").error(f"unrecognized arguments: {' '.join(unknown)}")
+        _ArgumentParser(prog=f"plangate {arguments.command}").error(f"unrecognized arguments: {' '.join(unknown)}")
     return arguments
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _ArgumentParser(
         prog="plangate",
         description="A coding bot that plans first and works only after a person has approved the plan.",
     )

@@ -13,7 +13,7 @@ from bot.core.errors import Misconfigured, Refused
 from bot.core.receipt_format import SIGNATURE_FILE, SIGNATURES, signature_ref
 from bot.core.transcript import Json
 from bot.receipts.approvers import Approver, ApproverSignature, ApproverVerdict, approver_verdict, approvers
-from bot.receipts.envelope import Envelope, parse_envelope
+from bot.receipts.envelope import DsseEnvelope, parse_envelope
 from bot.receipts.ssh_keygen import AllowedSigners, check_signature, make_signature
 from bot.receipts.verdicts import ReceiptCheck, moment
 
@@ -78,7 +78,7 @@ class ApproverCheck:
         return approver_verdict(envelope.statement, found)
 
     def _signature(
-        self, actor_id: int, content: bytes, person: Approver | None, envelope: Envelope
+        self, actor_id: int, content: bytes, person: Approver | None, envelope: DsseEnvelope
     ) -> ApproverSignature:
         if person is None:
             return ApproverSignature(actor_id, "", "the receipt names no such approver")

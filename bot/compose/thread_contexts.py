@@ -34,7 +34,7 @@ from bot.config.recipes import scheduled_task
 from bot.config.settings import RECEIPTS, Settings
 from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, Refused
-from bot.core.maintenance import Task
+from bot.core.maintenance import ScheduledTask
 from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
@@ -178,7 +178,7 @@ class ThreadContexts:
         keys = keys.model_copy(update={"mention": given.mention}) if given.mention else keys
         return CurrentConfiguration(keys, mistake, blob)
 
-    async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> Task | None:
+    async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> ScheduledTask | None:
         """Return a scheduled task from the default branch now, with its recipe; None if there is no valid one."""
         keys, mistake, _ = await self.configuration(client, at)
         task = next((task for task in keys.maintenance if task.name == name), None)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.repository_file import validate_yaml
 from bot.core.errors import Misconfigured
-from bot.core.maintenance import Task
+from bot.core.maintenance import ScheduledTask
 
 FOLDER: Final = ".plangate/recipes/"
 _FRONT: Final = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
@@ -42,7 +42,7 @@ def shipped_recipes() -> Mapping[str, str]:
     return {each.name.removesuffix(".md"): each.read_text(encoding="utf-8") for each in folder.iterdir()}
 
 
-def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> Task:
+def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> ScheduledTask:
     """Return a task with the prompt and the check of its recipe, if it has one.
 
     `own` holds the project's recipes: name -> text. Raises Misconfigured for a recipe that does not exist, cannot be
@@ -83,13 +83,13 @@ def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:
     return validate_yaml(RecipeFrontMatter, f"\n{found[1]}", where), found[2]  # the first line is the ---
 
 
-def plain_task(task: MaintenanceTask) -> Task:
+def plain_task(task: MaintenanceTask) -> ScheduledTask:
     """Return a task as the configuration has it, without what its recipe adds."""
     return _task(task, task.prompt or "", task.check or "")
 
 
-def _task(task: MaintenanceTask, prompt: str, check: str) -> Task:
-    return Task(
+def _task(task: MaintenanceTask, prompt: str, check: str) -> ScheduledTask:
+    return ScheduledTask(
         name=task.name,
         schedule=task.schedule,
         timezone=task.timezone,

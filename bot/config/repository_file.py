@@ -216,7 +216,7 @@ class SecretsPart(Part):
     examples: list[str] = []
 
 
-class PullRequest(Part):
+class PullRequestPart(Part):
     """How pull requests are made."""
 
     draft: bool = False
@@ -246,7 +246,7 @@ class Configuration(Part):
     plan: PlanPart = PlanPart()
     paths: Paths = Paths()
     secrets: SecretsPart = SecretsPart()
-    pull_request: PullRequest = PullRequest()
+    pull_request: PullRequestPart = PullRequestPart()
     maintenance: Tasks = []
 
 

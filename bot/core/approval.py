@@ -72,7 +72,7 @@ class Reason(StrEnum):
     STANDING = "standing"
 
 
-class Outcome(StrEnum):
+class VerdictOutcome(StrEnum):
     """The outcome of a verdict."""
 
     PENDING = "pending"
@@ -183,7 +183,7 @@ _DONE_TO_IT: Final = frozenset(
 class Verdict:
     """The result of evaluating a snapshot, always with reasons. `by` names the people whose opinion decided."""
 
-    outcome: Outcome
+    outcome: VerdictOutcome
     by: tuple[Actor, ...] = ()
     reasons: tuple[VerdictReason, ...] = ()
 
@@ -232,9 +232,9 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
     counted = tuple(candidate for candidate, reason in judged if reason is None)
     newest = _newest_of_each_person(counted)
     if refused := _rejecters(newest):
-        return Verdict(Outcome.REJECTED, refused, reasons)
+        return Verdict(VerdictOutcome.REJECTED, refused, reasons)
     if any(candidate.opinion is Opinion.REVISE for candidate in newest):
-        return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(Reason.REVISION_ASKED)))
+        return Verdict(VerdictOutcome.PENDING, (), (*reasons, VerdictReason(Reason.REVISION_ASKED)))
     if snapshot.locked:  # an approval that the lock voids still replaces the person's earlier opinion
         reasons += tuple(
             VerdictReason(Reason.THREAD_LOCKED, candidate.actor) for candidate in counted if _is_unnamed(candidate)
@@ -247,7 +247,7 @@ def evaluate(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: dateti
 def prove(plan: PlanDocument, snapshot: Snapshot, policy: Policy, now: datetime) -> tuple[Verdict, ApprovedPlan | None]:
     """Return the verdict and, when it approves, the proof; otherwise None in place of the proof."""
     verdict = evaluate(plan, snapshot, policy, now)
-    if verdict.outcome is not Outcome.APPROVED:
+    if verdict.outcome is not VerdictOutcome.APPROVED:
         return verdict, None
     return verdict, ApprovedPlan(_KEY, plan, verdict, now)
 
@@ -280,11 +280,11 @@ def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tu
 def _blocking_verdict(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> Verdict | None:
     """Return the verdict that holds regardless of opinions, or None if there is none."""
     if now >= plan.expires:
-        return Verdict(Outcome.EXPIRED, (), (VerdictReason(Reason.PLAN_EXPIRED),))
+        return Verdict(VerdictOutcome.EXPIRED, (), (VerdictReason(Reason.PLAN_EXPIRED),))
     if snapshot.overtaken:
-        return Verdict(Outcome.STALE, (), (VerdictReason(Reason.OVERTAKEN),))
+        return Verdict(VerdictOutcome.STALE, (), (VerdictReason(Reason.OVERTAKEN),))
     if snapshot.drifted:
-        return Verdict(Outcome.STALE, (), (VerdictReason(Reason.SCOPE_DRIFTED),))
+        return Verdict(VerdictOutcome.STALE, (), (VerdictReason(Reason.SCOPE_DRIFTED),))
     waits = {
         Reason.LOOKUP_FAILED: not snapshot.complete,
         Reason.THREAD_CLOSED: not snapshot.open,
@@ -292,7 +292,7 @@ def _blocking_verdict(plan: PlanDocument, snapshot: Snapshot, now: datetime) -> 
         Reason.PLAN_CHANGED: not snapshot.shown.intact,
     }
     reasons = tuple(VerdictReason(reason) for reason, holds in waits.items() if holds)
-    return Verdict(Outcome.PENDING, (), reasons) if reasons else None
+    return Verdict(VerdictOutcome.PENDING, (), reasons) if reasons else None
 
 
 def _rejecters(candidates: Iterable[Candidate]) -> tuple[Actor, ...]:
@@ -368,18 +368,18 @@ def _approval_verdict(
 ) -> Verdict:
     """Return the verdict for the approvals that count. One is enough, except for tier high."""
     if not approvals and _holds_standing(plan, snapshot, policy):
-        return Verdict(Outcome.APPROVED, (), (*reasons, VerdictReason(Reason.STANDING)))
+        return Verdict(VerdictOutcome.APPROVED, (), (*reasons, VerdictReason(Reason.STANDING)))
     if not approvals:
         told = any(each.reason is Reason.THREAD_LOCKED for each in reasons)
         why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
-        return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(why)))
+        return Verdict(VerdictOutcome.PENDING, (), (*reasons, VerdictReason(why)))
     by = tuple(candidate.actor for candidate in approvals)
     if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
-        return Verdict(Outcome.APPROVED, by, reasons)
+        return Verdict(VerdictOutcome.APPROVED, by, reasons)
     fewer = _reason_fewer_suffice(snapshot, policy, approvals)
     if fewer is None:
-        return Verdict(Outcome.PENDING, (), (*reasons, VerdictReason(Reason.TOO_FEW)))
-    return Verdict(Outcome.APPROVED, by, (*reasons, VerdictReason(fewer)))
+        return Verdict(VerdictOutcome.PENDING, (), (*reasons, VerdictReason(Reason.TOO_FEW)))
+    return Verdict(VerdictOutcome.APPROVED, by, (*reasons, VerdictReason(fewer)))
 
 
 def _holds_standing(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> bool:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from bot.core.actor import Actor
-from bot.core.approval import Candidate, Opinion, Outcome, Policy, Snapshot, Verdict
+from bot.core.approval import Candidate, Opinion, Policy, Snapshot, Verdict, VerdictOutcome
 from bot.core.names import CommitId
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
@@ -122,7 +122,7 @@ def decision_evidence(
     plan: PlanDocument, snapshot: Snapshot, policy: Policy, verdict: Verdict, *, configuration: str
 ) -> DecisionEvidence:
     """Return what a verdict that approves or rejects rested on."""
-    opinion = Opinion.REJECT if verdict.outcome is Outcome.REJECTED else Opinion.APPROVE
+    opinion = Opinion.REJECT if verdict.outcome is VerdictOutcome.REJECTED else Opinion.APPROVE
     deciding = {actor.id for actor in verdict.by}
     counted = (
         candidate

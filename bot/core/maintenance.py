@@ -19,7 +19,7 @@ LONGEST_TITLE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ScheduledTask:
     """One task of the key `maintenance`, with what its recipe adds."""
 
     name: str

@@ -157,7 +157,7 @@ class TaskChanged(EntryFacts):
     kind: ClassVar[str] = "task"
     task: str
     task_digest: str
-    """Digest of the whole task (`core.maintenance.Task.digest`)."""
+    """Digest of the whole task (`core.maintenance.ScheduledTask.digest`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

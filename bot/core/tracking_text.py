@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.core.comment import cell, code, fenced_block, table
-from bot.core.maintenance import Task, TaskFinding
+from bot.core.maintenance import ScheduledTask, TaskFinding
 from bot.core.plan import disarm_text
 
 RUN_NOW: Final = "Run now"
@@ -41,7 +41,7 @@ class OccurrenceRow:
 class TrackingView:
     """All that the issue shows."""
 
-    task: Task
+    task: ScheduledTask
     when: str
     """The schedule in words."""
     next_due: datetime

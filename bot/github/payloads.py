@@ -24,7 +24,7 @@ class Account(_Part):
     login: _Login
 
 
-class Repository(_Part):
+class RepositoryPart(_Part):
     """The repository that the event is about."""
 
     id: _Id
@@ -44,7 +44,7 @@ class Numbered(_Part):
     number: _Id
 
 
-class Review(_Part):
+class ReviewPart(_Part):
     """A review; one without a body stands only for its comments."""
 
     id: _Id
@@ -62,12 +62,12 @@ class Payload(_Part):
 
     action: Annotated[str, Field(max_length=100)] = ""
     installation: Identified | None = None
-    repository: Repository | None = None
+    repository: RepositoryPart | None = None
     sender: Account | None = None
     issue: Numbered | None = None
     pull_request: Numbered | None = None
     comment: Identified | None = None
-    review: Review | None = None
+    review: ReviewPart | None = None
     check_run: Checked | None = None
     check_suite: Checked | None = None
     workflow_run: Checked | None = None

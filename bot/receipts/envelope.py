@@ -30,7 +30,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class DsseEnvelope:
     """A parsed envelope. Nothing in it is verified yet."""
 
     payload: bytes
@@ -67,7 +67,7 @@ def sign_statement(statement: Json, key: ReceiptKey) -> bytes:
     return content
 
 
-def parse_envelope(content: bytes) -> Envelope:
+def parse_envelope(content: bytes) -> DsseEnvelope:
     """Return the envelope in a file.
 
     Raises Unreadable, with what is wrong, if it is no DSSE envelope, or if its payload is not a canonical Statement:
@@ -86,7 +86,7 @@ def parse_envelope(content: bytes) -> Envelope:
     statement = _object(payload, "the payload")
     if not _is_canonical(statement, payload):
         raise Unreadable("the payload is not canonical JSON", where="payload", fix=_FIX)
-    return Envelope(payload, statement, tuple(_signatures(value["signatures"])))
+    return DsseEnvelope(payload, statement, tuple(_signatures(value["signatures"])))
 
 
 def is_receipt_of(content: bytes, statement: Json, key: PublicKey) -> bool:

@@ -15,7 +15,7 @@ from bot.core.errors import Unreadable
 from bot.core.paths import Tier
 from bot.core.receipt_schema import STATEMENT_SCHEMA, schema_objections
 from bot.core.transcript import Json
-from bot.receipts.envelope import Envelope, parse_envelope
+from bot.receipts.envelope import DsseEnvelope, parse_envelope
 from bot.receipts.signing_keys import PublicKey
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
@@ -111,14 +111,14 @@ def exit_code(verdicts: Sequence[ReceiptVerdict]) -> int:
     return next((EXIT_CODES[verdict.check] for verdict in verdicts if not verdict.passes), 0)
 
 
-def _signers(envelope: Envelope, keys: Iterable[PublicKey]) -> tuple[PublicKey, ...]:
+def _signers(envelope: DsseEnvelope, keys: Iterable[PublicKey]) -> tuple[PublicKey, ...]:
     """Return the keys whose signature of the envelope is valid."""
     by_id = {key.id: key for key in reversed(tuple(keys))}  # a pinned key outranks one of the same id that was found
     claimed = ((by_id[each.key_id], each.value) for each in envelope.signatures if each.key_id in by_id)
     return tuple(key for key, value in claimed if key.verify(value, envelope.signed_bytes))
 
 
-def _signature_objections(envelope: Envelope, signers: Sequence[PublicKey]) -> Iterator[str]:
+def _signature_objections(envelope: DsseEnvelope, signers: Sequence[PublicKey]) -> Iterator[str]:
     if not signers:
         ids = ", ".join(each.key_id[:16] for each in envelope.signatures)
         yield f"no key at hand made a valid signature; the receipt names {ids}"

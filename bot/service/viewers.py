@@ -33,7 +33,7 @@ _RIGHTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ViewerAccess:
     """What one person may see: the repositories of the App in which GitHub gives them a role."""
 
     roles: Mapping[int, Role] = field(default_factory=dict)
@@ -55,11 +55,11 @@ class Viewer:
 
     client: GitHubClient = field(repr=False)
     actor: Actor
-    _access: Access = Access()
+    _access: ViewerAccess = ViewerAccess()
     _read_at: float | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def access(self) -> Access:
+    async def access(self) -> ViewerAccess:
         """Return what the person may see, as of VISIBLE_SECONDS ago at most.
 
         Raises Refused if the person has to sign in again, and Transient.
@@ -77,7 +77,7 @@ class Viewer:
         found = await self.client.post(path, {"body": body})
         return str(found["html_url"])
 
-    async def _read_access(self) -> Access:
+    async def _read_access(self) -> ViewerAccess:
         """Read all pages. https://docs.github.com/en/rest/apps/installations"""
         listed = self.client.pages("/user/installations", items="installations")
         installations = [int(each["id"]) async for each in listed]
@@ -88,7 +88,7 @@ class Viewer:
             async for each in self.client.pages(path, items="repositories"):
                 roles[int(each["id"])] = _role_in(each)
                 ids[str(each["full_name"]).lower()] = int(each["id"])
-        return Access(roles, ids, frozenset(installations))
+        return ViewerAccess(roles, ids, frozenset(installations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.output import RecentOutput
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.ripgrep import Ripgrep
-from bot.toolhost.shell import CommandRun
+from bot.toolhost.shell import RunningCommand
 
 MOST_RUNNING = 4
 _MOST_KEPT = 16
@@ -35,7 +35,7 @@ class Shell:
         self._stopping = threading.Event()
         milliseconds = arguments.get("timeout")
         seconds = math.inf if milliseconds is None else max(1, milliseconds) / 1000
-        self._run = CommandRun(host, Call(call.id, call.writer, self._stopping), seconds, self.output)
+        self._run = RunningCommand(host, Call(call.id, call.writer, self._stopping), seconds, self.output)
         self._run.start(self.command)
         self._ended = ""
         self._thread = threading.Thread(target=self._finish, daemon=True)

@@ -37,14 +37,14 @@ def bash(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     milliseconds = arguments.get("timeout")
     wanted = DEFAULT_SECONDS if milliseconds is None else max(1, milliseconds) / 1000
     output = Output()
-    run = CommandRun(host, call, min(wanted, host.config.seconds), output)
+    run = RunningCommand(host, call, min(wanted, host.config.seconds), output)
     run.start(arguments["command"])
     run.finish()
     run.keep_working_directory()
     return run.answer(output)
 
 
-class CommandRun:
+class RunningCommand:
     """One command from its start to its end; `output` receives what it writes."""
 
     def __init__(self, host: Host, call: Call, seconds: float, output: Output | RecentOutput) -> None:

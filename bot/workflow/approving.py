@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot.core import comment, reply_text
-from bot.core.approval import ApprovedPlan, Outcome, Reason, Snapshot, Verdict, prove, rejecters
+from bot.core.approval import ApprovedPlan, Reason, Snapshot, Verdict, VerdictOutcome, prove, rejecters
 from bot.core.comment import REASONS
 from bot.core.decision_evidence import DecisionEvidence, decision_evidence
 from bot.core.errors import Transient
@@ -18,10 +18,10 @@ from bot.workflow.journal.writing import append_notes, take_over
 from bot.workflow.standing_approval import standing_approval
 from bot.workflow.thread_context import ThreadContext
 
-_ENDS: Final[Mapping[Outcome, tuple[type[Rejected | Drifted | Expired], Stage]]] = {
-    Outcome.REJECTED: (Rejected, Stage.REJECTED),
-    Outcome.STALE: (Drifted, Stage.STALE),
-    Outcome.EXPIRED: (Expired, Stage.EXPIRED),
+_ENDS: Final[Mapping[VerdictOutcome, tuple[type[Rejected | Drifted | Expired], Stage]]] = {
+    VerdictOutcome.REJECTED: (Rejected, Stage.REJECTED),
+    VerdictOutcome.STALE: (Drifted, Stage.STALE),
+    VerdictOutcome.EXPIRED: (Expired, Stage.EXPIRED),
 }
 
 
@@ -71,7 +71,7 @@ def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict
     If the verdict ends the plan, the move after this one owes the text. A failed look-up owes none.
     """
     failed = any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons)
-    if verdict.outcome is not Outcome.PENDING or failed:
+    if verdict.outcome is not VerdictOutcome.PENDING or failed:
         return Withdrawn()
     owes = reply_text.approval_withdrawn(state.plan, verdict, context.settings.mention)
     return Withdrawn(reasons=comment.reasons(verdict), owes=owes)

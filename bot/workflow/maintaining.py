@@ -20,7 +20,7 @@ from bot.core.comment import code, fenced_block, finding_list
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Conflict
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
-from bot.core.maintenance import Occurrence, Task, TaskFinding
+from bot.core.maintenance import Occurrence, ScheduledTask, TaskFinding
 from bot.core.moves import Closed, Requested
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
 from bot.core.thread_parts import NEVER
@@ -38,7 +38,7 @@ DECIDED_SHOWN: Final = 50
 _NOBODY: Final = Actor(0, "")
 
 
-async def track_task(context: ThreadContext, state: ThreadState, task: Task) -> ThreadState:
+async def track_task(context: ThreadContext, state: ThreadState, task: ScheduledTask) -> ThreadState:
     """Journal which task the thread tracks, and each change of it. Due times count from then on."""
     if state.task is not None and state.task.digest == task.digest:
         return state
@@ -48,7 +48,7 @@ async def track_task(context: ThreadContext, state: ThreadState, task: Task) -> 
 async def take_occurrence(
     context: ThreadContext,
     state: ThreadState,
-    task: Task,
+    task: ScheduledTask,
     occurrence: Occurrence,
     *,
     elsewhere: Collection[str] = (),
@@ -117,7 +117,7 @@ def _person_who_ticked(state: ThreadState, occurrence: Occurrence) -> Actor | No
     return Actor(row.by_id, row.by) if row is not None and row.by_id else None
 
 
-async def preview_occurrence(context: ThreadContext, state: ThreadState, task: Task) -> str:
+async def preview_occurrence(context: ThreadContext, state: ThreadState, task: ScheduledTask) -> str:
     """Return what an occurrence would do now, without journaling or asking anything. Runs the task's check."""
     if reason := await _reason_to_skip(context, state, task):
         return f"would be skipped: {reason}"
@@ -128,7 +128,7 @@ async def preview_occurrence(context: ThreadContext, state: ThreadState, task: T
     return f"would ask for a plan{printed}" if checked.found else NOTHING_TO_DO
 
 
-async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: Task) -> str:
+async def _reason_to_skip(context: ThreadContext, state: ThreadState, task: ScheduledTask) -> str:
     """Return why nothing begins now (MT3), or "" if the occurrence may begin."""
     if await context.dialogue.closed_since(NEVER):
         return "this issue is closed; reopen it to continue"
@@ -162,7 +162,7 @@ async def offer_again(context: ThreadContext, state: ThreadState, finding: TaskF
 
 
 async def _request(
-    context: ThreadContext, state: ThreadState, task: Task, occurrence: Occurrence, *, printed: str
+    context: ThreadContext, state: ThreadState, task: ScheduledTask, occurrence: Occurrence, *, printed: str
 ) -> ThreadState:
     """Begin with an occurrence as a request of the bot itself, on a branch of its own."""
     place = context.location
@@ -177,7 +177,7 @@ async def _request(
     return await append_move(context, state, Requested(said=said, base=place.base, title=tracking_title(task.name)))
 
 
-def _text(task: Task, occurrence: Occurrence, printed: str, decided: Sequence[TaskFinding]) -> str:
+def _text(task: ScheduledTask, occurrence: Occurrence, printed: str, decided: Sequence[TaskFinding]) -> str:
     """Return the text of the request for the planner."""
     parts = [f"Scheduled task `{task.name}`, due at {occurrence.due:%Y-%m-%d %H:%M} UTC.", task.prompt]
     if task.paths:

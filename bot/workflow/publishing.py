@@ -16,7 +16,7 @@ from functools import partial
 
 from bot.core import comment, pull_text
 from bot.core.actor import Actor
-from bot.core.approval import ApprovedPlan, Outcome, Verdict
+from bot.core.approval import ApprovedPlan, Verdict, VerdictOutcome
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
@@ -166,7 +166,7 @@ async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWor
 
 def _verdict(state: ThreadState) -> Verdict:
     """Return the journaled verdict under which the work was pushed."""
-    return Verdict(Outcome.APPROVED, tuple(Actor(0, login) for login in state.current_approval.by))
+    return Verdict(VerdictOutcome.APPROVED, tuple(Actor(0, login) for login in state.current_approval.by))
 
 
 def amended_plan(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:

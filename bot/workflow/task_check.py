@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bot.core.errors import PlangateError
 from bot.core.github_check import GITHUB_CHECK, parse_github_check
-from bot.core.maintenance import CheckResult, Task
+from bot.core.maintenance import CheckResult, ScheduledTask
 from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.ports import Access, Toolhost
@@ -35,7 +35,7 @@ _PROBLEM_SHOWN: Final = 300
 _SILENT: Final = "(no output)"
 
 
-async def run_check(context: ThreadContext, task: Task) -> CheckResult:
+async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
     """Run a task's check in the sandbox, on a checkout that is discarded. It can reach the hosts of `sandbox.hosts`.
 
     A task without a check always has something to do.

@@ -13,7 +13,7 @@ from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy
 from bot.core.gate import Stage
-from bot.core.maintenance import Task
+from bot.core.maintenance import ScheduledTask
 from bot.core.names import CommitId, SessionId
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
@@ -39,7 +39,7 @@ async def no_agent_types() -> Mapping[str, str]:
     return {}
 
 
-async def no_task(name: str) -> Task | None:  # noqa: ARG001 - as for every reader of tasks
+async def no_task(name: str) -> ScheduledTask | None:  # noqa: ARG001 - as for every reader of tasks
     """Return None: the default branch has no scheduled tasks."""
     return None
 
@@ -120,7 +120,7 @@ class WorkSettings:
     """Git blob id of the configuration file in force; "" for the defaults."""
     version: str = ""
     """Plangate's version, as receipts state it."""
-    tasks: Mapping[str, Task] = field(default_factory=dict)
+    tasks: Mapping[str, ScheduledTask] = field(default_factory=dict)
     """The scheduled tasks of the configuration by name, without the prompts and checks of their recipes."""
 
     def for_task(self, name: str) -> "WorkSettings":
@@ -171,7 +171,7 @@ class ThreadContext:
     """Reads the project's own types of sub-agents, on the default branch: path -> text."""
     work_session: Callable[[ThreadState], SessionId] = separate_session
     """Chooses the session that carries approved work out."""
-    read_task: Callable[[str], Awaitable[Task | None]] = no_task
+    read_task: Callable[[str], Awaitable[ScheduledTask | None]] = no_task
     """Reads a scheduled task, with what its recipe adds, as the default branch has it now; None if it has none."""
     have_rules_changed: Callable[[], Awaitable[bool]] = never_changed
     """Returns whether the default branch's configuration now lets other people approve, or has a mistake."""

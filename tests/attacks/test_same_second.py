@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.core.approval import Outcome, Reason
+from bot.core.approval import Reason, VerdictOutcome
 from tests.github.conftest import Ground
 from tests.github.shown import Shown
 
@@ -19,4 +19,4 @@ async def test_an_edit_in_the_second_of_the_posting_counts(ground: Ground) -> No
     assert await shown.reasons() == [Reason.TOO_OLD, Reason.NOBODY]
     ground.person("mia").unreact(shown.comment, "+1")
     ground.person("mia").react(shown.comment, "+1")
-    assert (await shown.verdict()).outcome is Outcome.APPROVED
+    assert (await shown.verdict()).outcome is VerdictOutcome.APPROVED

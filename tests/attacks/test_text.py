@@ -4,7 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from bot.core.actor import Actor
-from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
+from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.comment import reasons
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
 from bot.core.pull_text import PullOrigin, pull_body
@@ -75,7 +75,7 @@ def test_what_is_closed_stays(text: str) -> None:
 def test_a_failing_check_mentions_nobody() -> None:
     """The line of a check, which the model chose, stands in the pull request's body as code."""
     check = {"command": "pytest -k '@octocat fixes #3'", "exit_code": 1, "seconds": 1.0, "output": ""}
-    origin = PullOrigin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
+    origin = PullOrigin(("will",), Verdict(VerdictOutcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
     body = pull_body(PLAN, origin, summary="Done.", checks=[check])
     assert "<summary><code>pytest -k '@octocat fixes #3'</code></summary>" in body
 
@@ -98,6 +98,6 @@ def test_a_report_forges_no_trailer(trailer: str) -> None:
 def test_a_crowd_makes_no_endless_notice() -> None:
     """However many strangers react, the notice stays short enough for GitHub to take."""
     crowd = tuple(VerdictReason(Reason.ROLE_TOO_LOW, Actor(n, f"stranger-{n}")) for n in range(1, 2001))
-    said = reasons(Verdict(Outcome.PENDING, (), crowd))
+    said = reasons(Verdict(VerdictOutcome.PENDING, (), crowd))
     assert len(said) < 5_000
     assert said.endswith("; and 1980 more")

@@ -17,7 +17,7 @@ from bot.config.environment import service_access
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Refused
 from bot.service.overview.thread_history import journal_steps
-from bot.service.overview.threads import ENDS
+from bot.service.overview.thread_views import ENDS
 from bot.testing.host import host_application
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import TOKEN, World, served

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from bot.core.actor import Actor, Role
-from bot.core.approval import Candidate, Opinion, Outcome, Policy, ShownPlan, Snapshot, Verdict, Way
+from bot.core.approval import Candidate, Opinion, Policy, ShownPlan, Snapshot, Verdict, VerdictOutcome, Way
 from bot.core.decision_evidence import DecisionEvidence, decision_evidence
 from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, encode_event
@@ -51,7 +51,7 @@ def evidence(
     """Return what an approval by these candidates rests on."""
     words = candidates or (approve(),)
     snapshot = Snapshot(ShownPlan(NOW), words, requesters=frozenset({WILL.id}), approvers=frozenset({9, 8}))
-    said = verdict or Verdict(Outcome.APPROVED, tuple(word.actor for word in words))
+    said = verdict or Verdict(VerdictOutcome.APPROVED, tuple(word.actor for word in words))
     return decision_evidence(plan, snapshot, policy or Policy(), said, configuration=BLOB)
 
 

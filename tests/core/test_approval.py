@@ -12,12 +12,12 @@ from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import (
     Candidate,
     Opinion,
-    Outcome,
     Policy,
     Reason,
     ShownPlan,
     Snapshot,
     Verdict,
+    VerdictOutcome,
     VerdictReason,
     Way,
     approval_attempts,
@@ -54,7 +54,7 @@ def test_table_is_complete() -> None:
     said = [word for each in cases for word in each.snapshot.candidates]
     reasons = {reason for reason in Reason for each in cases if str(reason).replace("_", " ") in each.why}
     assert len(ROWS) == len(set(ROWS)) >= 200
-    assert {each.outcome for each in cases} == set(Outcome)
+    assert {each.outcome for each in cases} == set(VerdictOutcome)
     assert reasons == set(Reason)
     assert {word.way for word in said} == set(Way)
     assert {word.opinion for word in said} == set(Opinion)
@@ -127,7 +127,7 @@ def test_approval_has_its_approvers(plan: PlanDocument, look: Snapshot, policy: 
     said = (replace(word, opinion=Opinion.APPROVE, digest="") for word in look.candidates)
     look = replace(look, candidates=(*said, yes(role=Role.ADMIN), yes(BEN, role=Role.ADMIN)))
     verdict = evaluate(plan, look, policy, NOW)
-    assume(verdict.outcome is Outcome.APPROVED)
+    assume(verdict.outcome is VerdictOutcome.APPROVED)
     good = [w.actor for w in look.candidates if is_eligible(w, look, policy) and w.opinion is Opinion.APPROVE]
     assert verdict.by
     assert set(verdict.by) <= set(good)
@@ -223,4 +223,4 @@ def test_who_may_decide(actor: Actor, role: Role | None, listed: bool, may: bool
 )
 def test_who_tried(finding: VerdictReason, tried: bool) -> None:
     """Why a plan waits is said where somebody tried to decide or did something to it, and not while nobody did."""
-    assert Verdict(Outcome.PENDING, (), (finding,)).needs_explanation is tried
+    assert Verdict(VerdictOutcome.PENDING, (), (finding,)).needs_explanation is tried

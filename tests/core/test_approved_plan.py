@@ -15,11 +15,11 @@ from bot.core.approval import (
     ApprovedPlan,
     Candidate,
     Opinion,
-    Outcome,
     Policy,
     ShownPlan,
     Snapshot,
     Verdict,
+    VerdictOutcome,
     Way,
     prove,
 )
@@ -50,7 +50,7 @@ YES: Final = Candidate(ANA, Way.REACTION, Opinion.APPROVE, NOON + timedelta(seco
 def test_proof_cannot_be_made(key: object) -> None:
     """Without the key of core/approval.py no ApprovedPlan is made."""
     with pytest.raises(Broken, match=r"prove alone"):
-        ApprovedPlan(key, PLAN, Verdict(Outcome.APPROVED, (ANA,)), LATER)
+        ApprovedPlan(key, PLAN, Verdict(VerdictOutcome.APPROVED, (ANA,)), LATER)
 
 
 @pytest.mark.parametrize("name", ("document", "verdict", "at"))

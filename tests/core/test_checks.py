@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from bot.core.actor import Actor
-from bot.core.approval import Outcome, Verdict
+from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.checks import (
     FAILING,
     HEAD,
@@ -127,7 +127,7 @@ def test_paths_outside_of_the_plan() -> None:
 
 def body(*checks: dict[str, Any], no_baseline: str = "") -> str:
     """Return the body of a pull request with these checks."""
-    origin = PullOrigin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAIN.expires)
+    origin = PullOrigin(("will",), Verdict(VerdictOutcome.APPROVED, (Actor(1, "maya"),)), PLAIN.expires)
     return pull_body(PLAIN, origin, summary="Done.", checks=checks, no_baseline=no_baseline)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bot.core.actor import Actor
-from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
+from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.command import Verb
 from bot.core.comment import (
     REASONS,
@@ -104,9 +104,9 @@ def test_code(value: str, quoted: str) -> None:
 def test_reasons() -> None:
     """Several reasons are one line; a verdict without any says its outcome."""
     findings = (VerdictReason(Reason.ROLE_TOO_LOW, ANA), VerdictReason(Reason.NOBODY))
-    said = reasons(Verdict(Outcome.PENDING, (), findings))
+    said = reasons(Verdict(VerdictOutcome.PENDING, (), findings))
     assert said == f"`@ana`: {REASONS[Reason.ROLE_TOO_LOW]}; {REASONS[Reason.NOBODY]}"
-    assert reasons(Verdict(Outcome.APPROVED, (ANA,))) == "approved"
+    assert reasons(Verdict(VerdictOutcome.APPROVED, (ANA,))) == "approved"
 
 
 @pytest.mark.req("X1", "PR5")
@@ -203,7 +203,7 @@ def test_much_work_so_far() -> None:
 def test_a_crowd_under_a_plan() -> None:
     """Twenty reasons are said, and the others counted."""
     crowd = tuple(VerdictReason(Reason.ROLE_TOO_LOW, Actor(number, f"p{number}")) for number in range(25))
-    assert reasons(Verdict(Outcome.PENDING, (), crowd)).endswith("approve; and 5 more")
+    assert reasons(Verdict(VerdictOutcome.PENDING, (), crowd)).endswith("approve; and 5 more")
 
 
 def test_co_author() -> None:
@@ -215,6 +215,6 @@ def test_co_author() -> None:
 @every_row("reason", Reason)
 def test_reason(reason: Reason) -> None:
     """Every reason has a sentence of its own, which names the person it is about, if any."""
-    assert reasons(Verdict(Outcome.PENDING, (), (VerdictReason(reason, ANA),))) == f"`@ana`: {REASONS[reason]}"
-    assert reasons(Verdict(Outcome.PENDING, (), (VerdictReason(reason),))) == REASONS[reason]
+    assert reasons(Verdict(VerdictOutcome.PENDING, (), (VerdictReason(reason, ANA),))) == f"`@ana`: {REASONS[reason]}"
+    assert reasons(Verdict(VerdictOutcome.PENDING, (), (VerdictReason(reason),))) == REASONS[reason]
     assert list(REASONS.values()).count(REASONS[reason]) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent.session_events import End
 from bot.core.actor import Actor
-from bot.core.approval import Outcome, Verdict
+from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.comment import (
     AgentRow,
     planning_over,
@@ -35,8 +35,8 @@ PLAN: Final = PlanDocument(
     expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
 )
 APPROVED_AT: Final = datetime(2026, 11, 20, 10, 5, tzinfo=timezone(timedelta(hours=2)))
-BOTH: Final = Verdict(Outcome.APPROVED, (Actor(1, "ana"), Actor(2, "ben")))
-ALONE: Final = Verdict(Outcome.APPROVED, (Actor(1, "ana"),))
+BOTH: Final = Verdict(VerdictOutcome.APPROVED, (Actor(1, "ana"), Actor(2, "ben")))
+ALONE: Final = Verdict(VerdictOutcome.APPROVED, (Actor(1, "ana"),))
 GOOD: Final = {"command": "ruff check", "exit_code": 0, "seconds": 1.5, "output": "fine"}
 BAD: Final = {"command": "pytest -q", "exit_code": 1, "seconds": 2.0, "output": "1 failed"}
 

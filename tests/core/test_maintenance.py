@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from bot.core.errors import Refused
-from bot.core.maintenance import MOST_FINDINGS, Occurrence, Task, TaskFinding, check_findings, is_decided
+from bot.core.maintenance import MOST_FINDINGS, Occurrence, ScheduledTask, TaskFinding, check_findings, is_decided
 
-TASK = Task("deps", "weekly", "UTC", "Update the pins.")
+TASK = ScheduledTask("deps", "weekly", "UTC", "Update the pins.")
 FINDING = TaskFinding("requests", "Update requests to 3.0", ("requirements.txt",))
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from bot.core.actor import Actor
-from bot.core.approval import Outcome, Verdict
+from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.changes import changes
 from bot.core.comment import plan_text
 from bot.core.errors import Refused
@@ -38,7 +38,7 @@ def test_notes_are_shown_folded() -> None:
 
 def test_notes_of_a_pull_request() -> None:
     """The folded plan of a pull request has them as well: they were approved."""
-    origin = PullOrigin(("will",), Verdict(Outcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
+    origin = PullOrigin(("will",), Verdict(VerdictOutcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
     body = pull_body(NOTED, origin, summary="Done.", checks=())
     assert f"- step\n\n**Notes for the executor**\n\n{NOTES}\n\n- Files:" in body
 

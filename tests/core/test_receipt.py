@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.core.actor import Actor
-from bot.core.approval import Opinion, Outcome, Policy, Reason, Verdict, VerdictReason
+from bot.core.approval import Opinion, Policy, Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.decision_evidence import ConfigurationChange, DecisionEvidence, snapshot_digest
 from bot.core.errors import Broken
 from bot.core.events import decode_event, encode_event
@@ -39,7 +39,7 @@ from tests.core.receipt_story import (
 )
 from tests.rows import every_row
 
-NO = evidence(replace(approve(), opinion=Opinion.REJECT), verdict=Verdict(Outcome.REJECTED, (MAYA,)))
+NO = evidence(replace(approve(), opinion=Opinion.REJECT), verdict=Verdict(VerdictOutcome.REJECTED, (MAYA,)))
 REJECTED = Rejected(by=("maya",), digest=PLAN.digest, evidence=NO)
 
 
@@ -176,14 +176,14 @@ def test_evidence_of_every_decision(row: str) -> None:
     rests_on = decision_evidence(given.plan, given.snapshot, given.policy, verdict, configuration="")
     assert {each.actor for each in rests_on.opinions} == set(verdict.by)
     assert DecisionEvidence.from_json(rests_on.to_json()) == rests_on
-    enough = len(verdict.by) >= rests_on.needed or bool(rests_on.fewer) or verdict.outcome is Outcome.REJECTED
+    enough = len(verdict.by) >= rests_on.needed or bool(rests_on.fewer) or verdict.outcome is VerdictOutcome.REJECTED
     assert enough, row
 
 
 def test_evidence_of_a_listed_person_and_of_nobody() -> None:
     """A listed person may have no role; a standing approval has no person."""
     assert evidence(approve(role=None, listed=True)).opinions[0].role == ""
-    nobody = Verdict(Outcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
+    nobody = Verdict(VerdictOutcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
     assert (evidence(verdict=nobody).opinions, evidence(verdict=nobody).fewer) == ((), "standing")
     assert evidence(plan=replace(CAST_PLAN, tier="high"), policy=Policy(high_needs=3)).needed == 3
 
@@ -192,7 +192,7 @@ def test_evidence_of_a_listed_person_and_of_nobody() -> None:
 def test_whose_configuration_approved() -> None:
     """Evidence of a standing approval names who brought it in, and so does the pull request; other evidence is as short
     as before."""
-    nobody = Verdict(Outcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
+    nobody = Verdict(VerdictOutcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
     change = ConfigurationChange(CommitId("c" * 40), Actor(2, "maya"))
     rests_on = replace(evidence(verdict=nobody), change=change)
     assert DecisionEvidence.from_json(rests_on.to_json()) == rests_on

@@ -13,10 +13,10 @@ import pytest
 
 from bot.core import comment, pull_text, question_text, reply_text, tracking_text
 from bot.core.actor import Actor
-from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
+from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.errors import CanaryShown, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
-from bot.core.maintenance import Task, TaskFinding
+from bot.core.maintenance import ScheduledTask, TaskFinding
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull import PullRequest
@@ -55,8 +55,10 @@ AGENTS: Final = (
     comment.AgentRow("code", "Add a test for the form", "running", 4, 12_345, 6.7, 0.0123),
     comment.AgentRow("look", "Find other forms", "failed: timeout", 2, 3_000, 60.0, None),
 )
-WITHDRAWN: Final = Verdict(Outcome.PENDING, (), (VerdictReason(Reason.ROLE_TOO_LOW, ANA), VerdictReason(Reason.NOBODY)))
-NOBODY: Final = Verdict(Outcome.PENDING, (), (VerdictReason(Reason.NOBODY),))
+WITHDRAWN: Final = Verdict(
+    VerdictOutcome.PENDING, (), (VerdictReason(Reason.ROLE_TOO_LOW, ANA), VerdictReason(Reason.NOBODY))
+)
+NOBODY: Final = Verdict(VerdictOutcome.PENDING, (), (VerdictReason(Reason.NOBODY),))
 QUESTION: Final = Asking(
     AskKind.QUESTION,
     ToolUseId("t1"),
@@ -76,7 +78,7 @@ FAILED: Final = {
     "output": "1 failed",
     "before": {"exit_code": 0},
 }
-TASK: Final = Task("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
+TASK: Final = ScheduledTask("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
 STANDING: Final = replace(TASK, recipe="dependencies", check="pip list --outdated", standing=True, paths=("*.txt",))
 ROWS: Final = (
     tracking_text.OccurrenceRow(AT, "pull request #12", 0.314),
@@ -86,7 +88,7 @@ ROWS: Final = (
 
 def pull_request() -> str:
     """Return the body of a pull request with a failing check and sub-agents."""
-    verdict = Verdict(Outcome.APPROVED, (ANA,), (VerdictReason(Reason.CODE_OWNER),))
+    verdict = Verdict(VerdictOutcome.APPROVED, (ANA,), (VerdictReason(Reason.CODE_OWNER),))
     ran: list[dict[str, str | int | None]] = [
         {"agent": "main", "command": "make test", "exit_code": 0},
         {"agent": "code", "command": "x", "exit_code": None},
@@ -114,7 +116,7 @@ def pull_request() -> str:
 
 def pull_request_of_a_job() -> str:
     """Return the body of a pull request that the job's own token opened."""
-    origin = pull_text.PullOrigin(("will",), Verdict(Outcome.APPROVED, (ANA,)), AT, workflows_wait=True)
+    origin = pull_text.PullOrigin(("will",), Verdict(VerdictOutcome.APPROVED, (ANA,)), AT, workflows_wait=True)
     return pull_text.pull_body(PLAN, origin, summary="An empty password is rejected now.", checks=())
 
 

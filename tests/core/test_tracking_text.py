@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bot.core.maintenance import Task
+from bot.core.maintenance import ScheduledTask
 from bot.core.tracking_text import (
     PROMPT_SHOWN,
     REMOVED,
@@ -20,7 +20,7 @@ from bot.core.tracking_text import (
     with_warning,
 )
 
-TASK = Task("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
+TASK = ScheduledTask("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
 DUE = datetime(2026, 11, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 
 

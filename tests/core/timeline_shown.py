@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.approval import Candidate, Outcome, Policy, ShownPlan, Snapshot, Verdict, Way, prove, rejecters
+from bot.core.approval import Candidate, Policy, ShownPlan, Snapshot, Verdict, VerdictOutcome, Way, prove, rejecters
 from bot.core.comment import work_begun_line
 from bot.core.gate import TRANSITIONS, Event, Move, Stage, Thread, step
 from bot.core.markdown.visible import command_lines
@@ -34,10 +34,10 @@ _ROLES: Final = {
 }
 _CONTENT: Final = {"👍": "THUMBS_UP", "🚀": "ROCKET", "👎": "THUMBS_DOWN", "😕": "CONFUSED", "❤️": "HEART"}
 _ENDS: Final = {
-    Outcome.APPROVED: Move.APPROVED,
-    Outcome.REJECTED: Move.REJECTED,
-    Outcome.STALE: Move.DRIFTED,
-    Outcome.EXPIRED: Move.EXPIRED,
+    VerdictOutcome.APPROVED: Move.APPROVED,
+    VerdictOutcome.REJECTED: Move.REJECTED,
+    VerdictOutcome.STALE: Move.DRIFTED,
+    VerdictOutcome.EXPIRED: Move.EXPIRED,
 }
 _BOX: Final = ("- [ ] Approve", "- [x] Approve")
 _INTERRUPTED: Final = {Stage.STOPPED, Stage.STALE, Stage.EXPIRED}
@@ -243,7 +243,7 @@ class Bot:
             verdict, _ = prove(self.comment.plan, snapshot, self.policy, _time(self.now))
             if verdict.outcome in _ENDS:
                 self._move(_ENDS[verdict.outcome])
-            if verdict.outcome is Outcome.APPROVED:
+            if verdict.outcome is VerdictOutcome.APPROVED:
                 self._begun(verdict)
         elif self.thread.stage is Stage.EXECUTING and (
             not snapshot.open or rejecters(self.comment.plan, snapshot, self.policy)

@@ -9,7 +9,7 @@ import pytest
 
 from bot.core import marker
 from bot.core.actor import Actor, Role
-from bot.core.approval import Outcome, Reason, Verdict, VerdictReason
+from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.errors import Conflict, Transient
 from bot.core.turn import Acknowledgment
 from bot.github.dialogue import DialogueSettings
@@ -329,7 +329,7 @@ async def test_who_tried_is_told_once(ground: Ground) -> None:
     plan, dialogue = ground.plan(thread), ground.dialogue(thread)
     for _ in range(2):
         finding = VerdictReason(Reason.ROLE_TOO_LOW, Actor(5, "rea"))
-        await dialogue.explain(plan, Verdict(Outcome.PENDING, (), (finding,)))
+        await dialogue.explain(plan, Verdict(VerdictOutcome.PENDING, (), (finding,)))
     assert len(ground.comments(thread)) == 1
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bot.core.actor import Role
-from bot.core.approval import Opinion, Outcome, Reason, Way
+from bot.core.approval import Opinion, Reason, VerdictOutcome, Way
 from bot.core.comment import work_begun_line
 from bot.core.errors import Transient
 from bot.github.edit_history import history
@@ -51,15 +51,15 @@ async def test_other_reactions_are_none(ground: Ground) -> None:
 @pytest.mark.parametrize(
     ("login", "outcome"),
     (
-        ("ada", Outcome.APPROVED),
-        ("mia", Outcome.APPROVED),
-        ("will", Outcome.PENDING),
-        ("tom", Outcome.PENDING),
-        ("rea", Outcome.PENDING),
-        ("stranger", Outcome.PENDING),
+        ("ada", VerdictOutcome.APPROVED),
+        ("mia", VerdictOutcome.APPROVED),
+        ("will", VerdictOutcome.PENDING),
+        ("tom", VerdictOutcome.PENDING),
+        ("rea", VerdictOutcome.PENDING),
+        ("stranger", VerdictOutcome.PENDING),
     ),
 )
-async def test_only_the_role_decides(ground: Ground, login: str, outcome: Outcome) -> None:
+async def test_only_the_role_decides(ground: Ground, login: str, outcome: VerdictOutcome) -> None:
     """maintain and admin may approve; what GitHub's legacy permission calls write may not."""
     shown = await Shown.on(ground)
     ground.person(login).react(shown.comment, "+1")
@@ -94,7 +94,7 @@ async def test_a_tick_is_an_approval_and_no_edit_of_content(ground: Ground) -> N
     (word,) = found.candidates
     assert (word.actor.login, word.way, word.role) == ("ada", Way.TICK, Role.ADMIN)
     assert found.shown.intact
-    assert (await shown.verdict()).outcome is Outcome.APPROVED
+    assert (await shown.verdict()).outcome is VerdictOutcome.APPROVED
 
 
 async def test_a_tick_that_was_taken_back_is_none(ground: Ground) -> None:
@@ -135,7 +135,7 @@ async def test_an_edit_that_was_taken_back_makes_older_approvals_old(ground: Gro
     assert await shown.reasons() == [Reason.TOO_OLD, Reason.NOBODY]
     ground.person("mia").unreact(shown.comment, "+1")
     ground.person("mia").react(shown.comment, "+1")
-    assert (await shown.verdict()).outcome is Outcome.APPROVED
+    assert (await shown.verdict()).outcome is VerdictOutcome.APPROVED
 
 
 @pytest.mark.req("A2", "A3")
@@ -183,7 +183,7 @@ async def test_an_approval_is_used_once(ground: Ground, way: str) -> None:
     assert len(ground.asked("PATCH")) == 1
     assert shown.comment.text.body.startswith(f"{line}\n\n## ⏸ plan mode: plan 1")
     assert (await shown.verdict(line)).by[0].login == "mia"
-    assert (await shown.verdict(work_begun_line(["mia"], ground.clock.now()))).outcome is Outcome.PENDING
+    assert (await shown.verdict(work_begun_line(["mia"], ground.clock.now()))).outcome is VerdictOutcome.PENDING
     assert await shown.reasons() == [Reason.PLAN_CHANGED]
     body = shown.comment.text.body
     ground.person("will").edit_comment(shown.comment.id, body.removeprefix(f"{line}\n\n"))
@@ -215,17 +215,17 @@ async def test_the_same_second_is_too_old(ground: Ground) -> None:
 @pytest.mark.parametrize(
     ("text", "outcome"),
     (
-        ("@plangate approve", Outcome.APPROVED),
-        ("@plangate approve {digest}", Outcome.APPROVED),
-        ("/plangate approve {digest}", Outcome.APPROVED),
-        ("@plangate approve `{digest}`", Outcome.APPROVED),
-        ("@plangate approve 0123456789ab", Outcome.PENDING),
-        ("@plangate reject too big", Outcome.REJECTED),
-        ("> @plangate approve", Outcome.PENDING),
-        ("`@plangate approve`", Outcome.PENDING),
+        ("@plangate approve", VerdictOutcome.APPROVED),
+        ("@plangate approve {digest}", VerdictOutcome.APPROVED),
+        ("/plangate approve {digest}", VerdictOutcome.APPROVED),
+        ("@plangate approve `{digest}`", VerdictOutcome.APPROVED),
+        ("@plangate approve 0123456789ab", VerdictOutcome.PENDING),
+        ("@plangate reject too big", VerdictOutcome.REJECTED),
+        ("> @plangate approve", VerdictOutcome.PENDING),
+        ("`@plangate approve`", VerdictOutcome.PENDING),
     ),
 )
-async def test_a_command_is_an_opinion(ground: Ground, text: str, outcome: Outcome) -> None:
+async def test_a_command_is_an_opinion(ground: Ground, text: str, outcome: VerdictOutcome) -> None:
     """approve and reject count as comments of their own, in visible prose."""
     shown = await Shown.on(ground)
     ground.person("mia").comment(HOME, shown.plan.thread, text.format(digest=shown.plan.short_digest))
@@ -254,7 +254,7 @@ async def test_commands_are_read_beyond_the_newest_page(ground: Ground) -> None:
     ground.person("mia").comment(HOME, shown.plan.thread, "@plangate reject")
     for _ in range(110):
         ground.github.world.person("rea").comment(HOME, shown.plan.thread, "noise")
-    assert (await shown.verdict()).outcome is Outcome.REJECTED
+    assert (await shown.verdict()).outcome is VerdictOutcome.REJECTED
 
 
 @pytest.mark.req("A4a")
@@ -267,7 +267,7 @@ async def test_reactions_are_read_beyond_the_first_page(ground: Ground) -> None:
         ground.github.world.add_user(f"fan-{number}")
         ground.github.world.person(f"fan-{number}").react(shown.comment, "+1")
     before = len(ground.asked("GET"))
-    assert (await shown.verdict()).outcome is Outcome.APPROVED
+    assert (await shown.verdict()).outcome is VerdictOutcome.APPROVED
     assert len(ground.asked("GET")) - before < 12
 
 

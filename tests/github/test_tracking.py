@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.core.maintenance import Task, TaskFinding, Tick
+from bot.core.maintenance import ScheduledTask, TaskFinding, Tick
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import (
     OFFER_AGAIN,
@@ -22,7 +22,9 @@ from bot.github.tracking import LABEL, TrackingIssues
 from tests.github.conftest import HOME, Ground
 from tests.github.effects import tracking
 
-TASK = Task("deps", "weekly", "Europe/Berlin", "Update the pins.", check="pip list --outdated", paths=("*.txt",))
+TASK = ScheduledTask(
+    "deps", "weekly", "Europe/Berlin", "Update the pins.", check="pip list --outdated", paths=("*.txt",)
+)
 VIEW = TrackingView(TASK, "on Mondays at 00:00", datetime(2026, 11, 30, tzinfo=UTC))
 
 

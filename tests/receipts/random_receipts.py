@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from bot.core.actor import Actor, Role
-from bot.core.approval import Candidate, Opinion, Outcome, Policy, Reason, Verdict, VerdictReason, Way
+from bot.core.approval import Candidate, Opinion, Policy, Reason, Verdict, VerdictOutcome, VerdictReason, Way
 from bot.core.events import JournalEvent
 from bot.core.moves import Executed, Outgrew, Planned, Proposed, Rejected
 from bot.core.names import CommitId
@@ -60,7 +60,7 @@ def _journal(chance: random.Random, plan: PlanDocument, tree: str) -> tuple[list
     for n in range(chance.randint(0, 2)):
         events += [Planned(plan=plan, digest=plan.digest), Proposed(shown=f"c{n}", digest=plan.digest)]
         no = Candidate(Actor(9, "maya"), Way.COMMAND, Opinion.REJECT, NOW, Role.ADMIN)
-        rests_on = evidence(no, plan=plan, verdict=Verdict(Outcome.REJECTED, (no.actor,)))
+        rests_on = evidence(no, plan=plan, verdict=Verdict(VerdictOutcome.REJECTED, (no.actor,)))
         events.append(Rejected(digest=plan.digest, evidence=rests_on))
         events.append(replace(REQUESTED, said=replace(REQUESTED.said, key=f"comment-{n}"), base=plan.base))
         plan = replace(plan, plan=plan.plan + 1)
@@ -80,7 +80,7 @@ def _approval(chance: random.Random, plan: PlanDocument) -> JournalEvent:
     """Return an approval that is enough for its rule, by one or more people, or by the configuration."""
     policy = Policy(four_eyes=chance.random() < 0.3, high_needs=chance.randint(1, 2))
     if plan.tier != Tier.HIGH and not policy.four_eyes and chance.random() < 0.2:
-        nobody = Verdict(Outcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
+        nobody = Verdict(VerdictOutcome.APPROVED, (), (VerdictReason(Reason.STANDING),))
         return approved(evidence(plan=plan, policy=policy, verdict=nobody), plan)
     people = [Actor(9, "maya"), Actor(8, "ana-lisa"), Actor(10, "Bob_x")][: chance.randint(2, 3)]
     roles = (Role.MAINTAIN, Role.ADMIN, None)

@@ -10,7 +10,7 @@ from bot.core.approval import Opinion
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.errors import Refused
 from bot.core.gate import Stage
-from bot.core.maintenance import Occurrence, Task
+from bot.core.maintenance import Occurrence, ScheduledTask
 from bot.core.names import CommitId
 from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.core.transcript import Json
@@ -21,7 +21,7 @@ from bot.workflow.task_check import PRINTED_SHOWN
 from bot.workflow.thread_context import ThreadContext, WorkSettings
 from tests.workflow.ground import BASE, MAYA, Ground, is_working, plan_and_work, say, submit, was_called
 
-TASK = Task("shipping", "daily", "UTC", "Let orders of 50 ship free.")
+TASK = ScheduledTask("shipping", "daily", "UTC", "Let orders of 50 ship free.")
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class TaskGround(Ground):
     def process(self, *, run: str = "") -> ThreadContext:
         return replace(Ground.process(self, run=run), tasks=self.tasks)
 
-    async def due(self, task: Task = TASK) -> str:
+    async def due(self, task: ScheduledTask = TASK) -> str:
         """Let the next due time come, and look at the thread; return what became of the occurrence."""
         self.clock.seconds += 24 * 3600
         process = self.process()

@@ -11,7 +11,7 @@ import pytest
 
 from bot.core.entry import Entry
 from bot.core.gate import Stage
-from bot.core.maintenance import Task
+from bot.core.maintenance import ScheduledTask
 from bot.core.transcript import Json
 from bot.ports import ModelRequest
 from bot.workflow.thread_context import ThreadContext, WorkSettings
@@ -21,7 +21,7 @@ from tests.workflow.ground import BASE, MAYA, WILL, call, is_working, say, submi
 from tests.workflow.memory_thread import MemoryThread
 from tests.workflow.test_maintaining import TaskGround, hand_in
 
-TASK: Final = Task(
+TASK: Final = ScheduledTask(
     "deps", "daily", "UTC", "Update the pins.", paths=("docs/**", "*.txt", "/setup.cfg"), standing=True, limit=10
 )
 SETTINGS: Final = WorkSettings(watch_seconds=0, tasks={TASK.name: TASK}, hosts=("pypi.org",))
@@ -74,11 +74,11 @@ class StandingGround(TaskGround):
     """The tracking issue of a task with standing approval."""
 
     settings: WorkSettings = SETTINGS
-    task: Task = TASK
+    task: ScheduledTask = TASK
     """As the default branch has it now."""
 
     def process(self, *, run: str = "") -> ThreadContext:
-        async def read_task(_: str) -> Task:
+        async def read_task(_: str) -> ScheduledTask:
             return self.task
 
         return replace(TaskGround.process(self, run=run), read_task=read_task)

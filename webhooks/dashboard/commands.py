@@ -15,7 +15,7 @@ from bot.core.command import Verb
 from bot.core.gate import Stage
 from bot.core.lines import shorten_line
 from bot.service.overview.views import ThreadDetail
-from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.thread_pages import thread_values
 from webhooks.dashboard.visits import NotAllowed, NotFound, Visit
 
@@ -55,11 +55,11 @@ def is_stale(detail: ThreadDetail, verb: Verb, digest: str) -> bool:
     return digest != (detail.summary.plan_digest or "") or (decides and not waits)
 
 
-def stale_page(visit: Visit, detail: ThreadDetail, digest: str) -> Shown:
+def stale_page(visit: Visit, detail: ThreadDetail, digest: str) -> Page:
     """Return the page for somebody who decided on what is no longer in force: what they saw, and what there is now."""
     seen = next((each for each in detail.plans if each.digest == digest), None)
     values = thread_values(visit, detail, {}) | {"seen": seen}
-    return Shown("stale.html", "This page was out of date", values, 409)
+    return Page("stale.html", "This page was out of date", values, 409)
 
 
 def comment_text(mention: str, verb: Verb, digest: str, reason: str) -> str:

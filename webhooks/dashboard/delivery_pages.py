@@ -12,7 +12,7 @@ from fastapi import Request
 from bot.core.actor import Role
 from bot.core.errors import PlangateError
 from bot.service.overview.views import DeliveryView, SentDelivery
-from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.visits import NotAllowed, NotFound, Visit
 
 PATH = "/deliveries"
@@ -38,7 +38,7 @@ def add_delivery_pages(pages: Pages) -> None:
         except PlangateError:  # GitHub does not answer; what is stored here can be shown all the same
             sent, is_listed = [], False
         said = "redelivered" in request.query_params
-        return Shown("deliveries.html", "Deliveries", {"rows": stored, "sent": sent, "listed": is_listed, "said": said})
+        return Page("deliveries.html", "Deliveries", {"rows": stored, "sent": sent, "listed": is_listed, "said": said})
 
     async def redeliver(visit: Visit, _: Request, form: Mapping[str, str]) -> Answer:
         command, session = ("redeliver", form.get("attempt", "")), visit.session

@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import Request
 
 from bot.service.overview.views import CostLine
-from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.visits import NotFound, Visit
 
 PERIODS: Final = (7, 30, 90)
@@ -25,11 +25,11 @@ def add_figures_pages(pages: Pages) -> None:
         since = today - timedelta(days=days - 1)
         found = await board.reading.costs(visit.visible, since)
         values = {"costs": found, "days": every_day(found.days, since, today), "period": days, "periods": PERIODS}
-        return Shown("costs.html", "Costs", values)
+        return Page("costs.html", "Costs", values)
 
     async def maintenance(visit: Visit, _: Request) -> Answer:
         tasks = [each for each in (await board.reading.maintenance()).tasks if visit.role(each.repository)]
-        return Shown("maintenance.html", "Maintenance", {"tasks": tasks})
+        return Page("maintenance.html", "Maintenance", {"tasks": tasks})
 
     async def service(visit: Visit, _: Request) -> Answer:
         if visit.session is not None and not visit.access.roles:
@@ -39,7 +39,7 @@ def add_figures_pages(pages: Pages) -> None:
             own = visit.access.installations
             health = replace(health, rate_limits=tuple(each for each in health.rate_limits if each.installation in own))
         reconciled = datetime.fromisoformat(health.reconciled) if health.reconciled else None
-        return Shown("service.html", "Service", {"health": health, "reconciled": reconciled})
+        return Page("service.html", "Service", {"health": health, "reconciled": reconciled})
 
     pages.show("/costs", costs)
     pages.show("/maintenance", maintenance)

@@ -28,7 +28,7 @@ TABS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Page:
     """A page: its template, and the values in it."""
 
     template: str
@@ -37,7 +37,7 @@ class Shown:
     status: int = 200
 
 
-Answer = Shown | str
+Answer = Page | str
 """A page, or the path to redirect to."""
 Handler = Callable[[Visit, Request], Awaitable[Answer]]
 FormHandler = Callable[[Visit, Request, Mapping[str, str]], Awaitable[Answer]]
@@ -94,7 +94,7 @@ class Pages:
     def refusal(self, request: Request, visit: Visit | None, status: int, text: str) -> Response:
         """Return a page that says why there is nothing to show."""
         title = HTTPStatus(status).phrase
-        return self.response(request, visit, Shown("message.html", title, {"text": text}, status))
+        return self.response(request, visit, Page("message.html", title, {"text": text}, status))
 
     def response(self, request: Request, visit: Visit | None, answer: Answer) -> Response:
         """Return the response for an answer."""

@@ -11,7 +11,7 @@ from bot.core.names import ThreadAddress
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.index import ThreadPage, ThreadQuery
 from bot.service.overview.transcript_views import TranscriptPage
-from bot.service.overview.views import Costs, Deliveries, Health, MaintenanceView, SentDelivery, ThreadDetail
+from bot.service.overview.views import Costs, Health, MaintenanceView, SentDelivery, StoredDeliveries, ThreadDetail
 
 
 class Reading(Protocol):
@@ -48,7 +48,7 @@ class Reading(Protocol):
     async def maintenance(self) -> MaintenanceView:
         """Return the scheduled tasks."""
 
-    async def deliveries(self) -> Deliveries:
+    async def deliveries(self) -> StoredDeliveries:
         """Return the deliveries that are stored."""
 
     async def sent_deliveries(self) -> Sequence[SentDelivery]:

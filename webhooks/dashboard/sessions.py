@@ -29,7 +29,7 @@ SESSIONS_EACH: Final = 10
 
 
 @dataclass(slots=True)
-class Session:
+class BrowserSession:
     """One browser in which a person is signed in."""
 
     viewer: Viewer
@@ -53,7 +53,7 @@ class Sessions:
     """All sessions of one process, oldest first."""
 
     clock: Clock
-    _open: dict[str, Session] = field(default_factory=dict)
+    _open: dict[str, BrowserSession] = field(default_factory=dict)
 
     def begin(self, viewer: Viewer) -> str:
         """Begin a session, and return the new id for the browser."""
@@ -64,10 +64,10 @@ class Sessions:
         while len(self._open) >= SESSIONS:
             del self._open[next(iter(self._open))]
         name, now = secrets.token_urlsafe(32), self.clock.monotonic()
-        self._open[_key(name)] = Session(viewer, now, now)
+        self._open[_key(name)] = BrowserSession(viewer, now, now)
         return name
 
-    def find(self, name: str, *, is_use: bool = True) -> Session | None:
+    def find(self, name: str, *, is_use: bool = True) -> BrowserSession | None:
         """Return the open session with an id, or None. A look that is no use does not prolong it."""
         found = self._open.get(_key(name))
         if found is None:

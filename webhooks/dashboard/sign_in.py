@@ -23,7 +23,7 @@ from webhooks.dashboard.guard import (
     origin_of,
     set_cookie,
 )
-from webhooks.dashboard.pages import Pages, Shown, not_served
+from webhooks.dashboard.pages import Page, Pages, not_served
 from webhooks.dashboard.sessions import SESSION_SECONDS, SIGN_IN_SECONDS, Attempt
 from webhooks.dashboard.visits import SESSION_COOKIE
 
@@ -69,7 +69,7 @@ class SignInPages:
         if not board.needs_sign_in:
             return RedirectResponse("/", 303, HEADERS)
         values = {"back": local_path(request.query_params.get("back", "/")), "is_set_up": board.sign_in.is_set_up}
-        return self.pages.response(request, None, Shown("sign_in.html", "Sign in", values))
+        return self.pages.response(request, None, Page("sign_in.html", "Sign in", values))
 
     async def leave(self, request: Request, origin: Origin) -> Response:
         """Send the browser to GitHub, and remember in a cookie what it went for."""

@@ -14,7 +14,7 @@ from bot.core.gate import Stage
 from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
 from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
 from webhooks.dashboard.agent_chart import agent_blocks
-from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.visits import Visit
 
@@ -84,12 +84,12 @@ def add_thread_pages(pages: Pages) -> None:
         working = ThreadQuery(waiting_for=WORKING, visible=visit.visible, limit=USUAL_ROWS)
         active = WaitingGroup("Plangate is working", await board.reading.page(working), "active")
         values = {"groups": await waiting_groups(board.reading, visit), "active": active, "state": state_of(newest)}
-        return Shown("waiting.html", "Waiting for you", values)
+        return Page("waiting.html", "Waiting for you", values)
 
     async def threads(visit: Visit, request: Request) -> Answer:
         values = await search(board.reading, visit, request.query_params)
         values["state"] = state_of(await newest_threads(board.reading, visit))
-        return Shown("threads.html", "Threads", values)
+        return Page("threads.html", "Threads", values)
 
     async def thread(visit: Visit, request: Request) -> Answer:
         address = await board.address(visit, request)
@@ -97,7 +97,7 @@ def add_thread_pages(pages: Pages) -> None:
         values = thread_values(visit, detail, request.query_params)
         with suppress(PlangateError):  # the thread can be shown without links to its transcripts
             values["transcripts"] = frozenset(await board.reading.transcripts(address))
-        return Shown("thread.html", _title(detail), values)
+        return Page("thread.html", _title(detail), values)
 
     pages.show("/", waiting)
     pages.show("/threads", threads)

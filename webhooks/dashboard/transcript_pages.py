@@ -3,7 +3,7 @@
 from fastapi import Request
 
 from webhooks.dashboard.live import transcript_state
-from webhooks.dashboard.pages import Answer, Pages, Shown
+from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.visits import NotFound, Visit
 
 
@@ -21,6 +21,6 @@ def add_transcript_pages(pages: Pages) -> None:
         state = await transcript_state(board.reading, address, found.session)
         summary = (await board.reading.detail(address)).summary
         title = f"{found.session} · {summary.repository}#{summary.number}"
-        return Shown("transcript.html", title, {"transcript": found, "summary": summary, "state": state})
+        return Page("transcript.html", title, {"transcript": found, "summary": summary, "state": state})
 
     pages.show("/threads/{owner}/{name}/{number:int}/transcripts/{session}", transcript)

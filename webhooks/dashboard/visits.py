@@ -10,10 +10,10 @@ from bot.core.actor import Role
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.ports import Clock
-from bot.service.viewers import Access, SignIn
+from bot.service.viewers import SignIn, ViewerAccess
 from webhooks.dashboard.guard import Origin, origin_of
 from webhooks.dashboard.reading import Reading
-from webhooks.dashboard.sessions import Attempts, Session, Sessions
+from webhooks.dashboard.sessions import Attempts, BrowserSession, Sessions
 
 SESSION_COOKIE: Final = "plangate"
 
@@ -35,8 +35,8 @@ class Visit:
     """One request. Without a session it is the operator's, at a service that speaks as a machine account."""
 
     origin: Origin
-    session: Session | None = None
-    access: Access = field(default_factory=Access)
+    session: BrowserSession | None = None
+    access: ViewerAccess = field(default_factory=ViewerAccess)
 
     @property
     def login(self) -> str:

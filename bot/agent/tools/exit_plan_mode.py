@@ -25,7 +25,7 @@ class PlanInput(ToolInput):
     notes: str | None = None
 
 
-class FindingInput(ToolInput):
+class PlanFindingInput(ToolInput):
     """One thing that the plan of a scheduled task wants to change."""
 
     id: str = Field(min_length=1)
@@ -44,7 +44,7 @@ class OperationInput(ToolInput):
 class TaskPlanInput(PlanInput):
     """Input of exit_plan_mode where a scheduled task asks for the plan."""
 
-    findings: list[FindingInput] | None = None
+    findings: list[PlanFindingInput] | None = None
     operations: list[OperationInput] | None = None
 
 

@@ -23,7 +23,7 @@ _RECORDED: Final = (
 )
 
 
-class FindingInput(ToolInput):
+class ReviewFindingInput(ToolInput):
     """One finding."""
 
     path: str = Field(min_length=1, max_length=1_000)
@@ -36,7 +36,7 @@ class ReviewInput(ToolInput):
     """Input of SubmitReview."""
 
     summary: str = Field(min_length=1, max_length=10_000)
-    findings: list[FindingInput] = Field(max_length=50)
+    findings: list[ReviewFindingInput] = Field(max_length=50)
 
 
 async def _call(_: ReviewInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:

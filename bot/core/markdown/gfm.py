@@ -45,14 +45,14 @@ def parse(text: str, env: dict[str, Any] | None = None, *, escapes: str = "joine
 
 
 @lru_cache(maxsize=2)
-def _parser(escapes: str) -> "_Parser":
-    made = _Parser()
+def _parser(escapes: str) -> "_MarkdownParser":
+    made = _MarkdownParser()
     if escapes == "apart":
         made.disable("text_join")
     return made
 
 
-class _Parser(MarkdownIt):
+class _MarkdownParser(MarkdownIt):
     """CommonMark with GitHub's tables, strikethrough, and footnotes. As on GitHub, any link destination is accepted."""
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ _VERSION: Final = zlib.crc32(_TABLES.encode()) & 0x7FFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
-class _Transaction:
+class _SqliteTransaction:
     database: sqlite3.Connection
 
     def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -89,7 +89,7 @@ class FileIndex(SqlIndex):
 
     def _transact(self, work: Callable[[Statements], _T]) -> _T:
         with self._open() as database:
-            return work(_Transaction(database))
+            return work(_SqliteTransaction(database))
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

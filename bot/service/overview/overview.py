@@ -14,15 +14,15 @@ from bot.service.overview.cost_lines import add_up
 from bot.service.overview.index import ThreadIndex, ThreadPage, ThreadQuery
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.thread_history import JournalStep, journal_steps
-from bot.service.overview.threads import describe
+from bot.service.overview.thread_views import describe
 from bot.service.overview.transcript_steps import TranscriptSource, transcript_page
 from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (
     Costs,
-    Deliveries,
     Health,
     MaintenanceView,
     SentDelivery,
+    StoredDeliveries,
     ThreadDetail,
     ThreadSummary,
     redact_view,
@@ -53,7 +53,7 @@ class Mentions(Protocol):
 class StateSource(Protocol):
     """Knows the state of the service itself."""
 
-    async def deliveries(self) -> Deliveries:
+    async def deliveries(self) -> StoredDeliveries:
         """Return the deliveries that are stored."""
 
     async def health(self) -> Health:
@@ -114,7 +114,7 @@ class Overview:
             raise Refused("there is no such thread", where=f"{repository}#{number}")
         return await self.mentions.mention(address)
 
-    async def deliveries(self) -> Deliveries:
+    async def deliveries(self) -> StoredDeliveries:
         """Return the deliveries that are stored."""
         return redact_view(await self.state.deliveries(), self.redactor)
 

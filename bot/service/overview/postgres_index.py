@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Transaction:
+class _PostgresTransaction:
     connection: "Connection[tuple[Any, ...]]"
 
     def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -67,4 +67,4 @@ class PostgresIndex(SqlIndex):
                 self.url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="plangate overview"
             )
         with self._connection.transaction():
-            return work(_Transaction(self._connection))
+            return work(_PostgresTransaction(self._connection))

@@ -16,7 +16,7 @@ from bot.service.overview.cost_lines import bookings
 from bot.service.overview.index import RecordOrigin, ThreadIndex, ThreadRecord
 from bot.service.overview.task_views import task_view
 from bot.service.overview.thread_history import journal_steps
-from bot.service.overview.threads import summarize
+from bot.service.overview.thread_views import summarize
 from bot.service.overview.views import redact_view
 
 _log: Final = logging.getLogger(__name__)

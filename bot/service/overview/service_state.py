@@ -8,7 +8,7 @@ from typing import Final
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.github.reported_limits import ReportedLimit
-from bot.service.overview.views import Deliveries, DeliveryView, Health, RateLimit
+from bot.service.overview.views import DeliveryView, Health, RateLimit, StoredDeliveries
 from bot.service.queue.queue_port import Load, StoredDelivery
 from bot.service.service import Service
 
@@ -25,12 +25,12 @@ class ServiceState:
     limits: Callable[[], Iterable[tuple[int | None, ReportedLimit]]]
     """Returns what GitHub last reported about each installation's requests."""
 
-    async def deliveries(self) -> Deliveries:
+    async def deliveries(self) -> StoredDeliveries:
         """Return the deliveries that are stored, oldest first."""
         stored = await self.service.queue.list_stored()
         views = tuple(_view(each) for each in stored)
         unreadable = sum(not each.is_readable for each in stored)
-        return Deliveries(len(stored) - unreadable, unreadable, views[:SHOWN])
+        return StoredDeliveries(len(stored) - unreadable, unreadable, views[:SHOWN])
 
     async def health(self) -> Health:
         """Return the state of the service's parts. Nothing is asked of GitHub or the model more than once a minute."""

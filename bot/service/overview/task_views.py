@@ -5,7 +5,7 @@ from datetime import datetime
 
 from bot.core.names import ThreadAddress
 from bot.service.overview.thread_history import JournalStep
-from bot.service.overview.threads import thread_url, waits_for
+from bot.service.overview.thread_views import thread_url, waits_for
 from bot.service.overview.views import OccurrenceView, TaskView
 
 

@@ -13,8 +13,8 @@ from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Json, Line, LineKind
 from bot.ports import Usage
 from bot.service.overview.transcript_views import (
+    FileReplacement,
     PartKind,
-    Replacement,
     StepPart,
     SubagentSession,
     ToolCall,
@@ -200,14 +200,14 @@ def _call(block: Json, result: Json | None) -> ToolCall:
     )
 
 
-def _replacements(given: Json) -> Iterator[Replacement]:
+def _replacements(given: Json) -> Iterator[FileReplacement]:
     """Yield what an edit replaces (Write, Edit, MultiEdit, NotebookEdit)."""
     new = next((given[name] for name in ("content", "new_string", "new_source") if name in given), None)
     if new is not None:
-        yield Replacement(_shorten(str(given.get("old_string", ""))), _shorten(str(new)))
+        yield FileReplacement(_shorten(str(given.get("old_string", ""))), _shorten(str(new)))
     for each in given.get("edits") or ():
         if isinstance(each, dict):
-            yield Replacement(_shorten(str(each.get("old_string", ""))), _shorten(str(each.get("new_string", ""))))
+            yield FileReplacement(_shorten(str(each.get("old_string", ""))), _shorten(str(each.get("new_string", ""))))
 
 
 def _text(content: Any) -> str:

@@ -22,7 +22,7 @@ class PartKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class FileReplacement:
     """One replacement in a file. `old` is "" for a file that was written as a whole."""
 
     old: str
@@ -38,7 +38,7 @@ class ToolCall:
     """What the call is about: a path, a command, or a pattern; "" if none stands out."""
     arguments: str
     """The other arguments as JSON; "" for none."""
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[FileReplacement, ...]
     """What the call changes in the file that `subject` names."""
     result: str
     failed: bool

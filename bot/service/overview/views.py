@@ -214,7 +214,7 @@ class DeliveryView:
 
 
 @dataclass(frozen=True, slots=True)
-class Deliveries:
+class StoredDeliveries:
     """The deliveries that are stored in this data directory, oldest first."""
 
     waiting: int

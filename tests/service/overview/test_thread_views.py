@@ -14,7 +14,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.service.overview.agent_tree import session_at_work, session_models
 from bot.service.overview.cost_lines import add_up, bookings
 from bot.service.overview.thread_history import journal_steps
-from bot.service.overview.threads import describe, summarize
+from bot.service.overview.thread_views import describe, summarize
 from bot.service.overview.views import CostLine, Costs, redact_view
 from tests.core.journal_histories import histories
 

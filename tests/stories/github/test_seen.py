@@ -11,7 +11,7 @@ import pytest
 from bot.cli.service_client import ServiceClient
 from bot.cli.thread_output import watch_thread
 from bot.compose.github import GitHubHost
-from bot.compose.overview import recorder_of, reindex
+from bot.compose.overview_parts import recorder_of, reindex
 from bot.config.settings import Secret
 from bot.core.gate import Stage
 from bot.core.secrets.redaction import Redactor
@@ -19,7 +19,7 @@ from bot.service.overview.cost_lines import add_up, bookings
 from bot.service.overview.index import ThreadQuery
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.thread_history import JournalStep, journal_steps
-from bot.service.overview.threads import describe
+from bot.service.overview.thread_views import describe
 from bot.service.overview.views import ThreadDetail, ThreadSummary, WaitsFor
 from tests.stories.github.ground import HOME, WISH, Story
 from tests.stories.github.service import Served

@@ -17,13 +17,13 @@ from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (
     CostLine,
     Costs,
-    Deliveries,
     DeliveryView,
     Health,
     MaintenanceView,
     OccurrenceView,
     RateLimit,
     SentDelivery,
+    StoredDeliveries,
     TaskView,
     ThreadDetail,
     ThreadSummary,
@@ -182,7 +182,7 @@ class SampleReading:
         models = share("claude-opus-5-5", 0.72), share("claude-sonnet-5-5", 0.25), share("claude-haiku-5-5", 0.03)
         return Costs(since, whole, kept, by_repository, people, models)
 
-    async def deliveries(self) -> Deliveries:
+    async def deliveries(self) -> StoredDeliveries:
         rows = (
             DeliveryView(
                 "72d3162e-cc78-11e3-81ab-4c9367dc0958",
@@ -202,7 +202,7 @@ class SampleReading:
                 "unreadable",
             ),
         )
-        return Deliveries(2, 1, rows)
+        return StoredDeliveries(2, 1, rows)
 
     async def sent_deliveries(self) -> Sequence[SentDelivery]:
         if self.github_fails:

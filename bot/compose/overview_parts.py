@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing
 
-from bot.compose.database import require_database
+from bot.compose.configured_database import require_database
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.stored_transcripts import StoredTranscripts
