@@ -37,7 +37,7 @@ OF_A_THREAD: Final = {
 }
 
 
-_PARTS: Final = {each.name: (each.type, ...) for cls in (ThreadSummary, ThreadDetail) for each in fields(cls)}
+_PARTS: Final = {part.name: (part.type, ...) for cls in (ThreadSummary, ThreadDetail) for part in fields(cls)}
 ThreadBody = create_model("Thread", **{name: part for name, part in _PARTS.items() if name != "summary"})  # type: ignore[call-overload]  # fields by name
 """One thread: the row of the list, and the fields of `ThreadDetail` beside it."""
 
@@ -93,7 +93,7 @@ class ApiParts:
         """Return the address of a thread that the caller may see. Raises Problem: 401, or 404 for all others alike."""
         visible = await self.visibility.repositories(request)
         repository = f"{path.owner}/{path.repo}"
-        may_see = visible is None or repository.casefold() in {each.casefold() for each in visible}
+        may_see = visible is None or repository.casefold() in {name.casefold() for name in visible}
         found = await self.overview.find(repository, path.number) if may_see else None
         if found is None:
             raise Problem(404, "there is no such thread, or you may not see it", f"{repository}#{path.number}", FIND)
@@ -152,7 +152,7 @@ def _add_journal(router: APIRouter, parts: ApiParts) -> None:
         steps = await parts.overview.steps(address)
         found = steps[after : after + limit]
         cursor = str(after + limit) if len(steps) > after + limit else None
-        lines = [journal_json(each, parts.overview.redactor) for each in found]
+        lines = [journal_json(step, parts.overview.redactor) for step in found]
         return json_response(lines, headers=_link(request, cursor))
 
 
@@ -175,11 +175,11 @@ def thread_json(detail: ThreadDetail) -> dict[str, Any]:
 def as_json(value: Any) -> Any:
     """Return a view as JSON. Times are ISO 8601."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
+        return {part.name: as_json(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):
-        return {key: as_json(each) for key, each in value.items()}
+        return {key: as_json(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_json(each) for each in value]
+        return [as_json(item) for item in value]
     return value.isoformat() if isinstance(value, date | datetime) else value
 
 

@@ -87,7 +87,7 @@ def add_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def validation(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        where = ".".join(str(each) for each in first["loc"])
+        where = ".".join(str(part) for part in first["loc"])
         return problem_response(Problem(422, str(first["msg"]), where, "see /openapi.json"))
 
     @app.exception_handler(HTTPException)

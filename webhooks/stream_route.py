@@ -64,8 +64,8 @@ async def _lines(
     yield _encode(parts, first)
     try:
         async with aclosing(news):
-            async for each in news:
-                yield _encode(parts, each)
+            async for news_item in news:
+                yield _encode(parts, news_item)
     except PlangateError as error:
         failure("events", error, thread=f"{address.owner}/{address.name}#{address.number}")
 

@@ -147,8 +147,8 @@ def repeatable(prepared: Sequence[PreparedCall]) -> bool:
 
     True if at least one of them resumes by itself (a sub-agent) and all of them are safe to run concurrently.
     """
-    ready = [each for each in prepared if isinstance(each, ReadyCall)]
-    return any(each.tool.goes_on for each in ready) and all(each.tool.concurrent(each.tool_input) for each in ready)
+    ready = [call for call in prepared if isinstance(call, ReadyCall)]
+    return any(call.tool.goes_on for call in ready) and all(call.tool.concurrent(call.tool_input) for call in ready)
 
 
 async def run(
@@ -164,9 +164,9 @@ async def run(
     A call of `started` is under way; it fills `results` itself.
     """
     for batch in _batches(prepared):
-        queueing = sum(isinstance(each, ReadyCall) and each.tool.queues for each in batch)
-        runs = [started.get(each.call["id"]) or partial(run_call, session, each, results) for each in batch]
-        await run_together([partial(each, emit) for each in runs], at_once=max(most_at_once(session), queueing))
+        queueing = sum(isinstance(call, ReadyCall) and call.tool.queues for call in batch)
+        runs = [started.get(call.call["id"]) or partial(run_call, session, call, results) for call in batch]
+        await run_together([partial(run, emit) for run in runs], at_once=max(most_at_once(session), queueing))
 
 
 def most_at_once(session: Session) -> int:
@@ -222,11 +222,11 @@ def _request(session: Session, call: Json, about: str, *, why: str) -> PreparedC
 def _batches(prepared: Sequence[PreparedCall]) -> list[list[PreparedCall]]:
     """Group adjacent calls that may run concurrently. Every other call is a batch of its own (T2)."""
     batches: list[list[PreparedCall]] = []
-    for each in prepared:
-        if batches and is_safe(each) and is_safe(batches[-1][0]):
-            batches[-1].append(each)
+    for call in prepared:
+        if batches and is_safe(call) and is_safe(batches[-1][0]):
+            batches[-1].append(call)
         else:
-            batches.append([each])
+            batches.append([call])
     return batches
 
 

@@ -120,7 +120,7 @@ class EagerCalls:
 
     async def discard(self) -> None:
         """Cancel what still runs. Unless it was taken, forget what was read; calls of a new answer may start then."""
-        await asyncio.gather(*(each.cancel() for each in self._started.values()))
+        await asyncio.gather(*(task.cancel() for task in self._started.values()))
         if self._started and not self._taken:
             self._started.clear()
             self.results.clear()

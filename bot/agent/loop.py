@@ -119,11 +119,11 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
     """Run the calls of a message and commit it together with their results, or suspend."""
     calls = tool_calls(completed.message)
     prepared = [eager.ready(call) or dispatch.prepare(session, call) for call in calls]
-    if any(isinstance(each, dispatch.SuspendedCall) for each in prepared):
+    if any(isinstance(call, dispatch.SuspendedCall) for call in prepared):
         session.commit(completed)
         return Ended(session.agent, End.SUSPENDED, text_of(completed.message))
     started = eager.take(calls)
-    prepared = [each if each.call["id"] in started else dispatch.admit(session, each) for each in prepared]
+    prepared = [call if call.call["id"] in started else dispatch.admit(session, call) for call in prepared]
     if dispatch.repeatable(prepared):
         session.save_unfinished_answer(completed)
     results = eager.results
@@ -145,9 +145,9 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
 
 async def _additions(session: Session, prepared: Sequence[dispatch.PreparedCall]) -> list[Json]:
     """Return what follows the results of calls: reminders, and what people added in the meantime (T7, L4a)."""
-    ready = [each for each in prepared if isinstance(each, dispatch.ReadyCall)]
-    reminders = await due_reminders(session, [each.tool.kind(each.tool_input) for each in ready])
-    reminders += await due_memory(session, [each.tool_input for each in ready])
+    ready = [call for call in prepared if isinstance(call, dispatch.ReadyCall)]
+    reminders = await due_reminders(session, [call.tool.kind(call.tool_input) for call in ready])
+    reminders += await due_memory(session, [call.tool_input for call in ready])
     reminders += due_budget(session)
     texts = [*reminders, *session.queued]
     session.queued.clear()

@@ -111,17 +111,19 @@ class Monitor:
     @property
     def seconds_left(self) -> float:
         """Seconds left for the session, bounded by those left for each of its ancestors."""
-        return min(math.inf if each.limits.seconds is None else each.limits.seconds - each.seconds for each in self)
+        return min(
+            math.inf if monitor.limits.seconds is None else monitor.limits.seconds - monitor.seconds for monitor in self
+        )
 
     def utilization(self) -> Mapping[Resource, int]:
         """Return how much of each bounded resource is used, in whole percent."""
         used = self._used()
-        allowed = {each: getattr(self.limits, each) for each in used}
-        bounded = {each: bound for each, bound in allowed.items() if bound is not None}
-        return {each: round(100 * used[each] / bound) if bound else 100 for each, bound in bounded.items()}
+        allowed = {resource: getattr(self.limits, resource) for resource in used}
+        bounded = {resource: bound for resource, bound in allowed.items() if bound is not None}
+        return {resource: round(100 * used[resource] / bound) if bound else 100 for resource, bound in bounded.items()}
 
     def _used(self) -> dict[Resource, float]:
-        counted = {each: self.counts[each] for uses in USES.values() for each in uses}
+        counted = {resource: self.counts[resource] for uses in USES.values() for resource in uses}
         return {
             Resource.STEPS: self.steps + self.subagent_steps,
             Resource.TOOL_CALLS: self.tool_calls,

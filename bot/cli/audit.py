@@ -36,7 +36,7 @@ def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None
             print(json.dumps(asdict(row) | {"at": row.at.isoformat()}), file=out)
         return
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(each.name for each in fields(AuditRow))
+    table.writerow(column.name for column in fields(AuditRow))
     for row in rows:
         table.writerow(map(_cell, (asdict(row) | {"at": row.at.isoformat()}).values()))
 

@@ -49,7 +49,7 @@ def table(outcomes: Collection[ExperimentOutcome]) -> Iterator[str]:
         if outcome.differs:
             yield f"    so:       {row.consequence}"
             yield f"    see:      {', '.join(row.sources)}"
-    seen, differ = sum(bool(each.seen) for each in outcomes), sum(each.differs for each in outcomes)
+    seen, differ = sum(bool(outcome.seen) for outcome in outcomes), sum(outcome.differs for outcome in outcomes)
     yield f"{seen} of {len(outcomes)} rows seen, {differ} of them different."
 
 

@@ -50,7 +50,7 @@ class Tally:
         own = f"{self.steps} steps, ${self.cost_usd:.4f}{unknown}, {self.calls} tool calls, {self.seconds:.0f} s"
         if not self.agents:
             return own
-        return f"{own}; {len(self.agents)} sub-agents beside it, ${sum(each.cost_usd for each in self.agents):.4f}"
+        return f"{own}; {len(self.agents)} sub-agents beside it, ${sum(agent.cost_usd for agent in self.agents):.4f}"
 
 
 Load = Callable[[str], Iterable[Line]]

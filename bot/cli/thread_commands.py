@@ -37,7 +37,7 @@ def run_threads(arguments: argparse.Namespace) -> int:
 
     from bot.cli.thread_output import print_threads
 
-    filters = [("repository", arguments.repo), *(("stage", each) for each in arguments.stage), ("limit", "100")]
+    filters = [("repository", arguments.repo), *(("stage", stage) for stage in arguments.stage), ("limit", "100")]
     path = f"/api/threads?{urlencode([(name, value) for name, value in filters if value])}"
     return print_threads(_client(arguments), path, sys.stdout, as_json=arguments.json)
 

@@ -89,7 +89,7 @@ def _detail(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"plan {plan['version']}  {plan['digest'][:SHORT_DIGEST]}  {decision}, tier {plan['tier']}"
         yield from (f"  {line}" for line in plan["markdown"].splitlines())
     yield from _section("agents", _agents(found["agents"]))
-    yield from _section("checks", (f"exit {each['exit_code']}  {each['command']}" for each in found["checks"]))
+    yield from _section("checks", (f"exit {check['exit_code']}  {check['command']}" for check in found["checks"]))
     yield from _section("decisions", map(_approval, found["approvals"]))
     yield from _section("timeline", map(_line, found["timeline"]))
 
@@ -101,12 +101,12 @@ def _section(name: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _agents(found: Sequence[Mapping[str, Any]], depth: int = 0) -> Iterator[str]:
-    for each in found:
-        seconds = "" if each["seconds"] is None else f", {each['seconds']:.0f} s"
-        money = _dollars(each["cost_usd"])
-        used = f"{each['state']}, {each['tokens']:,} tokens, {money}{seconds}"
-        yield f"{'  ' * depth}{each['type']}: {each['name']} ({used})"
-        yield from _agents(each["children"], depth + 1)
+    for agent in found:
+        seconds = "" if agent["seconds"] is None else f", {agent['seconds']:.0f} s"
+        money = _dollars(agent["cost_usd"])
+        used = f"{agent['state']}, {agent['tokens']:,} tokens, {money}{seconds}"
+        yield f"{'  ' * depth}{agent['type']}: {agent['name']} ({used})"
+        yield from _agents(agent["children"], depth + 1)
 
 
 def _approval(found: Mapping[str, Any]) -> str:

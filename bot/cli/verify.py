@@ -72,11 +72,11 @@ def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     now = datetime.now(UTC)
     own = ApproverCheck.of(clone, signers)
     verified = [
-        _Verified(replace(each, receipt=b""), _approver(own, each), _claims(each))
-        for each in _check(clone, options, now)
+        _Verified(replace(commit, receipt=b""), _approver(own, commit), _claims(commit))
+        for commit in _check(clone, options, now)
     ]
     print(json.dumps(_to_json(verified), indent=2) if options.as_json else "\n".join(_lines(verified)), file=out)
-    return min((each.code for each in verified if each.code and _counts(each.commit, options)), default=0)
+    return min((commit.code for commit in verified if commit.code and _counts(commit.commit, options)), default=0)
 
 
 def _approver(own: ApproverCheck, checked: CheckedCommit) -> ApproverVerdict | None:
@@ -86,15 +86,18 @@ def _approver(own: ApproverCheck, checked: CheckedCommit) -> ApproverVerdict | N
 
 def _claims(checked: CheckedCommit) -> dict[str, str]:
     """Return what a receipt says of people, if a trusted key signed it for this commit."""
-    passed = {each.check for each in checked.verdicts if each.passes}
+    passed = {verdict.check for verdict in checked.verdicts if verdict.passes}
     if not passed >= _BELIEVED:
         return {}
     predicate = parse_envelope(checked.receipt).statement["predicate"]
-    plan, asked = predicate["plan"], [f"{each['login']} (id {each['actor_id']})" for each in predicate["requests"]]
-    approvals = [each for each in predicate["approvals"] if each["plan"] == plan["digest"]]
+    plan, asked = (
+        predicate["plan"],
+        [f"{request['login']} (id {request['actor_id']})" for request in predicate["requests"]],
+    )
+    approvals = [approval for approval in predicate["approvals"] if approval["plan"] == plan["digest"]]
     people = [
-        f"{each['login']} (id {each['actor_id']}, {each['role'] or 'listed'}, {each['way']}) at {each['at']}"
-        for each in (approvals[-1]["by"] if approvals else ())
+        f"{person['login']} (id {person['actor_id']}, {person['role'] or 'listed'}, {person['way']}) at {person['at']}"
+        for person in (approvals[-1]["by"] if approvals else ())
     ]
     who = ", ".join(people) or "the configuration alone"
     return {
@@ -152,10 +155,12 @@ def _approver_text(approver: ApproverVerdict) -> str:
     """Return who signed the receipt, or what is wrong with that."""
     if approver.objections:
         return "; ".join(approver.objections)
-    who = ", ".join(each.login or str(each.actor_id) for each in approver.signatures)
+    who = ", ".join(signature.login or str(signature.actor_id) for signature in approver.signatures)
     if not approver.is_checked:
         return f"signatures of {who}, not checked (--allowed-signers FILE)" if who else "signed by the service alone"
-    return "ok: " + ", ".join(f"{each.login} with {each.key}" for each in approver.signatures if not each.problem)
+    return "ok: " + ", ".join(
+        f"{signature.login} with {signature.key}" for signature in approver.signatures if not signature.problem
+    )
 
 
 def _to_json(verified: Sequence[_Verified]) -> list[dict[str, object]]:

@@ -68,7 +68,7 @@ class ApproverCheck:
     def verdict(self, checked: CheckedCommit) -> ApproverVerdict:
         """Return the verdict on the approvers' signatures of a commit's well-formed receipt."""
         envelope = parse_envelope(checked.receipt)
-        people = {each.actor_id: each for each in approvers(envelope.statement)}
+        people = {person.actor_id: person for person in approvers(envelope.statement)}
         found = [
             self._signature(actor_id, content, people.get(actor_id), envelope)
             for actor_id, content in self._signatures(checked.commit)
@@ -122,13 +122,13 @@ def _require_valid(clone: ReceiptRepository, checked: CheckedCommit) -> None:
     spared = _UNCHECKED if clone.pinned else _UNCHECKED | {ReceiptCheck.TRUST}
     failing = [verdict for verdict in checked.verdicts if not verdict.passes and verdict.check not in spared]
     if failing:
-        reasons = "; ".join(f"{each.check}: {', '.join(each.objections)}" for each in failing)
+        reasons = "; ".join(f"{verdict.check}: {', '.join(verdict.objections)}" for verdict in failing)
         raise Refused(f"the receipt is not valid: {reasons}", where=checked.commit, fix="sign only what is valid")
 
 
 def _approver(people: tuple[Approver, ...], login: str) -> Approver:
-    found = [each for each in people if not login or each.login.lower() == login.lower()]
-    named = ", ".join(each.login for each in people) or "nobody"
+    found = [person for person in people if not login or person.login.lower() == login.lower()]
+    named = ", ".join(person.login for person in people) or "nobody"
     if login and not found:
         raise Misconfigured(f"{login} did not approve this plan; {named} did", where="--as", fix="name an approver")
     if len(found) != 1:

@@ -65,7 +65,7 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checku
         return ()
     connections = Connections(settings, SystemClock())
     found = await (_check_app(connections.app()) if github.as_app else _check_account(connections.poller(None)))
-    if not any(each.cure and not each.optional for each in found):
+    if not any(result.cure and not result.optional for result in found):
         found += await _label(connections, fix=fix)
         found += [_signatures(settings, at) async for at in _repositories_requiring_signatures(connections)]
     await connections.close()
@@ -120,7 +120,7 @@ async def _check_account(client: GitHubClient) -> list[CheckupResult]:
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
         return [CheckupResult(f"{name.what}; {UNASSIGNABLE}")]
     scopes = _check_scopes(await client.scopes())
-    pushable = [each.address async for each in reach.pushable_repositories(client)]
+    pushable = [reachable.address async for reachable in reach.pushable_repositories(client)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.owner}/{own.name}"

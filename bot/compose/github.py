@@ -231,8 +231,8 @@ class GitHubHost:
 
     async def served_repositories(self) -> tuple[ServedRepository, ...]:
         """Return the repositories that are served."""
-        found = [each async for each in self.connections.listed_repositories(self.only)]
-        return tuple(ServedRepository(installation, each) for installation, each in found)
+        found = [pair async for pair in self.connections.listed_repositories(self.only)]
+        return tuple(ServedRepository(installation, listed) for installation, listed in found)
 
     async def scheduled_tasks(self, found: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
@@ -314,9 +314,9 @@ class GitHubHost:
         The observer receives them. Raises what the first repository raises that cannot be read.
         """
         found = {}
-        for each in await self.served_repositories():
-            states = await self._states_in(each.installation, each.id, each.at)
-            found[f"{each.at.owner}/{each.at.name}"] = len(states)
+        for served in await self.served_repositories():
+            states = await self._states_in(served.installation, served.id, served.at)
+            found[f"{served.at.owner}/{served.at.name}"] = len(states)
         return found
 
     async def _journals(

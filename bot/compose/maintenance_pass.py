@@ -86,11 +86,11 @@ class MaintenancePass:
         tracked = dict(await self.host.tracked_tasks(self.repository))
         issues = await self.host.tracking_issues(self.repository)
         if not tasks and (mistake := await self._mistake(tracked)):
-            for each in tracked.values():
-                await issues.warn(each.issue, mistake_warning(mistake))
+            for known in tracked.values():
+                await issues.warn(known.issue, mistake_warning(mistake))
             return []
-        shown = await issues.read_all([each.issue for each in tracked.values()])
-        await self._mark_removed([each for name, each in tracked.items() if name not in _names(every)], issues, shown)
+        shown = await issues.read_all([known.issue for known in tracked.values()])
+        await self._mark_removed([known for name, known in tracked.items() if name not in _names(every)], issues, shown)
         done = []
         for task in tasks:
             try:
@@ -113,9 +113,9 @@ class MaintenancePass:
         self, removed: Sequence[TrackedTask], issues: TaskIssues, shown: Mapping[ThreadNumber, IssueText]
     ) -> None:
         """Show on the issues of tasks that are not in the configuration that they do not run, unless they show it."""
-        for each in removed:
-            if each.issue in shown and REMOVED not in shown[each.issue].body:
-                await issues.warn(each.issue, REMOVED)
+        for task in removed:
+            if task.issue in shown and REMOVED not in shown[task.issue].body:
+                await issues.warn(task.issue, REMOVED)
 
     async def preview(self) -> str:
         """Return what the task `run_now` would do now. Asks the model nothing, and changes nothing on GitHub.
@@ -201,7 +201,7 @@ class MaintenancePass:
 
     async def _offer_again(self, tracked: TrackedTask, ticks: Sequence[Tick]) -> TrackedTask:
         """Journal the rejected findings that people allow again. A tick before the rejection does not count."""
-        boxes = {offer_again_label(each.finding): each for each in tracked.history.rejected}
+        boxes = {offer_again_label(rejection.finding): rejection for rejection in tracked.history.rejected}
         for tick in ticks:
             found = boxes.get(tick.label)
             if found is not None and tick.at > found.at:
@@ -235,7 +235,7 @@ class MaintenancePass:
             )
             for occurrence in reversed(history.occurrences)
         ]
-        rejected = [each.finding for each in history.rejected]
+        rejected = [rejection.finding for rejection in history.rejected]
         due = next_due(task, after)[0]
         return tracking_body(TrackingView(plain_task(task), task.due_times().words(), due, rows, rejected))
 
@@ -270,7 +270,7 @@ def _ticked_today(tracked: Iterable[TrackedTask], occurrence: Occurrence) -> set
     """Return the other requests that the same person made by ticks on that day (UTC), each as ``issue/key``."""
     if occurrence.by is None:
         return set()
-    made = [(each.issue, row) for each in tracked for row in each.history.occurrences]
+    made = [(task.issue, row) for task in tracked for row in task.history.occurrences]
     mine = [(issue, row) for issue, row in made if row.by_id == occurrence.by.id and row.key != occurrence.key]
     return {f"{issue}/{row.key}" for issue, row in mine if row.due.date() == occurrence.due.date()}
 
@@ -311,7 +311,7 @@ async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry
             return [_status_line(status) for status in await made.run()]
         tasks, _ = await host.scheduled_tasks(found)
         tracked = await host.tracked_tasks(found)
-        return [_task_line(each, tracked.get(each.name), host.clock.now()) for each in tasks] or ["no tasks"]
+        return [_task_line(one, tracked.get(one.name), host.clock.now()) for one in tasks] or ["no tasks"]
 
 
 def _status_line(status: TaskStatus) -> str:

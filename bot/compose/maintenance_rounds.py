@@ -62,10 +62,10 @@ class MaintenanceRounds:
         One repository's failure does not stop the others.
         """
         served = await self.host.served_repositories()
-        self._resting = {each.id: rest for each in served if (rest := self._resting.get(each.id)) is not None}
-        for _, of_one in groupby(served, key=lambda each: each.installation):
+        self._resting = {at.id: rest for at in served if (rest := self._resting.get(at.id)) is not None}
+        for _, of_one in groupby(served, key=lambda repository: repository.installation):
             for batch in _batches(of_one):
-                await self._run_batch([each for each in batch if not self._has_no_tasks(each)], wake)
+                await self._run_batch([repository for repository in batch if not self._has_no_tasks(repository)], wake)
 
     def _has_no_tasks(self, found: ServedRepository) -> bool:
         """Return whether a repository is known to have no tasks, so that not even its issues matter."""
@@ -93,7 +93,10 @@ class MaintenanceRounds:
             return {}
         try:
             poller = self.host.connections.poller(batch[0].installation)
-            return {each.id: each for each in await repository_activities(poller, [each.listed.node for each in batch])}
+            return {
+                activity.id: activity
+                for activity in await repository_activities(poller, [repository.listed.node for repository in batch])
+            }
         except RateLimited:
             raise
         except PlangateError as error:
@@ -110,7 +113,7 @@ class MaintenanceRounds:
         except PlangateError as error:
             _log.warning("scheduled tasks of %s/%s: %s", found.at.owner, found.at.name, error)
             return None
-        self._due[f"{found.at.owner}/{found.at.name}"] = {each.task.name: each.next_due for each in done}
+        self._due[f"{found.at.owner}/{found.at.name}"] = {status.task.name: status.next_due for status in done}
         until = _next_due(done, began + LONGEST_REST)
         changes = [found.listed.pushed, newest.issues if newest is not None and done else None]
         settled = all(at is None or began - at > SETTLED for at in changes)

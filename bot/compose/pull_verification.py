@@ -50,10 +50,10 @@ def verified_commits(
     clone = ReceiptRepository.at(checkout, keys=None, repository=repository)
     clone.require_history()
     clone = replace(clone, pinned=_trusted_keys(clone, keys, commits.base))
-    for each in clone.check_range(f"{commits.base}..{commits.head}", now):
-        failing = [f"{one.check}: {'; '.join(one.objections)}" for one in each.verdicts if not one.passes]
-        missing = each.note if each.by_agent and not each.verdicts else ""
-        yield VerifiedCommit(each.commit, bool(each.verdicts), "; ".join(failing) or missing)
+    for commit in clone.check_range(f"{commits.base}..{commits.head}", now):
+        failing = [f"{one.check}: {'; '.join(one.objections)}" for one in commit.verdicts if not one.passes]
+        missing = commit.note if commit.by_agent and not commit.verdicts else ""
+        yield VerifiedCommit(commit.commit, bool(commit.verdicts), "; ".join(failing) or missing)
 
 
 def _trusted_keys(clone: ReceiptRepository, keys: str, base: str) -> tuple[PublicKey, ...]:

@@ -183,8 +183,10 @@ class ReceiptRepository:
         if not all(map(_is_named, commits, objects)):
             fix = "clone it from the server: this one has another object in a commit's place, or one that is too large"
             raise Misconfigured("the clone is damaged", where=str(self.git.directory), fix=fix)
-        parsed = [parse_commit(each or b"") for each in objects]
-        parents_of = {each: parents for each, (_, parents, _) in zip(commits, parsed, strict=True) if each in compared}
+        parsed = [parse_commit(data or b"") for data in objects]
+        parents_of = {
+            commit: parents for commit, (_, parents, _) in zip(commits, parsed, strict=True) if commit in compared
+        }
         paths = self._changed_paths(parents_of)
         for commit, (tree, parents, message) in zip(commits, parsed, strict=True):
             yield CommitFacts(commit, tree, parents, paths.get(commit, ()), message, self.expected)
@@ -239,9 +241,9 @@ def _git_directory(folder: Path) -> Path:
 
     A bare repository inside a clone is a part of its files, and never taken for the clone.
     """
-    for each in (folder, *folder.parents):
-        if (each / ".git").exists():
-            return each / ".git"
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            return parent / ".git"
     if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
         return folder
     raise Misconfigured("this is not a git clone", where=str(folder), fix="run it inside one, or give --dir")

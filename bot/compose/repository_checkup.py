@@ -209,7 +209,7 @@ class RepositoryCheckup:
         https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets#push-rulesets
         """
         every = await repository_settings.rulesets(self.client, self.at)
-        pushes = [f"{each.name} (of {each.source})" for each in every if each.target == "push"]
+        pushes = [f"{ruleset.name} (of {ruleset.source})" for ruleset in every if ruleset.target == "push"]
         if not pushes:
             return CheckupResult("refs/plangate: no ruleset for pushes")
         cure = f"see that they let encrypted files in; plangate doctor --live tries it: {self.web}/rules"
@@ -217,7 +217,7 @@ class RepositoryCheckup:
 
     async def _labels(self, *, fix: bool) -> list[CheckupResult]:
         look = {name: partial(self._label, name, fix=fix) for name in _LABELS}
-        return [each for name in look for each in await self._visible(f"label {name}", "labels", look[name])]
+        return [result for name in look for result in await self._visible(f"label {name}", "labels", look[name])]
 
     async def _label(self, name: str, *, fix: bool) -> CheckupResult:
         if await labels.has_label(self.client, self.at, name):

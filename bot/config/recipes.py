@@ -39,7 +39,7 @@ class RecipeFrontMatter(BaseModel):
 def shipped_recipes() -> Mapping[str, str]:
     """Return the recipes that come with the bot: name -> text."""
     folder = files("bot.config").joinpath("recipes")
-    return {each.name.removesuffix(".md"): each.read_text(encoding="utf-8") for each in folder.iterdir()}
+    return {file.name.removesuffix(".md"): file.read_text(encoding="utf-8") for file in folder.iterdir()}
 
 
 def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> ScheduledTask:
@@ -67,8 +67,8 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> ScheduledTa
             fix=f"its parameters are {', '.join(recipe.parameters) or 'none'} ({where})",
         )
     values: dict[str, Value] = {"cooldown-days": task.cooldown_days, **recipe.parameters, **task.parameters}
-    check = task.check or _fill(recipe.check or "", {name: _words(each) for name, each in values.items()}, where)
-    return _task(task, _fill(prompt, {name: _text(each) for name, each in values.items()}, where), check)
+    check = task.check or _fill(recipe.check or "", {name: _words(value) for name, value in values.items()}, where)
+    return _task(task, _fill(prompt, {name: _text(value) for name, value in values.items()}, where), check)
 
 
 def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:

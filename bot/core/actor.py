@@ -47,4 +47,6 @@ class Actor:
 
         Anybody can register a login that its owner gave up. Listing numeric ids avoids that risk (A2).
         """
-        return self.id in people or self.login.lower() in {each.lower() for each in people if isinstance(each, str)}
+        return self.id in people or self.login.lower() in {
+            person.lower() for person in people if isinstance(person, str)
+        }

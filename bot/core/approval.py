@@ -370,7 +370,7 @@ def _approval_verdict(
     if not approvals and _holds_standing(plan, snapshot, policy):
         return Verdict(VerdictOutcome.APPROVED, (), (*reasons, VerdictReason(Reason.STANDING)))
     if not approvals:
-        told = any(each.reason is Reason.THREAD_LOCKED for each in reasons)
+        told = any(reason.reason is Reason.THREAD_LOCKED for reason in reasons)
         why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
         return Verdict(VerdictOutcome.PENDING, (), (*reasons, VerdictReason(why)))
     by = tuple(candidate.actor for candidate in approvals)

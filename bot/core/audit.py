@@ -136,7 +136,9 @@ def _asker(said: JournaledTurn | None) -> str:
 
 def _deciders(evidence: DecisionEvidence | None) -> str:
     people = evidence.opinions if evidence else ()
-    return ", ".join(f"{each.actor.login} (id {each.actor.id}, {each.role or 'listed'}, {each.way})" for each in people)
+    return ", ".join(
+        f"{person.actor.login} (id {person.actor.id}, {person.role or 'listed'}, {person.way})" for person in people
+    )
 
 
 def _digest(event: EntryFacts) -> str:

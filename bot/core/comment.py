@@ -149,8 +149,8 @@ def operation_table(operations: Sequence[Operation], outcomes: Sequence[str] = (
     Numbers and texts are code, so that they refer to nothing and notify nobody.
     """
     rows = [
-        f"{n} | {code(f'#{each.number}')} | {str(each.kind).replace('_', ' ')} | {_label(each, n)}"
-        for n, each in enumerate(operations, start=1)
+        f"{n} | {code(f'#{operation.number}')} | {str(operation.kind).replace('_', ' ')} | {_label(operation, n)}"
+        for n, operation in enumerate(operations, start=1)
     ]
     if outcomes:
         rows = [f"{row} | {cell(outcome)}" for row, outcome in zip(rows, outcomes, strict=False)]
@@ -171,9 +171,9 @@ def _label(operation: Operation, n: int) -> str:
 def _comments(operations: Sequence[Operation]) -> list[str]:
     """Render the texts of comments to post, verbatim."""
     return [
-        f"Comment {n}, for {code(f'#{each.number}')}:\n\n{fenced_block(disarm_text(each.text), 'text')}"
-        for n, each in enumerate(operations, start=1)
-        if each.kind is OperationKind.COMMENT
+        f"Comment {n}, for {code(f'#{operation.number}')}:\n\n{fenced_block(disarm_text(operation.text), 'text')}"
+        for n, operation in enumerate(operations, start=1)
+        if operation.kind is OperationKind.COMMENT
     ]
 
 

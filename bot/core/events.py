@@ -45,7 +45,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
 def _key_defaults(cls: type[Any]) -> dict[str, Any]:
     """Return the keys of a kind, in the order in which they are written, each with its default."""
     defaults = {field.name: field.default for field in fields(cls) if field.name not in {"kind", "unknown"}}
-    declared = (name for each in cls.__mro__ for name in getattr(each, "__annotations__", ()))
+    declared = (name for base in cls.__mro__ for name in getattr(base, "__annotations__", ()))
     return {name: defaults[name] for name in declared if name in defaults}
 
 

@@ -125,7 +125,9 @@ def is_decided(finding: TaskFinding, decided: Sequence[TaskFinding]) -> bool:
 
     A finding that comes back under another title keeps its id, and one under another id keeps its title.
     """
-    known = {normalize_words(each.id) for each in decided} | {normalize_words(each.title) for each in decided}
+    known = {normalize_words(finding.id) for finding in decided} | {
+        normalize_words(finding.title) for finding in decided
+    }
     return not known.isdisjoint({normalize_words(finding.id), normalize_words(finding.title)})
 
 

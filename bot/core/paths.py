@@ -176,7 +176,7 @@ def _reaches(plain: str, glob: str) -> bool:
     anchor = "/" if glob.startswith("/") else ""
     bare = normalized_path(glob)
     spelled = _braces(bare.replace("[", "[[]"))
-    return bare in {plain, "."} or any(_matches(plain, anchor + each) for each in spelled)
+    return bare in {plain, "."} or any(_matches(plain, anchor + pattern) for pattern in spelled)
 
 
 def _braces(glob: str) -> tuple[str, ...]:

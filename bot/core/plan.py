@@ -164,7 +164,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         **({"tree": document.tree} if document.tree else {}),
         **({"hidden": document.hidden.to_json()} if document.hidden.count else {}),
         **({"changed": document.changed} if document.changed else {}),
-        **({"classes": [list(each) for each in document.contract.classes]} if document.contract.classes else {}),
+        **({"classes": [list(entry) for entry in document.contract.classes]} if document.contract.classes else {}),
         **({"notes": document.notes} if document.notes else {}),
         **({"operations": [operation.to_json() for operation in document.operations]} if document.operations else {}),
         **({"findings": [finding.to_json() for finding in document.findings]} if document.findings else {}),

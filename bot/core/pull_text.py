@@ -155,7 +155,7 @@ def no_receipt(why: str) -> str:
 def pull_request_ready(pull: PullRequest) -> str:
     """Render that the pull request exists, whether it is a draft, and which labels and reviewers are missing."""
     at = "is open as a draft" if pull.draft else "is ready for review"
-    rows = [f"- {code(shorten_line(each, _UNDONE_ROOM))}" for each in pull.undone[:NAMED]]
+    rows = [f"- {code(shorten_line(item, _UNDONE_ROOM))}" for item in pull.undone[:NAMED]]
     if len(pull.undone) > NAMED:
         rows.append(f"- and {len(pull.undone) - NAMED} more")
     undone = "\n".join(["", "", "I couldn't add all that the configuration asks for:", "", *rows]) if rows else ""
@@ -200,7 +200,7 @@ def _warning(checks: Sequence[Check]) -> str:
     """Return how many checks did not pass, by what that says about the work."""
     states = Counter(map(state_of, checks))
     failed, before, unable = (
-        states[each] for each in (CheckState.FAILED, CheckState.FAILED_BEFORE, CheckState.CANNOT_RUN)
+        states[state] for state in (CheckState.FAILED, CheckState.FAILED_BEFORE, CheckState.CANNOT_RUN)
     )
     told = [f"{failed} of {len(checks)} checks failed; see below."] if failed else []
     told += [f"{before} of {len(checks)} checks failed before the work and still fail."] if before else []
@@ -230,9 +230,7 @@ def _result_cells(check: Check) -> str:
 def _ran(commands: Sequence[Mapping[str, Any]]) -> str:
     """Render the last commands that the agents ran, folded, with the model's text made inert."""
     last = commands[-_CHECKS_SHOWN:]
-    rows = [
-        f"{each['agent']} | `{cell(with_visible_codepoints(each['command']))}` | {_exit_code(each)}" for each in last
-    ]
+    rows = [f"{run['agent']} | `{cell(with_visible_codepoints(run['command']))}` | {_exit_code(run)}" for run in last]
     more = f"\n\nEarlier commands not shown: {len(commands) - len(last)}." if len(commands) > len(last) else ""
     return details("Commands that the agents ran", inert_markdown(table("agent | command | exit code", rows)) + more)
 

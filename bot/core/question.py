@@ -92,8 +92,13 @@ def to_json(asking: Asking) -> dict[str, Any]:
 def from_json(value: dict[str, Any]) -> Asking:
     """Return the question in a JSON object made by `to_json`."""
     questions = tuple(
-        Question(each["text"], tuple(Option(**option) for option in each["options"]), each["header"], each["several"])
-        for each in value["questions"]
+        Question(
+            question["text"],
+            tuple(Option(**option) for option in question["options"]),
+            question["header"],
+            question["several"],
+        )
+        for question in value["questions"]
     )
     rest = {key: value.get(key, "") for key in ("tool", "subject", "why", "meaning")}
     return Asking(AskKind(value["matter"]), ToolUseId(value["call"]), questions, **rest)

@@ -98,8 +98,10 @@ def _predicate(
         "branch": subject.branch,
         "plan": _plan(plan),
         "requests": [_request(entry) for entry in state.request_entries],
-        "approvals": [_decision(each.digest, each.approved_at, each.evidence) for each in approvals],
-        "rejections": [_decision(each.digest, at, each.evidence) for at, each in events if isinstance(each, Rejected)],
+        "approvals": [_decision(approval.digest, approval.approved_at, approval.evidence) for approval in approvals],
+        "rejections": [
+            _decision(event.digest, at, event.evidence) for at, event in events if isinstance(event, Rejected)
+        ],
         "policy": _policy(approvals[-1].evidence),
         "execution": _execution(state, work),
         "scope": {
@@ -155,7 +157,7 @@ def _decision(digest: Digest | None, observed_at: datetime, evidence: DecisionEv
         "plan": digest or "",
         "observed_at": _utc(observed_at),
         "snapshot_sha256": evidence.snapshot if evidence else "",
-        "by": [each.to_json() for each in evidence.opinions] if evidence else [],
+        "by": [opinion.to_json() for opinion in evidence.opinions] if evidence else [],
     }
 
 
@@ -163,7 +165,7 @@ def _policy(evidence: DecisionEvidence | None) -> Json | None:
     """Return the rule that the newest approval met; None if the journal does not have it."""
     if evidence is None:
         return None
-    others = [each for each in evidence.opinions if each.actor.id not in evidence.requesters]
+    others = [opinion for opinion in evidence.opinions if opinion.actor.id not in evidence.requesters]
     return {
         "configuration": evidence.configuration,
         "required_role": evidence.required_role,
@@ -180,7 +182,7 @@ def _execution(state: ThreadState, work: Executed) -> Json:
         "session": state.work_session,
         "model": work.model or "",
         "agents": [_agent(agent) for agent in work.agents or ()],
-        "commands": [_command(each) for each in work.commands or ()],
+        "commands": [_command(command) for command in work.commands or ()],
         "cost_usd": _dollars(state.cost_usd),
         "tokens_input": state.tokens[0],
         "tokens_output": state.tokens[1],

@@ -151,8 +151,8 @@ def _list_objections(value: list[Any], schema: Json, where: str, depth: int) -> 
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
         yield f"{where} has {len(value)} items"
         return
-    for n, each in enumerate(value):
-        yield from schema_objections(each, schema.get("items", {}), f"{where}[{n}]", depth + 1)
+    for n, item in enumerate(value):
+        yield from schema_objections(item, schema.get("items", {}), f"{where}[{n}]", depth + 1)
 
 
 def _object_objections(value: dict[str, Any], schema: Json, where: str, depth: int) -> Iterator[str]:

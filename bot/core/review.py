@@ -63,8 +63,8 @@ class Review:
     def from_json(cls, value: Json) -> Self:
         """Read what `to_json` wrote."""
         findings = (
-            ReviewFinding(each["path"], each["line"], Severity(each["severity"]), each["body"])
-            for each in value["findings"]
+            ReviewFinding(finding["path"], finding["line"], Severity(finding["severity"]), finding["body"])
+            for finding in value["findings"]
         )
         return cls(value["summary"], tuple(findings), CommitId(value["commit"]))
 

@@ -25,7 +25,7 @@ def scope_table(plan: PlanDocument, changed: Sequence[str]) -> str:
     found = changed_by_entry(plan.contract.scope, changed)
     first = sorted(found, key=lambda entry: bool(entry and found[entry])) if len(found) > _ROWS_SHOWN else list(found)
     nameless = "not named" if plan.contract.scope else "any, except those of tier high"
-    rows = [f"{_name(each) if each else nameless} | {_paths(found[each])}" for each in first[:_ROWS_SHOWN]]
+    rows = [f"{_name(entry) if entry else nameless} | {_paths(found[entry])}" for entry in first[:_ROWS_SHOWN]]
     more = f"\n\nPlanned files not shown: {len(found) - _ROWS_SHOWN}." if len(found) > _ROWS_SHOWN else ""
     return details("Planned and changed files", table("planned | changed", rows) + more)
 

@@ -106,8 +106,8 @@ class TaskHistory:
     @property
     def decided(self) -> tuple[TaskFinding, ...]:
         """The findings that no new plan may contain: rejected ones, and those of open pull requests (MT5)."""
-        shown = [finding for each in self.in_review for finding in each.findings]
-        return (*shown, *(each.finding for each in self.rejected))
+        shown = [finding for row in self.in_review for finding in row.findings]
+        return (*shown, *(rejection.finding for rejection in self.rejected))
 
     @property
     def open_occurrence(self) -> TaskOccurrence | None:
@@ -145,7 +145,9 @@ def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) ->
             return _with(history, event.key, event.outcome)
         case FindingOffered():
             offered = normalize_words(event.finding)
-            kept = tuple(each for each in history.rejected if normalize_words(each.finding.id) != offered)
+            kept = tuple(
+                rejection for rejection in history.rejected if normalize_words(rejection.finding.id) != offered
+            )
             return replace(history, rejected=kept)
         case PullRequestEnded():
             return _end_review(history, event, at)
@@ -163,9 +165,9 @@ def add_move(
     if isinstance(event, Rejected):
         history = _reject(history, findings, at)
     if isinstance(event, Published) and findings:
-        row = PullFindings(event.pull_number, tuple(findings))
-        others = tuple(each for each in history.in_review if each.pull_number != event.pull_number)
-        history = replace(history, in_review=(*others, row)[-REMEMBERED:])
+        new = PullFindings(event.pull_number, tuple(findings))
+        others = tuple(row for row in history.in_review if row.pull_number != event.pull_number)
+        history = replace(history, in_review=(*others, new)[-REMEMBERED:])
     history = replace(history, planned=_task_asked_for(history, event, request))
     if isinstance(event, Approved) and event.by and history.planned:
         history = replace(history, approved=history.planned)
@@ -192,16 +194,14 @@ def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str
 
 def _end_review(history: TaskHistory, event: PullRequestEnded, at: datetime) -> TaskHistory:
     """Return the history after a pull request ended. One that was closed without a merge rejects its findings."""
-    shown = [
-        finding for each in history.in_review if each.pull_number == event.pull_number for finding in each.findings
-    ]
-    left = tuple(each for each in history.in_review if each.pull_number != event.pull_number)
+    shown = [finding for row in history.in_review if row.pull_number == event.pull_number for finding in row.findings]
+    left = tuple(row for row in history.in_review if row.pull_number != event.pull_number)
     history = replace(history, in_review=left)
     return history if event.merged else _reject(history, shown, at)
 
 
 def _reject(history: TaskHistory, findings: Sequence[TaskFinding], at: datetime) -> TaskHistory:
-    others = tuple(each for each in history.rejected if not is_decided(each.finding, findings))
+    others = tuple(rejection for rejection in history.rejected if not is_decided(rejection.finding, findings))
     new = tuple(RejectedFinding(finding, at) for finding in findings)
     return replace(history, rejected=(*others, *new)[-MOST_REJECTED:])
 

@@ -340,7 +340,10 @@ class ThreadState:
     @property
     def tokens(self) -> tuple[int, int]:
         """What all that is journaled has used, in tokens of prompts and of answers."""
-        return (sum(each for each, _ in self.session_tokens.values()), sum(n for _, n in self.session_tokens.values()))
+        return (
+            sum(tokens for tokens, _ in self.session_tokens.values()),
+            sum(n for _, n in self.session_tokens.values()),
+        )
 
     def consumption(self, session: str) -> Consumption:
         """Return what is journaled that a session has used."""

@@ -102,7 +102,7 @@ def without_empty_text(answer: Json) -> Json:
     last = len(content) - 1
     texts = {at: block["text"] for at, block in enumerate(content) if block.get("type") == "text"}
     empty = {at for at, text in texts.items() if not text or (at == last and not text.strip())}
-    return {**answer, "content": [each for at, each in enumerate(content) if at not in empty]} if empty else answer
+    return {**answer, "content": [block for at, block in enumerate(content) if at not in empty]} if empty else answer
 
 
 def without_last_thinking(answer: Json) -> Json:

@@ -158,5 +158,5 @@ async def exchange_code(client: GitHubClient, code: str) -> CreatedApp:
     try:
         return CreatedApp.model_validate(answer)
     except ValidationError as error:
-        missing = ", ".join(sorted({str(each["loc"][0]) for each in error.errors() if each["loc"]}))
+        missing = ", ".join(sorted({str(mistake["loc"][0]) for mistake in error.errors() if mistake["loc"]}))
         raise Refused(f"GitHub's answer is not whole: {missing or 'everything'}") from None

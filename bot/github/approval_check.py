@@ -64,7 +64,7 @@ class ApprovalChecks:
 def _check_run(predicate: Json, commit: CommitId) -> Json:
     """Return the check run to create: which plan, who approved it, and where the receipt is."""
     plan, place = predicate["plan"], predicate["repository"]
-    logins = dict.fromkeys(each["login"] for decision in predicate["approvals"] for each in decision["by"])
+    logins = dict.fromkeys(person["login"] for decision in predicate["approvals"] for person in decision["by"])
     who = some([with_visible_codepoints(login) for login in logins], _NAMES_ROOM) if logins else "the configuration"
     ref = code(receipt_ref(commit))
     return {

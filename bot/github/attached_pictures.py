@@ -91,17 +91,17 @@ class AttachedPictures:
         """Yield what GitHub draws in the texts that may show a picture at all. The others cost no request."""
         keys = {"issue" if key.startswith(("label-", "assigned-")) else key.partition("@")[0] for key in turns}
         keys |= {"issue"} if strangers else set()
-        said = [each for each in thread.everything() if each.key in keys and any(map(_MAY_SHOW.search, each.words))]
-        for each in said[:MOST_TEXTS]:
+        said = [post for post in thread.everything() if post.key in keys and any(map(_MAY_SHOW.search, post.words))]
+        for post in said[:MOST_TEXTS]:
             try:
-                texts = [text async for text in self._rendered_texts(thread, each)]
+                texts = [text async for text in self._rendered_texts(thread, post)]
             except PlangateError:  # it is gone, or GitHub does not answer: the session goes on without
                 continue
             for trusted, html in texts:
                 parser = _Images()
                 parser.feed(html[:_LARGEST_HTML])
                 for src, alt, tiny in parser.found:
-                    yield _Drawn(each, trusted, src, alt if trusted else "", tiny)
+                    yield _Drawn(post, trusted, src, alt if trusted else "", tiny)
 
     async def _rendered_texts(self, thread: GitHubThread, said: ThreadPost) -> AsyncIterator[tuple[bool, str]]:
         """Yield the HTML of what was said, and whether nobody but people who may ask can have written it."""

@@ -100,7 +100,7 @@ class Attribution:
     def _text(self, it: WrittenText, longest: int, *, titled: bool) -> str:
         shown = self.parsed_texts.parse(it.markdown, self.listener.mention).shown.text
         above = f"{it.title if titled else ''}\n{it.place}"
-        lines = [line for each in above.splitlines() if (line := visible_title(each).text)]
+        lines = [line for above_line in above.splitlines() if (line := visible_title(above_line).text)]
         return cut(self.clean("\n\n".join(filter(None, ("\n".join(lines), shown)))), longest)
 
 

@@ -314,7 +314,7 @@ def _retry_after(answer: GitHubResponse, clock: Clock) -> float | None:
     # GraphQL reports a limit in a 200 response, by the type RATE_LIMITED or RATE_LIMIT. It reports the secondary limit
     # only in its message.
     said, types = _error_text(answer.body).lower(), _types(answer.body)
-    graphql = bool(types) and ("rate limit" in said or any(each.startswith("RATE_LIMIT") for each in types))
+    graphql = bool(types) and ("rate limit" in said or any(kind.startswith("RATE_LIMIT") for kind in types))
     if answer.status not in {403, 429} and not (answer.status == 200 and graphql):
         return None
     if after := answer.headers.get("retry-after", "").strip():
@@ -329,13 +329,13 @@ def _error_text(body: Any) -> str:
     """Return GitHub's own error message, on one line of at most 300 characters."""
     if not isinstance(body, dict):
         return ""
-    details = [str(each.get("message", "")) for each in body.get("errors") or [] if isinstance(each, dict)]
+    details = [str(error.get("message", "")) for error in body.get("errors") or [] if isinstance(error, dict)]
     return " ".join("; ".join([str(body.get("message", "")), *filter(None, details)]).split())[:300]
 
 
 def _types(body: Any) -> set[str]:
     errors = body.get("errors") if isinstance(body, dict) else None
-    return {_type(each) for each in errors or [] if isinstance(each, dict)}
+    return {_type(error) for error in errors or [] if isinstance(error, dict)}
 
 
 def _type(error: Json) -> str:

@@ -20,14 +20,14 @@ async def asked_before(
 ) -> AsyncIterator[tuple[int, str]]:
     """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    async for each in active_threads(client, await repository_activity(client, address), day):
-        for said in each.thread.everything():
+    async for activity in active_threads(client, await repository_activity(client, address), day):
+        for said in activity.thread.everything():
             mine = said.actor.id == turn.actor.id and day <= said.at
             earlier = (said.at, said.key) < (turn.at, turn.key)
-            if not (mine and earlier and listener.is_addressed(each.thread, said, parsed_texts)):
+            if not (mine and earlier and listener.is_addressed(activity.thread, said, parsed_texts)):
                 continue
             if is_request(parsed_texts.parse(said.body, listener.mention), listener.mention):
-                yield int(each.thread.number), said.key
+                yield int(activity.thread.number), said.key
 
 
 def is_request(parsed: ParsedText, mention: str) -> bool:

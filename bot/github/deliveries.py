@@ -101,7 +101,7 @@ def envelope(headers: Headers) -> Envelope:
     events, guids = _values(headers, "x-github-event"), _values(headers, "x-github-delivery")
     if len(events) != 1 or len(guids) != 1 or not _EVENT.fullmatch(events[0]) or not _GUID.fullmatch(guids[0]):
         raise Malformed("the delivery does not name its event and id")
-    types = [each.partition(";")[0].strip().lower() for each in _values(headers, "content-type")]
+    types = [value.partition(";")[0].strip().lower() for value in _values(headers, "content-type")]
     if len(types) > 1:
         raise Malformed("the delivery names several content types")
     return Envelope(events[0], guids[0], is_form=types == [_FORM])

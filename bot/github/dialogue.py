@@ -187,7 +187,7 @@ class GitHubDialogue:
         if said is None or self.client.clock.now() - said.at > EARLY:
             return
         alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)
-        seen = {each.key for each in thread.everything()} - {said.key}
+        seen = {post.key for post in thread.everything()} - {said.key}
         for turn in await TurnReader(self.listener, roles, self.parsed_texts, may_ask).turns(alone, seen):
             if turn.key == said.key and may_ask(turn):
                 await self._sign(turn.key, Acknowledgment.SEEN)
@@ -334,7 +334,7 @@ class GitHubDialogue:
     def _is_on_thread(self, kind: str, ask: int) -> bool:
         """Return whether the thread had a comment of the bot of that kind and ask when it was read last."""
         found = self._own_markers(self._read) if self._read else ()
-        return any((each.kind, each.ask) == (kind, ask) for _, each in found)
+        return any((marker.kind, marker.ask) == (kind, ask) for _, marker in found)
 
     def _plan(self, plan: PlanDocument) -> str:
         """Return the comment of a plan exactly as it is posted, so that the two can be compared."""

@@ -70,12 +70,12 @@ class LiveRepository:
         Raises Missing or Unprocessable without any.
         """
         found, _ = await self.client.page(f"{self.at.path}/commits", {"per_page": limit})
-        return [(str(each["sha"]), str(each["commit"]["message"])) for each in found]
+        return [(str(commit["sha"]), str(commit["commit"]["message"])) for commit in found]
 
     async def open_titles(self) -> frozenset[str]:
         """Return the titles of the open issues and pull requests, of at most 100 of them."""
         found, _ = await self.client.page(f"{self.at.path}/issues", {"state": "open", "per_page": 100})
-        return frozenset(str(each["title"]) for each in found)
+        return frozenset(str(issue["title"]) for issue in found)
 
     async def refs(self, prefix: str) -> Mapping[str, str]:
         """Return the refs whose names begin so, with their objects. `prefix` begins after ``refs/``.
@@ -83,7 +83,7 @@ class LiveRepository:
         https://docs.github.com/en/rest/git/refs#list-matching-references
         """
         found = await self.client.get(f"{self.at.path}/git/matching-refs/{quote(prefix)}")
-        return {str(each["ref"]): str(each["object"]["sha"]) for each in found}
+        return {str(ref["ref"]): str(ref["object"]["sha"]) for ref in found}
 
     async def add_branch(self, name: str, commit: str) -> None:
         """Create a branch.
@@ -126,8 +126,8 @@ class LiveRepository:
 
     async def remove_rulesets(self, name: str) -> int:
         """Delete every ruleset of that name, the newest first, and return how many there were."""
-        every = [each async for each in self.client.pages(f"{self.at.path}/rulesets")]
-        named = sorted((int(each["id"]) for each in every if each["name"] == name), reverse=True)
+        every = [ruleset async for ruleset in self.client.pages(f"{self.at.path}/rulesets")]
+        named = sorted((int(ruleset["id"]) for ruleset in every if ruleset["name"] == name), reverse=True)
         for number in named:
             await self.client.delete(f"{self.at.path}/rulesets/{number}")
         return len(named)
@@ -178,8 +178,8 @@ class LiveRepository:
 
     async def close_threads(self, title: str) -> int:
         """Close every open issue and pull request of that title, and return how many there were. GitHub keeps them."""
-        every = [each async for each in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]
-        named = [int(each["number"]) for each in every if each["title"] == title]
+        every = [issue async for issue in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]
+        named = [int(issue["number"]) for issue in every if issue["title"] == title]
         for number in named:
             await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
         return len(named)
@@ -190,7 +190,7 @@ class LiveRepository:
 
     async def comments(self, number: int) -> list[LiveComment]:
         """Return the comments on an issue, oldest first."""
-        return [_comment(each) async for each in self.client.pages(f"{self.at.path}/issues/{number}/comments")]
+        return [_comment(comment) async for comment in self.client.pages(f"{self.at.path}/issues/{number}/comments")]
 
     async def edits(self, node: str) -> Edits:
         """Return the edits of a comment."""

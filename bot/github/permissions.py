@@ -69,7 +69,7 @@ class Roles:
         https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators
         """
         logins = {user.lower() for user in self.users if isinstance(user, str)}
-        ids = frozenset(each for each in self.users if isinstance(each, int))
+        ids = frozenset(user for user in self.users if isinstance(user, int))
         try:
             people = [person async for person in self.client.pages(f"{self.address.path}/collaborators")]
         except PlangateError:

@@ -35,7 +35,7 @@ async def fingerprints(client: GitHubClient, shown: Sequence[str]) -> Mapping[st
         for node in data["nodes"]:
             if node:
                 reactions = node["reactions"]
-                newest = [each["createdAt"] for each in reactions["nodes"] or []]
+                newest = [reaction["createdAt"] for reaction in reactions["nodes"] or []]
                 facts = (reactions["totalCount"], *newest, node["lastEditedAt"], node["isMinimized"])
                 found[node["id"]] = "|".join(map(str, facts))
     return found

@@ -101,7 +101,7 @@ class GitHubReader:
         self._require_here(found["repository_url"])
         kind = "pull request" if found.get("pull_request") else "issue"
         facts = [f"{kind} #{number}", found["state"], f"{found['comments']} comments"]
-        labels = ", ".join(str(each["name"] if isinstance(each, dict) else each) for each in found["labels"])
+        labels = ", ".join(str(label["name"] if isinstance(label, dict) else label) for label in found["labels"])
         title = f"Title: {found['title']}" + (f"\nLabels: {labels}" if labels else "")
         opened = WrittenText.of(", ".join(facts) + ", opened", found, title=title)
         return RepositoryText(tuple(await self.attribution.passages([opened], strangers=strangers, longest=BODY)))
@@ -111,7 +111,7 @@ class GitHubReader:
         items, more = await self._page(f"issues/{query.number}/comments", query.page)
         for item in items:
             self._require_here(item["issue_url"])
-        said = [WrittenText.of("comment", each) for each in items]
+        said = [WrittenText.of("comment", item) for item in items]
         return RepositoryText(tuple(await self.attribution.passages(said, strangers=strangers, longest=COMMENT)), more)
 
     async def _pull_request(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
@@ -127,10 +127,13 @@ class GitHubReader:
         placed = strangers or not await self._is_foreign(found)
         tell = self.attribution.passages
         first = [] if query.page > 1 else await tell([opened], strangers=strangers, longest=BODY)
-        listed = self.attribution.clean("\n".join(f"- {_file(each)}" for each in files))
+        listed = self.attribution.clean("\n".join(f"- {_file(file)}" for file in files))
         submitted = [review for review in reviews if review.get("submitted_at") and (review["body"] or "").strip()]
         said = [
-            *[WrittenText.of(f"review, {str(each['state']).lower()},", each, at="submitted_at") for each in submitted],
+            *[
+                WrittenText.of(f"review, {str(review['state']).lower()},", review, at="submitted_at")
+                for review in submitted
+            ],
             *[WrittenText.of("comment on a line", note, place=_place(note) if placed else "") for note in notes],
         ]
         changed = await self._code(found, f"changed files ({found['changed_files']} in all)", [listed], strangers)
@@ -145,7 +148,7 @@ class GitHubReader:
         files, more = await self._files(f"pulls/{query.number}/files", query, FILES)
         head = f"diff of pull request #{query.number}, head {found['head']['sha']}"
         return RepositoryText(
-            tuple(await self._code(found, head, [self._patch(each) for each in files], strangers)), more
+            tuple(await self._code(found, head, [self._patch(file) for file in files], strangers)), more
         )
 
     async def _commit(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
@@ -156,9 +159,9 @@ class GitHubReader:
             return RepositoryText((Passage(f"commit {commit}", WITHHELD),))
         params = {"per_page": FILES, "page": query.page}
         found, more = await self.client.page(f"{self.at.path}/commits/{commit}", params)
-        files = [each for each in found.get("files") or [] if _is_within(each["filename"], query.path)]
+        files = [file for file in found.get("files") or [] if _is_within(file["filename"], query.path)]
         told = f"{found['commit']['author']['name']}: {found['commit']['message']}"
-        texts = (cut(self.attribution.clean(told), COMMENT), *(self._patch(each) for each in files))
+        texts = (cut(self.attribution.clean(told), COMMENT), *(self._patch(file) for file in files))
         where = "not on the default branch" if foreign else "on the default branch"
         return RepositoryText((Passage(f"commit {commit}, {where}", "\n\n".join(texts), foreign),), more)
 
@@ -205,10 +208,10 @@ class GitHubReader:
         if not query.path:
             return await self.client.page(f"{self.at.path}/{path}", {"per_page": size, "page": query.page})
         found, page, more = list[Json](), 0, True
-        while more and page < MOST_PAGES and not any(each["filename"] == query.path for each in found):
+        while more and page < MOST_PAGES and not any(file["filename"] == query.path for file in found):
             page += 1
             files, more = await self.client.page(f"{self.at.path}/{path}", {"per_page": LISTED, "page": page})
-            found += [each for each in files if _is_within(each["filename"], query.path)]
+            found += [file for file in files if _is_within(file["filename"], query.path)]
         start = (query.page - 1) * size
         return found[start : start + size], len(found) > start + size
 

@@ -133,7 +133,7 @@ async def secrets_of_environment(client: GitHubClient, at: Address, name: str) -
     https://docs.github.com/en/rest/actions/secrets#list-environment-secrets
     """
     path = f"{at.path}/environments/{quote(name, safe='')}/secrets"
-    return frozenset([str(each["name"]) async for each in client.pages(path, items="secrets")])
+    return frozenset([str(secret["name"]) async for secret in client.pages(path, items="secrets")])
 
 
 async def secrets_of_repository(client: GitHubClient, at: Address) -> frozenset[str]:
@@ -141,9 +141,9 @@ async def secrets_of_repository(client: GitHubClient, at: Address) -> frozenset[
 
     https://docs.github.com/en/rest/actions/secrets#list-repository-secrets
     """
-    names = {str(each["name"]) async for each in client.pages(f"{at.path}/actions/secrets", items="secrets")}
+    names = {str(secret["name"]) async for secret in client.pages(f"{at.path}/actions/secrets", items="secrets")}
     shared = client.pages(f"{at.path}/actions/organization-secrets", items="secrets")
-    return frozenset(names | {str(each["name"]) async for each in shared})
+    return frozenset(names | {str(secret["name"]) async for secret in shared})
 
 
 async def rulesets(client: GitHubClient, at: Address) -> tuple[Ruleset, ...]:
@@ -154,9 +154,9 @@ async def rulesets(client: GitHubClient, at: Address) -> tuple[Ruleset, ...]:
     every = client.pages(f"{at.path}/rulesets", {"includes_parents": "true"})
     return tuple(
         [
-            Ruleset(str(each["name"]), str(each.get("target", "branch")), str(each["source"]))
-            async for each in every
-            if each["enforcement"] == "active"
+            Ruleset(str(ruleset["name"]), str(ruleset.get("target", "branch")), str(ruleset["source"]))
+            async for ruleset in every
+            if ruleset["enforcement"] == "active"
         ]
     )
 

@@ -58,10 +58,10 @@ class ThreadQuotes:
     def hidden_fragments(self, bot: Actor) -> tuple[str, ...]:
         """Return the invisible fragments of what is quoted, except the bot's."""
         opening = self._quote(self.thread.opened, OPENING_LIMIT)
-        others = [each for each in (opening, *self._newest_entries()) if each.said.actor.id != bot.id]
+        others = [quote for quote in (opening, *self._newest_entries()) if quote.said.actor.id != bot.id]
         about = opening in others and opening.said.key not in self.requested
         title = visible_title(self.thread.title).removed if about else ()
-        return (*title, *(fragment for each in others for fragment in each.hidden))
+        return (*title, *(fragment for quote in others for fragment in quote.hidden))
 
     def _newest_entries(self) -> list[_Quotation]:
         """Return the newest entries that fit, oldest first."""

@@ -337,7 +337,7 @@ def older(connection: Json) -> str:
 
 def _reaches(said: Collection[ThreadPost], moment: datetime | None) -> bool:
     """Return whether nothing in `said` is older than a moment."""
-    return moment is None or all(each.at >= moment for each in said)
+    return moment is None or all(post.at >= moment for post in said)
 
 
 def _reviews(connection: Json) -> Iterator[ThreadPost]:

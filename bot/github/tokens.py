@@ -118,9 +118,9 @@ class AppTokens:
         https://docs.github.com/en/rest/apps/installations#revoke-an-installation-access-token
         """
         made, self._made, self._held = self._made, [], None
-        for each in made:
-            if each.expires > self.client.clock.now():
-                own = StaticToken(partial(getattr, each, "token"))
+        for token in made:
+            if token.expires > self.client.clock.now():
+                own = StaticToken(partial(getattr, token, "token"))
                 urls, clock = (self.client.api_url, self.client.graphql_url), self.client.clock
                 client = GitHubClient(*urls, own, clock, WritePace(clock, 0.0), authorities=self.client.authorities)
                 await client.delete("/installation/token")

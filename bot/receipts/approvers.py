@@ -48,9 +48,9 @@ class ApproverVerdict:
 def approvers(statement: Json) -> tuple[Approver, ...]:
     """Return the people whose approval of the published plan counted, as a well-formed receipt states them."""
     predicate = statement["predicate"]
-    approvals = [each for each in predicate["approvals"] if each["plan"] == predicate["plan"]["digest"]]
+    approvals = [approval for approval in predicate["approvals"] if approval["plan"] == predicate["plan"]["digest"]]
     people = approvals[-1]["by"] if approvals else ()
-    return tuple(Approver(each["actor_id"], each["login"], each["way"], each["at"]) for each in people)
+    return tuple(Approver(person["actor_id"], person["login"], person["way"], person["at"]) for person in people)
 
 
 def approver_verdict(statement: Json, signatures: Sequence[ApproverSignature]) -> ApproverVerdict:
@@ -58,8 +58,10 @@ def approver_verdict(statement: Json, signatures: Sequence[ApproverSignature]) -
     people = approvers(statement)
     signed = {signature.actor_id for signature in signatures if not signature.problem}
     policy = statement["predicate"]["policy"]
-    needed = min(max(policy["needed"] if policy else 1, 1), len({each.actor_id for each in people}))
-    objections = [f"{each.login or each.actor_id}: {each.problem}" for each in signatures if each.problem]
+    needed = min(max(policy["needed"] if policy else 1, 1), len({person.actor_id for person in people}))
+    objections = [
+        f"{signature.login or signature.actor_id}: {signature.problem}" for signature in signatures if signature.problem
+    ]
     if not people:
         objections.insert(0, "the receipt names nobody who approved, so nobody can have signed")
     elif len(signed) < needed:

@@ -111,10 +111,14 @@ def _signatures(value: object) -> Sequence[Signature]:
     if not isinstance(value, list) or not 0 < len(value) <= 16:
         raise Unreadable("an envelope has 1 to 16 signatures", where="signatures", fix=_FIX)
     found = []
-    for each in value:
-        if not isinstance(each, dict) or set(each) != {"keyid", "sig"} or not isinstance(each["keyid"], str):
+    for signature in value:
+        if (
+            not isinstance(signature, dict)
+            or set(signature) != {"keyid", "sig"}
+            or not isinstance(signature["keyid"], str)
+        ):
             raise Unreadable("a signature has exactly keyid and sig", where="signatures", fix=_FIX)
-        found.append(Signature(each["keyid"], _decode(each["sig"], "sig")))
+        found.append(Signature(signature["keyid"], _decode(signature["sig"], "sig")))
     return found
 
 

@@ -132,7 +132,7 @@ def _listed_keys(text: str, path: Path) -> tuple[str, ...]:
     if not all(found):
         fix = f"get it again, such as https://github.com/{path.name}"
         raise Misconfigured("this is no list of public keys", where=str(path), fix=fix)
-    return tuple(each[1] for each in found if each)
+    return tuple(match[1] for match in found if match)
 
 
 def _read(path: Path) -> str:

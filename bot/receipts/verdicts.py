@@ -114,13 +114,15 @@ def exit_code(verdicts: Sequence[ReceiptVerdict]) -> int:
 def _signers(envelope: DsseEnvelope, keys: Iterable[PublicKey]) -> tuple[PublicKey, ...]:
     """Return the keys whose signature of the envelope is valid."""
     by_id = {key.id: key for key in reversed(tuple(keys))}  # a pinned key outranks one of the same id that was found
-    claimed = ((by_id[each.key_id], each.value) for each in envelope.signatures if each.key_id in by_id)
+    claimed = (
+        (by_id[signature.key_id], signature.value) for signature in envelope.signatures if signature.key_id in by_id
+    )
     return tuple(key for key, value in claimed if key.verify(value, envelope.signed_bytes))
 
 
 def _signature_objections(envelope: DsseEnvelope, signers: Sequence[PublicKey]) -> Iterator[str]:
     if not signers:
-        ids = ", ".join(each.key_id[:16] for each in envelope.signatures)
+        ids = ", ".join(signature.key_id[:16] for signature in envelope.signatures)
         yield f"no key at hand made a valid signature; the receipt names {ids}"
 
 
@@ -180,21 +182,21 @@ def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:
             yield "the plan had expired when it was approved"
         if observed - made > CLOCK_SKEW:
             yield "the work was done before it was approved"
-        if any(moment(each["at"]) - observed > CLOCK_SKEW for each in approval["by"]):
+        if any(moment(person["at"]) - observed > CLOCK_SKEW for person in approval["by"]):
             yield "an approval was observed before it was given"
 
 
 def _policy_objections(predicate: Json) -> Iterator[str]:
     """Yield the rules in the receipt that the approval of the published plan does not meet."""
     plan, policy = predicate["plan"], predicate["policy"]
-    approvals = [each for each in predicate["approvals"] if each["plan"] == plan["digest"]]
+    approvals = [approval for approval in predicate["approvals"] if approval["plan"] == plan["digest"]]
     if not approvals:
         yield "nobody approved the plan that was published"
         return
     if policy is None:
         return  # an old journal has no rule; completeness says so
     people = approvals[-1]["by"]
-    distinct = {each["actor_id"] for each in people}
+    distinct = {person["actor_id"] for person in people}
     standing = not people and policy["fewer"] == _STANDING
     if not people and not standing:
         yield "it names nobody who approved"
@@ -204,7 +206,7 @@ def _policy_objections(predicate: Json) -> Iterator[str]:
         yield f"{len(distinct)} of {policy['needed']} approvals were given"
     if plan["tier"] == Tier.HIGH and policy["needed"] < 1:
         yield "no approval was asked for"
-    yield from (f"{each['login']} may not approve" for each in people if not _may_approve(each, policy))
+    yield from (f"{person['login']} may not approve" for person in people if not _may_approve(person, policy))
     if policy["four_eyes"] and distinct & set(policy["requesters"]):
         yield "with four eyes, nobody approves their own request"
     if policy["approver_is_not_requester"] != bool(distinct - set(policy["requesters"])):

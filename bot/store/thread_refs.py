@@ -328,7 +328,7 @@ def _stream(ref: str, tip: Tip, files: Mapping[str, bytes], *, when: int, note: 
 def _fetch(git: Plumbing, remote: str, wanted: Iterable[str], *options: str) -> None:
     """Fetch the wanted commits and nothing else."""
     every = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *options)
-    git.ask("fetch", *every, remote, stdin="".join(f"{each}\n" for each in wanted).encode())
+    git.ask("fetch", *every, remote, stdin="".join(f"{thread}\n" for thread in wanted).encode())
 
 
 def _dates(git: Plumbing, commits: Iterable[CommitId]) -> dict[CommitId, int]:

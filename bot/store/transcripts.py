@@ -91,7 +91,7 @@ class SpooledTranscripts:
     def sessions(self) -> tuple[SessionId, ...]:
         """Return the sessions that the ref, as last seen, or the spool has."""
         found = map(_FILE.fullmatch, self._refs.last_seen(self._thread).files)
-        return tuple(sorted({SessionId(each[1]) for each in found if each}.union(self._spool.sessions())))
+        return tuple(sorted({SessionId(session[1]) for session in found if session}.union(self._spool.sessions())))
 
     def peek(self, session: SessionId) -> tuple[Line, ...]:
         """Return a session's lines for people to read, up to the first record that is missing.

@@ -60,10 +60,10 @@ class Screen:
                 break
             found = await asyncio.to_thread(self._in_file, change.path, data)
             if found and old is None:
-                blobs = [each for each in changes if each.before]
+                blobs = [changed for changed in changes if changed.before]
                 old = [_text(before) async for _, before in _contents(clone, blobs, old=True)]
             held = old or []
-            places += [place for place, said in found if not any(said in each for each in held)]
+            places += [place for place, said in found if not any(said in text for text in held)]
         if places:
             raise SecretAdded(tuple(places))
 

@@ -252,9 +252,9 @@ def _raise_priority(pid: int) -> None:
 
     Each session of processes gets an equal share of the processors, and a command can start thousands of sessions.
     """
-    for each in _process_tree(pid):
+    for process in _process_tree(pid):
         with suppress(OSError):
-            Path(f"/proc/{each}/autogroup").write_text("-20")
+            Path(f"/proc/{process}/autogroup").write_text("-20")
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> None:

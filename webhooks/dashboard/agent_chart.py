@@ -28,7 +28,7 @@ class Block:
 def agent_blocks(agents: Sequence[AgentNode]) -> list[Block]:
     """Return a block for each agent, a session before its sub-agents. No blocks if one agent did everything."""
     total = sum(map(_size, agents))
-    if not total or sum(1 + len(each.children) for each in agents) < 2:
+    if not total or sum(1 + len(agent.children) for agent in agents) < 2:
         return []
     return list(_blocks(agents, at=0.0, whole=total, width=100.0))
 
@@ -36,11 +36,11 @@ def agent_blocks(agents: Sequence[AgentNode]) -> list[Block]:
 def _blocks(agents: Sequence[AgentNode], *, at: float, whole: float, width: float, row: int = 0) -> Iterator[Block]:
     """Yield the blocks of agents that share a width. A session's cost includes that of its sub-agents."""
     whole = max(whole, sum(map(_size, agents)))
-    for each in agents:
-        share = width * _size(each) / whole
-        look = LOOKS.get(each.type, "quiet")
-        yield Block(round(at, 3), round(max(share - GAP, 0.1), 3), row, look, each.name, dollars(each.cost_usd))
-        yield from _blocks(each.children, at=at, whole=_size(each), width=share, row=row + 1)
+    for agent in agents:
+        share = width * _size(agent) / whole
+        look = LOOKS.get(agent.type, "quiet")
+        yield Block(round(at, 3), round(max(share - GAP, 0.1), 3), row, look, agent.name, dollars(agent.cost_usd))
+        yield from _blocks(agent.children, at=at, whole=_size(agent), width=share, row=row + 1)
         at += share
 
 

@@ -57,7 +57,7 @@ def is_stale(detail: ThreadDetail, verb: Verb, digest: str) -> bool:
 
 def stale_page(visit: Visit, detail: ThreadDetail, digest: str) -> Page:
     """Return the page for somebody who decided on what is no longer in force: what they saw, and what there is now."""
-    seen = next((each for each in detail.plans if each.digest == digest), None)
+    seen = next((version for version in detail.plans if version.digest == digest), None)
     values = thread_values(visit, detail, {}) | {"seen": seen}
     return Page("stale.html", "This page was out of date", values, 409)
 

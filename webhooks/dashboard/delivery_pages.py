@@ -32,7 +32,7 @@ def add_delivery_pages(pages: Pages) -> None:
     board = pages.dashboard
 
     async def deliveries(visit: Visit, request: Request) -> Answer:
-        stored = [each for each in (await board.reading.deliveries()).shown if _may_see(visit, each)]
+        stored = [delivery for delivery in (await board.reading.deliveries()).shown if _may_see(visit, delivery)]
         try:
             sent, is_listed = sent_rows(visit, await board.reading.sent_deliveries()), True
         except PlangateError:  # GitHub does not answer; what is stored here can be shown all the same
@@ -53,7 +53,7 @@ def add_delivery_pages(pages: Pages) -> None:
     async def find_attempt(visit: Visit, number: str) -> int:
         """Return the attempt of that number. Raises NotFound and NotAllowed."""
         rows = sent_rows(visit, await board.reading.sent_deliveries())
-        row = next((each for each in rows if str(each.delivery.attempt) == number), None)
+        row = next((row for row in rows if str(row.delivery.attempt) == number), None)
         if row is None:
             raise NotFound
         if not row.may_redeliver:
@@ -68,9 +68,9 @@ def sent_rows(visit: Visit, found: Sequence[SentDelivery]) -> list[SentRow]:
     """Return the deliveries that concern a repository of the person's."""
     names = {number: name for name, number in visit.access.ids.items()}
     return [
-        SentRow(each, names.get(each.repository, ""), visit.role(each.repository) >= Role.ADMIN)
-        for each in found
-        if each.repository is not None and visit.role(each.repository) >= Role.READ
+        SentRow(delivery, names.get(delivery.repository, ""), visit.role(delivery.repository) >= Role.ADMIN)
+        for delivery in found
+        if delivery.repository is not None and visit.role(delivery.repository) >= Role.READ
     ]
 
 

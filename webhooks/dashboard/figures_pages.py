@@ -20,7 +20,7 @@ def add_figures_pages(pages: Pages) -> None:
 
     async def costs(visit: Visit, request: Request) -> Answer:
         asked = request.query_params.get("days", "")
-        days = next((each for each in PERIODS if str(each) == asked), DAYS)
+        days = next((period for period in PERIODS if str(period) == asked), DAYS)
         today = board.clock.now().date()
         since = today - timedelta(days=days - 1)
         found = await board.reading.costs(visit.visible, since)
@@ -28,7 +28,7 @@ def add_figures_pages(pages: Pages) -> None:
         return Page("costs.html", "Costs", values)
 
     async def maintenance(visit: Visit, _: Request) -> Answer:
-        tasks = [each for each in (await board.reading.maintenance()).tasks if visit.role(each.repository)]
+        tasks = [task for task in (await board.reading.maintenance()).tasks if visit.role(task.repository)]
         return Page("maintenance.html", "Maintenance", {"tasks": tasks})
 
     async def service(visit: Visit, _: Request) -> Answer:
@@ -37,7 +37,9 @@ def add_figures_pages(pages: Pages) -> None:
         health = await board.reading.health()
         if visit.session is not None:
             own = visit.access.installations
-            health = replace(health, rate_limits=tuple(each for each in health.rate_limits if each.installation in own))
+            health = replace(
+                health, rate_limits=tuple(limit for limit in health.rate_limits if limit.installation in own)
+            )
         reconciled = datetime.fromisoformat(health.reconciled) if health.reconciled else None
         return Page("service.html", "Service", {"health": health, "reconciled": reconciled})
 
@@ -48,6 +50,6 @@ def add_figures_pages(pages: Pages) -> None:
 
 def every_day(found: tuple[CostLine, ...], since: date, until: date) -> list[CostLine]:
     """Return one line for each day, also for those that cost nothing."""
-    known = {each.name: each for each in found}
+    known = {line.name: line for line in found}
     names = [(since + timedelta(days=step)).isoformat() for step in range((until - since).days + 1)]
     return [known.get(name, CostLine(name, 0.0, 0, 0)) for name in names]

@@ -240,6 +240,6 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     filters = (pill, dollars, count, duration, ago, after, short, markdown, side_by_side, line_by_line)
-    made.filters |= {each.__name__: each for each in filters}
+    made.filters |= {function.__name__: function for function in filters}
     made.globals |= {"STAGES": STAGES, "WAITING": WAITING, "AGENT_LOOKS": AGENT_LOOKS}
     return made

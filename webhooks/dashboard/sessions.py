@@ -58,7 +58,7 @@ class Sessions:
     def begin(self, viewer: Viewer) -> str:
         """Begin a session, and return the new id for the browser."""
         self._end_old()
-        own = [key for key, each in self._open.items() if each.viewer.actor.id == viewer.actor.id]
+        own = [key for key, session in self._open.items() if session.viewer.actor.id == viewer.actor.id]
         for key in own[: max(0, len(own) + 1 - SESSIONS_EACH)]:
             del self._open[key]
         while len(self._open) >= SESSIONS:
@@ -85,8 +85,8 @@ class Sessions:
 
     def _end_old(self) -> None:
         now = self.clock.monotonic()
-        for key, each in tuple(self._open.items()):
-            if now - each.used >= IDLE_SECONDS or now - each.began >= SESSION_SECONDS:
+        for key, session in tuple(self._open.items()):
+            if now - session.used >= IDLE_SECONDS or now - session.began >= SESSION_SECONDS:
                 del self._open[key]
 
 

@@ -116,7 +116,7 @@ async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
         query = ThreadQuery(waiting_for=frozenset({waits}), visible=visit.acting, limit=USUAL_ROWS)
         groups.append(WaitingGroup(title, await reading.page(query), "waiting" if waits in STAGED else "review"))
     own = await _own_ended(reading, visit)
-    return [each for each in (*groups, own) if each.page.total]
+    return [group for group in (*groups, own) if group.page.total]
 
 
 async def _own_ended(reading: Reading, visit: Visit) -> WaitingGroup:
@@ -127,7 +127,7 @@ async def _own_ended(reading: Reading, visit: Visit) -> WaitingGroup:
     while following is not None and len(found) < MOST_READ:
         page = await reading.page(replace(query, after=following))
         found, following = [*found, *page.threads], page.next
-    own = [each for each in found if each.requester.lower() == visit.login.lower()]
+    own = [thread for thread in found if thread.requester.lower() == visit.login.lower()]
     page = ThreadPage(tuple(own[:USUAL_ROWS]), len(own), "" if len(own) > USUAL_ROWS else None)
     return WaitingGroup("Your requests that ended early", page, "ended", is_counted=following is None)
 
@@ -171,7 +171,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) 
         "state": state_of([summary]),
         "summary": summary,
         "plan": chosen,
-        "before": next((each for each in detail.plans if chosen and each.version == chosen.version - 1), None),
+        "before": next((version for version in detail.plans if chosen and version.version == chosen.version - 1), None),
         "may_act": visit.may_act(summary.repository),
         "decides": summary.waiting_for is WaitsFor.APPROVER
         and chosen is not None
@@ -180,14 +180,14 @@ def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) 
         "retries": summary.waiting_for is WaitsFor.REQUESTER,
         "said": SAID.get(asked.get("said", ""), ""),
         "blocks": agent_blocks(detail.agents),
-        "most": max([each.cost_usd or 0 for each in detail.agents], default=0) or 1,
+        "most": max([agent.cost_usd or 0 for agent in detail.agents], default=0) or 1,
         "role": visit.role(summary.repository).name.lower(),
     }
 
 
 def chosen_version(plans: Sequence[PlanVersion], number: str) -> PlanVersion | None:
     """Return the plan version of that number, else the newest one, or None if there is none."""
-    return next((each for each in plans if str(each.version) == number), plans[-1] if plans else None)
+    return next((version for version in plans if str(version.version) == number), plans[-1] if plans else None)
 
 
 def _title(detail: ThreadDetail) -> str:
@@ -197,5 +197,5 @@ def _title(detail: ThreadDetail) -> str:
 
 def state_of(threads: Iterable[ThreadSummary]) -> str:
     """Return a text that changes whenever one of these threads moves."""
-    rows = [(each.repository, each.number, each.position) for each in threads]
+    rows = [(thread.repository, thread.number, thread.position) for thread in threads]
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]

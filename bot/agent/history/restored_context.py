@@ -66,7 +66,7 @@ def digest(said: Sequence[Json]) -> str:
         "Calls that failed": errors,
         "What you said last": answers[-10:],
     }
-    lists = {name: "\n".join(f"- {each}" for each in found[-LISTED:]) for name, found in parts.items() if found}
+    lists = {name: "\n".join(f"- {item}" for item in found[-LISTED:]) for name, found in parts.items() if found}
     return "\n\n".join(f"{name}:\n{listed}" for name, listed in lists.items()) or "Nothing was done yet."
 
 

@@ -204,7 +204,7 @@ def usage_of(raw: Json) -> Usage:
     """
     iterations = raw.get("iterations") or []
     if any(iteration.get("type") == "compaction" for iteration in iterations):
-        return sum((usage_of(each) for each in iterations), Usage())
+        return sum((usage_of(iteration) for iteration in iterations), Usage())
 
     def number(value: Any) -> int:
         return value if isinstance(value, int) else 0

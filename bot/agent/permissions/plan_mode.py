@@ -97,7 +97,7 @@ def _check_length(markdown: str, notes: str, contract: Contract, more: Iterable[
     People read all of it, so nothing is ever cut.
     """
     lists = (*contract.scope, *contract.commands, *contract.hosts, *contract.dependencies, *more)
-    length = len(markdown) + len(notes) + sum(len(code(each)) + 2 for each in lists)
+    length = len(markdown) + len(notes) + sum(len(code(item)) + 2 for item in lists)
     if length > MARKDOWN_LIMIT:
         raise Refused(
             f"the plan, its notes and its lists have {length:,} characters, the limit is {MARKDOWN_LIMIT:,}",

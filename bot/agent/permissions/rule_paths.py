@@ -111,7 +111,7 @@ def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
         looked_for = [str(tool_input["glob"])] if tool_input.get("glob") else []
     if tool != "Glob" or not looked_for:
         yield given
-    yield from (posixpath.join(given, each) for each in looked_for)
+    yield from (posixpath.join(given, path) for path in looked_for)
 
 
 def _is_reached(path: str, pattern: str) -> bool:

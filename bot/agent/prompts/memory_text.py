@@ -46,7 +46,9 @@ def import_candidates(written: str, importer: str) -> tuple[str, ...]:
     The second candidate is the path without the punctuation of the sentence around it.
     """
     name, folder = written.partition("#")[0], posixpath.dirname(importer)
-    paths = (posixpath.normpath(posixpath.join(folder, each)) for each in (name, name.rstrip(_AFTER)) if each)
+    paths = (
+        posixpath.normpath(posixpath.join(folder, spelling)) for spelling in (name, name.rstrip(_AFTER)) if spelling
+    )
     return tuple(dict.fromkeys(path for path in paths if path.partition("/")[0] not in {"", ".", ".."}))
 
 

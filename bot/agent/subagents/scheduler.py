@@ -41,8 +41,8 @@ async def run_together(works: Sequence[Callable[[], Awaitable[Result]]], *, at_o
     try:
         outcomes = await asyncio.gather(*running, return_exceptions=True)
     finally:
-        for each in running:
-            each.cancel()
+        for task in running:
+            task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, asyncio.CancelledError):

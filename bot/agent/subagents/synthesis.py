@@ -118,7 +118,7 @@ class Synthesis:
     def confidence(self) -> float:
         """Completeness, reduced by the share of contested points, from 0 to 1."""
         points = len(self.findings) + len(self.data) + len(self.recommendations)
-        contested = {(each.topic, each.statement) for pair in self.contradictions for each in (pair.one, pair.other)}
+        contested = {(claim.topic, claim.statement) for pair in self.contradictions for claim in (pair.one, pair.other)}
         return self.completeness * (1 - min(len(contested) / points, 1.0)) if points else self.completeness
 
 

@@ -90,7 +90,7 @@ def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) 
     """
     limits = configured
     if untrusted:
-        lowest = {each: min(getattr(configured, each), getattr(RESTRICTED, each)) for each in _CONFIGURED}
+        lowest = {name: min(getattr(configured, name), getattr(RESTRICTED, name)) for name in _CONFIGURED}
         limits = replace(RESTRICTED, **lowest)
         own = {name: _lower(getattr(limits, name), value) for name, value in own.items()}
     return replace(limits, **own)  # type: ignore[arg-type]  # named as the fields are

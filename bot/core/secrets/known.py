@@ -139,7 +139,12 @@ def _relaxed_spellings(index: _Index, lower: str, way: FoldedText | None) -> Ite
 def _bodies(value: str) -> list[str]:
     """Return the distinctive parts of a value, without PEM frames and the heads that all keys of a kind share."""
     parts = _FRAME.split(value.replace("\r\n", "\n"))
-    return [body for part in parts for each in _HEAD.split(part) if len(body := _DER.sub("", each).strip()) >= SHORTEST]
+    return [
+        body
+        for part in parts
+        for section in _HEAD.split(part)
+        if len(body := _DER.sub("", section).strip()) >= SHORTEST
+    ]
 
 
 def _ways(body: str) -> Iterator[str]:

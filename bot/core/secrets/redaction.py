@@ -54,9 +54,9 @@ class Redactor:
             case str():
                 return self.redact(value)
             case dict():
-                return {key: self.redact_json(each) for key, each in value.items()}
+                return {key: self.redact_json(item) for key, item in value.items()}
             case list() | tuple():
-                return [self.redact_json(each) for each in value]
+                return [self.redact_json(item) for item in value]
             case _:
                 return value
 

@@ -45,14 +45,14 @@ def bookings(repository: str, steps: Sequence[JournalStep]) -> tuple[Booking, ..
 
 def add_up(found: Iterable[Booking], since: date | None = None) -> Costs:
     """Return the costs of all bookings since a day."""
-    counted = [each for each in found if since is None or each.day >= since]
+    counted = [booking for booking in found if since is None or booking.day >= since]
     return Costs(
         since=since,
         total=_line("", counted),
-        days=tuple(sorted(_lines(counted, lambda each: each.day.isoformat()), key=lambda line: line.name)),
-        repositories=_by_cost(counted, lambda each: each.repository),
-        people=_by_cost(counted, lambda each: each.person),
-        models=_by_cost(counted, lambda each: each.model),
+        days=tuple(sorted(_lines(counted, lambda booking: booking.day.isoformat()), key=lambda line: line.name)),
+        repositories=_by_cost(counted, lambda booking: booking.repository),
+        people=_by_cost(counted, lambda booking: booking.person),
+        models=_by_cost(counted, lambda booking: booking.model),
     )
 
 
@@ -62,11 +62,11 @@ def _by_cost(found: Iterable[Booking], name: Callable[[Booking], str]) -> tuple[
 
 def _lines(found: Iterable[Booking], name: Callable[[Booking], str]) -> Iterable[CostLine]:
     groups: dict[str, list[Booking]] = defaultdict(list)
-    for each in found:
-        groups[name(each)].append(each)
+    for booking in found:
+        groups[name(booking)].append(booking)
     return [_line(key, group) for key, group in groups.items()]
 
 
 def _line(name: str, found: Sequence[Booking]) -> CostLine:
-    read, written = sum(each.tokens_input for each in found), sum(each.tokens_output for each in found)
-    return CostLine(name, fsum(each.cost_usd for each in found), read, written)
+    read, written = sum(booking.tokens_input for booking in found), sum(booking.tokens_output for booking in found)
+    return CostLine(name, fsum(booking.cost_usd for booking in found), read, written)

@@ -181,7 +181,7 @@ class Overview:
     async def maintenance(self) -> MaintenanceView:
         """Return the scheduled tasks."""
         tasks = await asyncio.to_thread(self.index.tasks, None)
-        timed = (replace(each, next_due=self.due_times.next_due(each.repository, each.task)) for each in tasks)
+        timed = (replace(task, next_due=self.due_times.next_due(task.repository, task.task)) for task in tasks)
         return redact_view(MaintenanceView(tuple(timed)), self.redactor)
 
     def _read_all(self) -> Sequence[ThreadSummary]:

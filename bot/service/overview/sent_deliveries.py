@@ -49,18 +49,18 @@ class SentDeliveries:
 def sent_deliveries(attempts: Iterable[DeliveryAttempt]) -> list[SentDelivery]:
     """Return one row for each delivery among the attempts, which are newest first: how its newest attempt ended."""
     by_guid: dict[str, list[DeliveryAttempt]] = {}
-    for each in attempts:
-        by_guid.setdefault(each.guid, []).append(each)
+    for attempt in attempts:
+        by_guid.setdefault(attempt.guid, []).append(attempt)
     return [
         SentDelivery(
             guid=guid,
-            attempt=each[0].id,
-            event=f"{each[0].event}.{each[0].action}" if each[0].action else each[0].event,
-            repository=each[0].repository,
-            at=each[0].at,
-            status_code=each[0].status_code,
-            status=each[0].status,
-            attempts=len(each),
+            attempt=tries[0].id,
+            event=f"{tries[0].event}.{tries[0].action}" if tries[0].action else tries[0].event,
+            repository=tries[0].repository,
+            at=tries[0].at,
+            status_code=tries[0].status_code,
+            status=tries[0].status,
+            attempts=len(tries),
         )
-        for guid, each in by_guid.items()
+        for guid, tries in by_guid.items()
     ]

@@ -28,8 +28,8 @@ class ServiceState:
     async def deliveries(self) -> StoredDeliveries:
         """Return the deliveries that are stored, oldest first."""
         stored = await self.service.queue.list_stored()
-        views = tuple(_view(each) for each in stored)
-        unreadable = sum(not each.is_readable for each in stored)
+        views = tuple(_view(delivery) for delivery in stored)
+        unreadable = sum(not delivery.is_readable for delivery in stored)
         return StoredDeliveries(len(stored) - unreadable, unreadable, views[:SHOWN])
 
     async def health(self) -> Health:
@@ -50,8 +50,8 @@ class ServiceState:
             queued=load.queued,
             streams=self.open_streams(),
             rate_limits=tuple(
-                RateLimit(installation, each.resource, each.limit, each.remaining, each.reset)
-                for installation, each in self.limits()
+                RateLimit(installation, rate.resource, rate.limit, rate.remaining, rate.reset)
+                for installation, rate in self.limits()
             ),
         )
 
@@ -62,10 +62,14 @@ class ServiceState:
             return Load()
 
 
-def _view(each: StoredDelivery) -> DeliveryView:
-    stored = datetime.fromtimestamp(each.stored_at, UTC)
+def _view(delivery: StoredDelivery) -> DeliveryView:
+    stored = datetime.fromtimestamp(delivery.stored_at, UTC)
     return DeliveryView(
-        each.guid, each.event, _name(each.address), stored, "waiting" if each.is_readable else "unreadable"
+        delivery.guid,
+        delivery.event,
+        _name(delivery.address),
+        stored,
+        "waiting" if delivery.is_readable else "unreadable",
     )
 
 

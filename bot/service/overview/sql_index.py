@@ -129,7 +129,7 @@ class SqlIndex(ABC):
         found = [
             _tasks().validate_json(row[0]) for row in self._select("task", f"task IS NOT NULL AND {where}", *values)
         ]
-        return sorted(found, key=lambda each: (each.repository.casefold(), each.task))
+        return sorted(found, key=lambda view: (view.repository.casefold(), view.task))
 
     def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:
         statement = f"SELECT {columns} FROM plangate_threads WHERE shape = ? AND {where}"  # noqa: S608 - our own texts
@@ -154,7 +154,7 @@ class SqlIndex(ABC):
         """Return the condition that a row belongs to one of these repositories. JSON takes any number of them."""
         if visible is None:
             return "true", []
-        return f"folded IN ({self.elements})", [json.dumps([each.casefold() for each in visible])]
+        return f"folded IN ({self.elements})", [json.dumps([repository.casefold() for repository in visible])]
 
 
 def _row(record: ThreadRecord) -> tuple[object, ...]:
@@ -209,7 +209,7 @@ def _decode_cursor(text: str) -> tuple[str, int, int]:
         at = datetime.fromisoformat(updated).astimezone(UTC)
     except (ValueError, TypeError) as error:
         raise Refused("this is no cursor of a page", where="after", fix="use `next` of the page before") from error
-    if not all(isinstance(each, int) and abs(each) < 2**63 for each in (repository, number)):
+    if not all(isinstance(part, int) and abs(part) < 2**63 for part in (repository, number)):
         raise Refused("this is no cursor of a page", where="after", fix="use `next` of the page before")
     return at.isoformat(timespec="microseconds"), repository, number
 

@@ -32,6 +32,6 @@ def task_view(
             OccurrenceView(occurrence.due, occurrence.by, occurrence.outcome, occurrence.cost_usd)
             for occurrence in reversed(history.occurrences)
         ),
-        rejected=tuple(each.finding.title for each in history.rejected),
-        open_pulls=tuple(each.pull_number for each in history.in_review),
+        rejected=tuple(rejection.finding.title for rejection in history.rejected),
+        open_pulls=tuple(row.pull_number for row in history.in_review),
     )

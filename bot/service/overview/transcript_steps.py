@@ -107,7 +107,7 @@ def _subagents(lines: Iterable[Line]) -> Iterator[SubagentSession]:
 
 
 def _step(number: int, stored: Sequence[Line], redactor: Redactor) -> TranscriptStep:
-    lines = [Line(each.kind, each.at, redactor.redact_json(each.body)) for each in stored]
+    lines = [Line(line.kind, line.at, redactor.redact_json(line.body)) for line in stored]
     results = dict(_results(lines))
     answers = [line.body for line in lines if _is_answer(line)]
     prices = [body["cost_usd"] for body in answers if body.get("cost_usd") is not None]
@@ -205,9 +205,9 @@ def _replacements(given: Json) -> Iterator[FileReplacement]:
     new = next((given[name] for name in ("content", "new_string", "new_source") if name in given), None)
     if new is not None:
         yield FileReplacement(_shorten(str(given.get("old_string", ""))), _shorten(str(new)))
-    for each in given.get("edits") or ():
-        if isinstance(each, dict):
-            yield FileReplacement(_shorten(str(each.get("old_string", ""))), _shorten(str(each.get("new_string", ""))))
+    for edit in given.get("edits") or ():
+        if isinstance(edit, dict):
+            yield FileReplacement(_shorten(str(edit.get("old_string", ""))), _shorten(str(edit.get("new_string", ""))))
 
 
 def _text(content: Any) -> str:

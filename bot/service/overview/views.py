@@ -338,7 +338,7 @@ def _redact(value: Any, redactor: Redactor) -> Any:
         text = redactor.redact(value).replace("\0", "\ufffd")
         return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, tuple):
-        return tuple(_redact(each, redactor) for each in value)
+        return tuple(_redact(item, redactor) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _redact(getattr(value, each.name), redactor) for each in fields(value)})
+        return replace(value, **{part.name: _redact(getattr(value, part.name), redactor) for part in fields(value)})
     return value
