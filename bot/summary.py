@@ -26,73 +26,73 @@ _SIGNS: Final = {
 _TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 
 
-def lines(made: TerminalRun) -> Iterator[str]:
+def lines(run: TerminalRun) -> Iterator[str]:
     """Yield the lines on how a run ended: failed checks first, then uncommitted changes, then the cost."""
-    last = made.state
-    for check in sorted(checks(made), key=lambda check: check["exit_code"] == 0):
+    last = run.state
+    for check in sorted(checks(run), key=lambda check: check["exit_code"] == 0):
         good = check["exit_code"] == 0
         yield f"✓ {check['command']}" if good else f"✗ {_SIGNS[state_of(check)]} {check['command']}\n{check['output']}"
-    if made.uncommitted:
-        yield f"Left alone: {made.uncommitted} uncommitted changes, which the work did not see."
+    if run.uncommitted:
+        yield f"Left alone: {run.uncommitted} uncommitted changes, which the work did not see."
     if last.stage is Stage.AWAITING_APPROVAL:
         yield outcome(last.stage)
-    yield f"{cost(made)} Transcript: plangate replay {made.transcript}"
+    yield f"{cost(run)} Transcript: plangate replay {run.transcript}"
 
 
-def cost(made: TerminalRun) -> str:
+def cost(run: TerminalRun) -> str:
     """Return a sentence with the steps and the cost of a run."""
-    ledger = made.ledger
+    ledger = run.ledger
     spent = f"${ledger.cost_usd:.4f}" if ledger.is_priced else "cost unknown: a model without prices was used"
-    return f"{made.printer.steps} steps, {spent}."
+    return f"{run.printer.steps} steps, {spent}."
 
 
-def result(made: TerminalRun, seconds: float) -> Json:
+def result(run: TerminalRun, seconds: float) -> Json:
     """Return the object that ``plangate run --json`` prints (interfaces.md), with the checks and a failure's detail.
 
     Plan, answer, and work are those of the newest request. Steps, tokens, and seconds are those of this run; dollars
     are those of the thread.
     """
-    last, ledger = made.state.result, made.ledger
+    last, ledger = run.state.result, run.ledger
     plan, summary = last.plan, last.work.summary if last.work else ""
     return {
-        "stage": str(made.state.stage),
+        "stage": str(run.state.stage),
         "answer": last.answer or summary or None,
         "plan": plan.markdown if plan else None,
         "plan_digest": plan.digest if plan else None,
         "branch": last.branch or None,
         "commit": last.commit or None,
-        "steps": made.printer.steps,
-        "subagents": _subagents(made),
+        "steps": run.printer.steps,
+        "subagents": _subagents(run),
         "usage": {name: getattr(ledger.usage, name) for name in _TOKENS},
-        "cost_usd": _cost(made),
+        "cost_usd": _cost(run),
         "seconds": round(seconds, 3),
-        "checks": checks(made),
+        "checks": checks(run),
         "detail": last.detail or None,
     }
 
 
-def exit_code(made: TerminalRun, *, dry_run: bool) -> int:
+def exit_code(run: TerminalRun, *, dry_run: bool) -> int:
     """Return the exit code of a run (interfaces.md). A dry run succeeds once it has a plan."""
-    if dry_run and made.state.stage is Stage.AWAITING_APPROVAL:
+    if dry_run and run.state.stage is Stage.AWAITING_APPROVAL:
         return 0
-    return _EXITS.get(made.state.stage, NOT_APPROVED)
+    return _EXITS.get(run.state.stage, NOT_APPROVED)
 
 
-def checks(made: TerminalRun) -> list[dict[str, Any]]:
+def checks(run: TerminalRun) -> list[dict[str, Any]]:
     """Return the checks that ran after the work: command, exit_code, seconds, output."""
-    work = made.state.result.work
+    work = run.state.result.work
     return list(work.checks) if work else []
 
 
-def _cost(made: TerminalRun) -> float | None:
+def _cost(run: TerminalRun) -> float | None:
     """Return the thread's cost in dollars, or None if a model without prices was used or the cost is unknown."""
-    journaled = made.state.cost_usd
-    if not made.ledger.is_priced or (journaled is None and not made.ledger.rows):
+    journaled = run.state.cost_usd
+    if not run.ledger.is_priced or (journaled is None and not run.ledger.rows):
         return None
-    return round(max(made.ledger.cost_usd, journaled or 0.0), 6)
+    return round(max(run.ledger.cost_usd, journaled or 0.0), 6)
 
 
-def _subagents(made: TerminalRun) -> list[Json]:
+def _subagents(run: TerminalRun) -> list[Json]:
     return [
         {
             "id": row.agent,
@@ -104,5 +104,5 @@ def _subagents(made: TerminalRun) -> list[Json]:
             "cost_usd": row.cost_usd,
             "seconds": row.seconds,
         }
-        for row in made.printer.rows.values()
+        for row in run.printer.rows.values()
     ]

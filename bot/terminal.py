@@ -337,5 +337,5 @@ def _who(agent: str) -> str:
     return "" if agent == "main" else f"[{agent}] "
 
 
-def _subject(given: Json) -> str:
-    return shorten_line(next((str(given[key]) for key in _SUBJECTS if given.get(key)), ""), _WIDTH)
+def _subject(tool_input: Json) -> str:
+    return shorten_line(next((str(tool_input[key]) for key in _SUBJECTS if tool_input.get(key)), ""), _WIDTH)

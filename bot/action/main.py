@@ -93,14 +93,14 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
         return error.exit_code
 
 
-async def _open(given: ActionSettings, runner: Runner) -> int:
-    number, told = thread_in(given)
-    prepared = preparation(given, runner)
-    async with host_of(given.settings, given.repository, given.run, prepared.before_work) as host:
-        address = replace(await thread_of(host, given.repository, number), told=told) if number else None
+async def _open(action: ActionSettings, runner: Runner) -> int:
+    number, told = thread_in(action)
+    prepared = preparation(action, runner)
+    async with host_of(action.settings, action.repository, action.run, prepared.before_work) as host:
+        address = replace(await thread_of(host, action.repository, number), told=told) if number else None
         job = ActionJob(
             host,
-            given,
+            action,
             runner,
             unreported_threads=partial(unreported_threads, host),
             maintain=partial(run_periodic_work, host),
@@ -110,23 +110,23 @@ async def _open(given: ActionSettings, runner: Runner) -> int:
 
 
 def _thread_of_outputs(
-    given: ActionSettings, seen: Sequence[tuple[ThreadAddress, ThreadState]], told: ThreadAddress | None
+    action: ActionSettings, seen: Sequence[tuple[ThreadAddress, ThreadState]], told: ThreadAddress | None
 ) -> tuple[ThreadAddress, ThreadState] | tuple[None, None]:
     """Return the thread that the outputs are about: the event's, else the first that got a pull request, else any."""
-    published = [] if told else [each for each in seen if receipt_path(given, each[1])]
+    published = [] if told else [pair for pair in seen if receipt_path(action, pair[1])]
     return next(iter((*published, *seen)), (None, None))
 
 
-def thread_in(given: ActionSettings) -> tuple[int, str]:
+def thread_in(action: ActionSettings) -> tuple[int, str]:
     """Return the number of the event's thread, or 0 if it has none, and the key of what was said.
 
     Raises Misconfigured.
     """
     try:
-        body = given.event_path.read_bytes()
-        if given.event in EVENTS:
-            wake = parse(given.event, body)
-            if wake is None or (given.event, wake.action) == ("issues", "edited"):
+        body = action.event_path.read_bytes()
+        if action.event in EVENTS:
+            wake = parse(action.event, body)
+            if wake is None or (action.event, wake.action) == ("issues", "edited"):
                 return 0, ""  # a box of a tracking issue was ticked: the scheduled tasks read which
             return wake.thread or 0, wake.told
         # A run started by hand, or by a job without secrets, may name a thread.

@@ -66,18 +66,18 @@ class Preparation:
                 self.runner.add_summary(f"> {told}", self.given.summary)
 
 
-def preparation(given: ActionSettings, runner: Runner) -> Preparation:
+def preparation(action: ActionSettings, runner: Runner) -> Preparation:
     """Return the preparation of a job. Raises Misconfigured if the repository's name is none."""
-    at, token = repository_of(given.repository), given.job_token
-    return Preparation(given, runner, sweep_switch(given.settings, at, token) if token else None)
+    at, token = repository_of(action.repository), action.job_token
+    return Preparation(action, runner, sweep_switch(action.settings, at, token) if token else None)
 
 
-def _run_script(given: ActionSettings) -> list[str]:
+def _run_script(action: ActionSettings) -> list[str]:
     """Run the script, and return what it could not do, a line each."""
     try:
         done = subprocess.run(
-            ["bash", str(given.sandbox_script)],
-            env={"PATH": given.settings.path},
+            ["bash", str(action.sandbox_script)],
+            env={"PATH": action.settings.path},
             capture_output=True,
             text=True,
             errors="replace",

@@ -17,15 +17,15 @@ OUTPUTS: Final = (
 )
 
 
-def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState | None) -> dict[str, str]:
+def outputs(action: ActionSettings, at: ThreadAddress | None, state: ThreadState | None) -> dict[str, str]:
     """Return every output; "" for missing ones."""
     if at is None or state is None:
         return dict.fromkeys(OUTPUTS, "")
-    receipt = receipt_path(given, state)
+    receipt = receipt_path(action, state)
     values = {
         "stage": str(state.stage),
         "thread": str(at.number),
-        "plan_comment_url": _comment_url(given, at, state),
+        "plan_comment_url": _comment_url(action, at, state),
         "plan_digest": state.newest_plan.digest if state.newest_plan else "",
         "pull_request_url": state.pull_request_url,
         "cost_usd": _cost(state),
@@ -37,10 +37,10 @@ def outputs(given: ActionSettings, at: ThreadAddress | None, state: ThreadState 
     return {name: values[name] for name in OUTPUTS}
 
 
-def summary(given: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
+def summary(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
     """Return one thread's part of the job's summary: stage, plan, pull request, and cost."""
-    said = outputs(given, at, state)
-    thread = f"[{given.repository}#{at.number}]({_thread_url(given, at)})"
+    said = outputs(action, at, state)
+    thread = f"[{action.repository}#{at.number}]({_thread_url(action, at)})"
     lines = [f"### {thread}: {str(state.stage).replace('_', ' ')}", ""]
     if state.newest_plan is not None:
         plan = comment.heading(state.newest_plan)
@@ -54,19 +54,19 @@ def summary(given: ActionSettings, at: ThreadAddress, state: ThreadState) -> str
     return "\n".join(lines) + "\n"
 
 
-def _thread_url(given: ActionSettings, at: ThreadAddress) -> str:
+def _thread_url(action: ActionSettings, at: ThreadAddress) -> str:
     """Return the URL of a thread. GitHub also serves a pull request under the URL of an issue."""
-    return f"{given.settings.github.server_url}/{given.repository}/issues/{at.number}"
+    return f"{action.settings.github.server_url}/{action.repository}/issues/{at.number}"
 
 
-def _comment_url(given: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
+def _comment_url(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
     """Return the URL of the plan comment, or of the thread if that is unknown; "" if no plan is known to be shown."""
-    return (state.plan_comment_url or _thread_url(given, at)) if state.plan_comment else ""
+    return (state.plan_comment_url or _thread_url(action, at)) if state.plan_comment else ""
 
 
-def receipt_path(given: ActionSettings, state: ThreadState) -> str:
+def receipt_path(action: ActionSettings, state: ThreadState) -> str:
     """Return the path of the newest pull request's receipt; "" if this job made none."""
-    path = given.settings.data_dir / RECEIPTS / f"{state.published.commit if state.published else ''}.json"
+    path = action.settings.data_dir / RECEIPTS / f"{state.published.commit if state.published else ''}.json"
     return str(path) if path.is_file() else ""
 
 

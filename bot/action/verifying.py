@@ -17,32 +17,32 @@ NOT_VALID: Final = 5
 _WIDTH: Final = 500
 
 
-def verify_pull_request(given: ActionSettings, runner: Runner) -> int:
+def verify_pull_request(action: ActionSettings, runner: Runner) -> int:
     """Check every commit of the event's pull request, and return the exit code: 0, or NOT_VALID.
 
     Raises Misconfigured for another event, and for a checkout without the commits or the keys.
     """
-    host = urlsplit(given.settings.github.server_url).netloc
-    repository, now = f"{host}/{given.repository}", datetime.now(UTC)
-    checked = list(verified_commits(given.workspace, _range(given), keys=given.keys, repository=repository, now=now))
+    host = urlsplit(action.settings.github.server_url).netloc
+    repository, now = f"{host}/{action.repository}", datetime.now(UTC)
+    checked = list(verified_commits(action.workspace, _range(action), keys=action.keys, repository=repository, now=now))
     lines = ["### Receipts", ""]
-    for each in checked:
-        told = each.problem or ("valid receipt" if each.has_receipt else "not made by Plangate")
-        line = f"{each.commit[:12]}: {shorten_line(told, _WIDTH)}"
+    for commit in checked:
+        told = commit.problem or ("valid receipt" if commit.has_receipt else "not made by Plangate")
+        line = f"{commit.commit[:12]}: {shorten_line(told, _WIDTH)}"
         lines.append(f"- {code(line)}")
-        (runner.error if each.problem else runner.say)(line)
-    runner.add_summary("\n".join([*lines, *([] if checked else ["There are no commits."])]), given.summary)
-    return NOT_VALID if any(each.problem for each in checked) else 0
+        (runner.error if commit.problem else runner.say)(line)
+    runner.add_summary("\n".join([*lines, *([] if checked else ["There are no commits."])]), action.summary)
+    return NOT_VALID if any(commit.problem for commit in checked) else 0
 
 
-def _range(given: ActionSettings) -> PullRange:
+def _range(action: ActionSettings) -> PullRange:
     """Return the commits of the event's pull request, or of its group in a merge queue.
 
     https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request
     https://docs.github.com/en/webhooks/webhook-events-and-payloads#merge_group
     """
     try:
-        event = json.loads(given.event_path.read_bytes())
+        event = json.loads(action.event_path.read_bytes())
         if group := event.get("merge_group"):
             return PullRange(str(group["base_sha"]), str(group["head_sha"]))
         pull = event.get("pull_request") or {}

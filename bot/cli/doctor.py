@@ -62,7 +62,7 @@ def _report(out: TextIO, findings: Iterable[Finding]) -> int:
     return code
 
 
-def findings(given: Settings, *, fix: bool = False, checks: bool = True) -> Iterator[Finding]:
+def findings(settings: Settings, *, fix: bool = False, checks: bool = True) -> Iterator[Finding]:
     """Yield the findings on programs, sandbox, data directory, model, database, GitHub, and the project around.
 
     With `checks`, runs the checks of the project's scheduled tasks where a sandbox works.
@@ -72,14 +72,14 @@ def findings(given: Settings, *, fix: bool = False, checks: bool = True) -> Iter
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
         yield Finding(found is not None, f"{program}: {found or 'not found'}", cure, 6 if program == "bwrap" else 2)
     yield (sandbox := _sandbox())
-    yield _data_dir(given)
-    yield _model(given)
-    yield from _signing(given)
-    yield from _receipts(given)
-    yield from _database(given)
-    yield from _github(given, fix=fix)
+    yield _data_dir(settings)
+    yield _model(settings)
+    yield from _signing(settings)
+    yield from _receipts(settings)
+    yield from _database(settings)
+    yield from _github(settings, fix=fix)
     yield from _project(Path())
-    yield from map(_finding, check_tasks_in(Path(), given if checks and sandbox.good else None))
+    yield from map(_finding, check_tasks_in(Path(), settings if checks and sandbox.good else None))
 
 
 def _sandbox() -> Finding:
@@ -90,8 +90,8 @@ def _sandbox() -> Finding:
     return Finding(True, "sandbox: works")
 
 
-def _data_dir(given: Settings) -> Finding:
-    where = given.data_dir
+def _data_dir(settings: Settings) -> Finding:
+    where = settings.data_dir
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -103,34 +103,34 @@ def _data_dir(given: Settings) -> Finding:
     return Finding(free > _ROOM, what, "make room there, or set PLANGATE_DATA_DIR to a folder on another disk")
 
 
-def _model(given: Settings) -> Finding:
+def _model(settings: Settings) -> Finding:
     """Request the default model, which costs nothing and needs a valid key."""
-    if not (given.api_key or given.identity):
+    if not (settings.api_key or settings.identity):
         return Finding(False, "model: no key", "set ANTHROPIC_API_KEY")
     try:
-        name = asyncio.run(try_model(given))
+        name = asyncio.run(try_model(settings))
     except PlangateError as error:
         cure = _cure_of(error, "ANTHROPIC_BASE_URL")
         return Finding(False, f"model: {error.what}", cure, error.exit_code)
     return Finding(True, f"model: {name} answers")
 
 
-def _signing(given: Settings) -> Iterator[Finding]:
+def _signing(settings: Settings) -> Iterator[Finding]:
     """Check the key that signs commits. Yields nothing if none is set."""
-    if given.signing_key is None:
+    if settings.signing_key is None:
         return
     try:
-        asyncio.run(try_signing(given))
+        asyncio.run(try_signing(settings))
     except PlangateError as error:
         yield Finding(False, f"signing key: {error.what}", error.fix, error.exit_code)
         return
-    yield Finding(True, f"signing key: {given.signing_key}")
+    yield Finding(True, f"signing key: {settings.signing_key}")
 
 
-def _receipts(given: Settings) -> Iterator[Finding]:
+def _receipts(settings: Settings) -> Iterator[Finding]:
     """Report which key signs receipts, so that people can compare it with the one that they trust."""
     try:
-        key = receipt_key(given).public
+        key = receipt_key(settings).public
     except PlangateError:
         return  # the model's key, or the signing key, has a finding of its own
     yield Finding(True, f"receipts: signed with the key {key.id}")
@@ -139,19 +139,19 @@ def _receipts(given: Settings) -> Iterator[Finding]:
         yield Finding(False, what, "install the package openssh-client", optional=True)
 
 
-def _database(given: Settings) -> tuple[Finding, ...]:
+def _database(settings: Settings) -> tuple[Finding, ...]:
     """Check the database of several workers. Returns nothing if none is set."""
     try:
-        return tuple(map(_finding, asyncio.run(check_database(given))))
+        return tuple(map(_finding, asyncio.run(check_database(settings))))
     except PlangateError as error:
         cure = error.fix or "see whether it runs, and check host, account, password, and name in PLANGATE_DATABASE_URL"
         return (Finding(False, f"database: {error.what}", cure, error.exit_code),)
 
 
-def _github(given: Settings, *, fix: bool) -> tuple[Finding, ...]:
+def _github(settings: Settings, *, fix: bool) -> tuple[Finding, ...]:
     """Check the GitHub credentials and their permissions. Returns nothing if none are set."""
     try:
-        found = asyncio.run(check_github(given, fix=fix))
+        found = asyncio.run(check_github(settings, fix=fix))
     except PlangateError as error:
         cure = _cure_of(error, "GITHUB_API_URL")
         return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
@@ -169,12 +169,12 @@ def _finding(checked: CheckupResult) -> Finding:
     return Finding(not checked.cure, checked.what, checked.cure, optional=checked.optional)
 
 
-async def repository_findings(given: Settings, name: str, *, fix: bool) -> list[Finding]:
+async def repository_findings(settings: Settings, name: str, *, fix: bool) -> list[Finding]:
     """Return the findings about the repository OWNER/REPO: its settings, and the files of its default branch.
 
     Raises Misconfigured, Refused, and Transient.
     """
-    checkup = await open_checkup(given, name)
+    checkup = await open_checkup(settings, name)
     try:
         files = await checkup.files()
         checked = await checkup.check(_expectation((files or {}).get(WORKFLOW, "")), fix=fix)

@@ -247,15 +247,15 @@ def _story(arguments: argparse.Namespace) -> TextIO:
     return sys.stderr if arguments.json else sys.stdout
 
 
-def _print_result(arguments: argparse.Namespace, made: "TerminalRun", seconds: float) -> int:
+def _print_result(arguments: argparse.Namespace, run: "TerminalRun", seconds: float) -> int:
     """Print the object of --json, or the reason for a failure, and return the exit code."""
     from bot.summary import exit_code, result
 
     if arguments.json:
-        print(json.dumps(result(made, seconds)))
-    code = exit_code(made, dry_run=arguments.dry_run)
+        print(json.dumps(result(run, seconds)))
+    code = exit_code(run, dry_run=arguments.dry_run)
     if code in _NO_SUCCESS and not (arguments.json or sys.stdout.isatty()):  # a terminal has shown it already
-        print(f"plangate: {made.state.detail}", file=sys.stderr)
+        print(f"plangate: {run.state.detail}", file=sys.stderr)
     return code
 
 

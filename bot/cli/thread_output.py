@@ -77,21 +77,21 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _detail(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{found['repository']}#{found['number']}  {found['title']}"
-    yield f"{found['stage']}, waits for: {found['waiting_for']}, cost: {_dollars(found['cost_usd'])}"
-    yield found["pull_request"] or found["url"]
-    if found["detail"]:
-        yield f"why: {found['detail']}"
-    if plan := found["plan"]:
+def _detail(thread: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{thread['repository']}#{thread['number']}  {thread['title']}"
+    yield f"{thread['stage']}, waits for: {thread['waiting_for']}, cost: {_dollars(thread['cost_usd'])}"
+    yield thread["pull_request"] or thread["url"]
+    if thread["detail"]:
+        yield f"why: {thread['detail']}"
+    if plan := thread["plan"]:
         yield ""
         decision = plan["decision"] or "open"
         yield f"plan {plan['version']}  {plan['digest'][:SHORT_DIGEST]}  {decision}, tier {plan['tier']}"
         yield from (f"  {line}" for line in plan["markdown"].splitlines())
-    yield from _section("agents", _agents(found["agents"]))
-    yield from _section("checks", (f"exit {check['exit_code']}  {check['command']}" for check in found["checks"]))
-    yield from _section("decisions", map(_approval, found["approvals"]))
-    yield from _section("timeline", map(_line, found["timeline"]))
+    yield from _section("agents", _agents(thread["agents"]))
+    yield from _section("checks", (f"exit {check['exit_code']}  {check['command']}" for check in thread["checks"]))
+    yield from _section("decisions", map(_approval, thread["approvals"]))
+    yield from _section("timeline", map(_line, thread["timeline"]))
 
 
 def _section(name: str, lines: Iterable[str]) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _section(name: str, lines: Iterable[str]) -> Iterator[str]:
         yield from ("", name, *indented)
 
 
-def _agents(found: Sequence[Mapping[str, Any]], depth: int = 0) -> Iterator[str]:
-    for agent in found:
+def _agents(agents: Sequence[Mapping[str, Any]], depth: int = 0) -> Iterator[str]:
+    for agent in agents:
         seconds = "" if agent["seconds"] is None else f", {agent['seconds']:.0f} s"
         money = _dollars(agent["cost_usd"])
         used = f"{agent['state']}, {agent['tokens']:,} tokens, {money}{seconds}"
@@ -109,9 +109,9 @@ def _agents(found: Sequence[Mapping[str, Any]], depth: int = 0) -> Iterator[str]
         yield from _agents(agent["children"], depth + 1)
 
 
-def _approval(found: Mapping[str, Any]) -> str:
-    how = ", ".join(filter(None, (found["role"], found["way"])))
-    return f"{_moment(found['at'])}  {found['decision']} by {found['login']}{f' ({how})' if how else ''}"
+def _approval(approval: Mapping[str, Any]) -> str:
+    how = ", ".join(filter(None, (approval["role"], approval["way"])))
+    return f"{_moment(approval['at'])}  {approval['decision']} by {approval['login']}{f' ({how})' if how else ''}"
 
 
 def _line(entry: Mapping[str, Any]) -> str:

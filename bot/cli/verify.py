@@ -128,19 +128,19 @@ def _counts(checked: CheckedCommit, options: VerifyOptions) -> bool:
 
 
 def _lines(verified: Sequence[_Verified]) -> Iterable[str]:
-    for one in verified:
-        each = one.commit
+    for commit in verified:
+        each = commit.commit
         if not each.verdicts:
             yield f"{each.commit[:12]}  {each.note or 'not made by Plangate, and has no receipt'}"
             continue
         fails = [str(verdict.check) for verdict in each.verdicts if not verdict.passes]
-        fails += ["approver"] if one.approver and one.approver.objections else []
+        fails += ["approver"] if commit.approver and commit.approver.objections else []
         yield f"{each.commit[:12]}  {'receipt is NOT valid: ' + ', '.join(fails) if fails else 'receipt is valid'}"
-        yield from (_line(name, value) for name, value in one.claims.items())
+        yield from (_line(name, value) for name, value in commit.claims.items())
         for verdict in each.verdicts:
             yield _line(verdict.check, "; ".join(verdict.objections) or "ok")
-        if one.approver:
-            yield _line("approver", _approver_text(one.approver))
+        if commit.approver:
+            yield _line("approver", _approver_text(commit.approver))
     if not verified:
         yield "the range has no commits, so nothing was checked"
     elif len(verified) > 1:
@@ -166,12 +166,12 @@ def _approver_text(approver: ApproverVerdict) -> str:
 def _to_json(verified: Sequence[_Verified]) -> list[dict[str, object]]:
     return [
         {
-            "commit": one.commit.commit,
-            "by_agent": one.commit.by_agent,
-            "note": one.commit.note,
-            "verdicts": {str(verdict.check): list(verdict.objections) for verdict in one.commit.verdicts},
-            "approver": asdict(one.approver) if one.approver else None,
-            "valid": bool(one.commit.verdicts) and not one.code,
+            "commit": commit.commit.commit,
+            "by_agent": commit.commit.by_agent,
+            "note": commit.commit.note,
+            "verdicts": {str(verdict.check): list(verdict.objections) for verdict in commit.commit.verdicts},
+            "approver": asdict(commit.approver) if commit.approver else None,
+            "valid": bool(commit.commit.verdicts) and not commit.code,
         }
-        for one in verified
+        for commit in verified
     ]

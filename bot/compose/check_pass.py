@@ -29,12 +29,12 @@ async def look_at_red_checks(
 
     With `wake`, that is left to the looks that it begins. One repository's failure does not stop the others.
     """
-    for found in await host.served_repositories():
-        name = f"{found.at.owner}/{found.at.name}"
+    for served in await host.served_repositories():
+        name = f"{served.at.owner}/{served.at.name}"
         if only is not None and name.casefold() != only.casefold():
             continue
         try:
-            addresses = await host.pulls_to_check(found)
+            addresses = await host.pulls_to_check(served)
             for address in addresses:
                 if wake is None:
                     await host.look(address)

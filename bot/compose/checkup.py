@@ -96,15 +96,21 @@ async def _check_app(app: GitHubClient) -> list[CheckupResult]:
     return found
 
 
-def _installation(one: reach.Installation) -> list[CheckupResult]:
-    if one.suspended:
-        return [CheckupResult(f"GitHub: on {one.account} the App is suspended", f"unsuspend it: {one.url}")]
-    cure = f"grant the App these permissions, then accept them: {one.url}"
-    if missing := lacking(one.permissions):
-        return [CheckupResult(f"GitHub: on {one.account} the App lacks {', '.join(missing)}", cure)]
-    found = [CheckupResult(f"GitHub: on {one.account} the App has the permissions it needs; {UNASSIGNABLE}")]
-    if lacking(one.permissions, WRITING_CHECKS):
-        what = f'GitHub: on {one.account} the App lacks checks: write, so there is no check run "Plan approved"'
+def _installation(installation: reach.Installation) -> list[CheckupResult]:
+    if installation.suspended:
+        return [
+            CheckupResult(
+                f"GitHub: on {installation.account} the App is suspended", f"unsuspend it: {installation.url}"
+            )
+        ]
+    cure = f"grant the App these permissions, then accept them: {installation.url}"
+    if missing := lacking(installation.permissions):
+        return [CheckupResult(f"GitHub: on {installation.account} the App lacks {', '.join(missing)}", cure)]
+    found = [CheckupResult(f"GitHub: on {installation.account} the App has the permissions it needs; {UNASSIGNABLE}")]
+    if lacking(installation.permissions, WRITING_CHECKS):
+        what = (
+            f'GitHub: on {installation.account} the App lacks checks: write, so there is no check run "Plan approved"'
+        )
         found.append(CheckupResult(what, cure, optional=True))
     return found
 

@@ -23,31 +23,32 @@ async def check_database(settings: Settings) -> tuple[CheckupResult, ...]:
     return (_server(found), *_tables(found), *_durability(found))
 
 
-def _server(found: Inspection) -> CheckupResult:
-    what = f"database: PostgreSQL {found.version}, database {found.name}, account {found.account}"
-    return CheckupResult(what, "" if found.version >= OLDEST else f"install PostgreSQL {OLDEST} or newer")
+def _server(inspection: Inspection) -> CheckupResult:
+    what = f"database: PostgreSQL {inspection.version}, database {inspection.name}, account {inspection.account}"
+    return CheckupResult(what, "" if inspection.version >= OLDEST else f"install PostgreSQL {OLDEST} or newer")
 
 
-def _tables(found: Inspection) -> Iterator[CheckupResult]:
-    if found.denied:
-        shown = ", ".join(found.denied[:_SHOWN])
-        more = f", and {len(found.denied) - _SHOWN} more" if found.denied[_SHOWN:] else ""
-        cure = f"run plangate migrate as {found.account}, or GRANT it all privileges on all tables and sequences"
-        yield CheckupResult(f"database: the account {found.account} lacks {shown}{more}", cure)
+def _tables(inspection: Inspection) -> Iterator[CheckupResult]:
+    if inspection.denied:
+        shown = ", ".join(inspection.denied[:_SHOWN])
+        more = f", and {len(inspection.denied) - _SHOWN} more" if inspection.denied[_SHOWN:] else ""
+        cure = f"run plangate migrate as {inspection.account}, or GRANT it all privileges on all tables and sequences"
+        yield CheckupResult(f"database: the account {inspection.account} lacks {shown}{more}", cure)
         return
-    if found.missing and not found.may_create:
-        cure = f"as the owner of the database: GRANT CREATE ON SCHEMA {found.schema or 'public'} TO {found.account}"
-        yield CheckupResult(f"database: the account {found.account} may not create tables", cure)
-    elif found.missing:
-        yield CheckupResult(f"database: lacks {', '.join(found.missing)}", "run plangate migrate")
+    if inspection.missing and not inspection.may_create:
+        grant = f"GRANT CREATE ON SCHEMA {inspection.schema or 'public'} TO {inspection.account}"
+        cure = f"as the owner of the database: {grant}"
+        yield CheckupResult(f"database: the account {inspection.account} may not create tables", cure)
+    elif inspection.missing:
+        yield CheckupResult(f"database: lacks {', '.join(inspection.missing)}", "run plangate migrate")
     else:
         yield CheckupResult("database: has the tables of this release, with all privileges")
-    if found.unfinished:
+    if inspection.unfinished:
         cure = "when the last process of the release before has ended, run plangate migrate --finish"
-        yield CheckupResult(f"database: {', '.join(found.unfinished)} waits", cure, optional=True)
+        yield CheckupResult(f"database: {', '.join(inspection.unfinished)} waits", cure, optional=True)
 
 
-def _durability(found: Inspection) -> Iterator[CheckupResult]:
-    if not found.syncs:
+def _durability(inspection: Inspection) -> Iterator[CheckupResult]:
+    if not inspection.syncs:
         what = "database: fsync is off, so that deliveries which were acknowledged are lost with its power"
         yield CheckupResult(what, "set fsync = on in postgresql.conf", optional=True)

@@ -198,7 +198,7 @@ class GitHubHost:
         force may still be approved, which is only answered: it does not count.
         """
         try:
-            return any([await self._waits_in(found) for found in await self.served_repositories()])
+            return any([await self._waits_in(served) for served in await self.served_repositories()])
         except PlangateError:
             return True
 
@@ -234,61 +234,61 @@ class GitHubHost:
         found = [pair async for pair in self.connections.listed_repositories(self.only)]
         return tuple(ServedRepository(installation, listed) for installation, listed in found)
 
-    async def scheduled_tasks(self, found: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
+    async def scheduled_tasks(self, served: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
-        keys, mistake, _ = await self.current_configuration(found)
+        keys, mistake, _ = await self.current_configuration(served)
         return ([] if mistake else keys.maintenance), work_settings(keys)
 
-    async def configuration_mistake(self, found: ServedRepository) -> str:
+    async def configuration_mistake(self, served: ServedRepository) -> str:
         """Return the mistake in a repository's configuration; "" for none."""
-        return (await self.current_configuration(found)).mistake
+        return (await self.current_configuration(served)).mistake
 
-    async def current_configuration(self, found: ServedRepository) -> CurrentConfiguration:
+    async def current_configuration(self, served: ServedRepository) -> CurrentConfiguration:
         """Return the configuration on a repository's default branch now."""
-        reached = await self.connections.reach(found.installation, found.id, found.at)
-        return await self._contexts.configuration(reached.client, found.at)
+        reached = await self.connections.reach(served.installation, served.id, served.at)
+        return await self._contexts.configuration(reached.client, served.at)
 
-    async def tracked_tasks(self, found: ServedRepository) -> dict[str, TrackedTask]:
+    async def tracked_tasks(self, served: ServedRepository) -> dict[str, TrackedTask]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
         tracked: dict[str, TrackedTask] = {}
-        for address, state in (await self._states_in(found.installation, found.id, found.at)).items():
+        for address, state in (await self._states_in(served.installation, served.id, served.at)).items():
             if state.task is not None:
                 tracked.setdefault(state.task.task, TrackedTask(ThreadNumber(address.number), state.task))
         return tracked
 
-    async def tracking_issues(self, found: ServedRepository) -> TrackingIssues:
+    async def tracking_issues(self, served: ServedRepository) -> TrackingIssues:
         """Return access to the tracking issues of a repository."""
-        reached = await self.connections.reach(found.installation, found.id, found.at)
-        signer = MarkerSigner(self._key, found.id)
+        reached = await self.connections.reach(served.installation, served.id, served.at)
+        signer = MarkerSigner(self._key, served.id)
         bot = partial(self.connections.bot, reached.client)
-        return TrackingIssues(reached.client, found.at, bot, Key(signer.key_id, signer.mac))
+        return TrackingIssues(reached.client, served.at, bot, Key(signer.key_id, signer.mac))
 
-    async def roles(self, found: ServedRepository) -> Roles:
+    async def roles(self, served: ServedRepository) -> Roles:
         """Return the roles of people on a repository, as they are now."""
-        reached = await self.connections.reach(found.installation, found.id, found.at)
-        return Roles(reached.client, found.at)
+        reached = await self.connections.reach(served.installation, served.id, served.at)
+        return Roles(reached.client, served.at)
 
-    async def pulls_to_check(self, found: ServedRepository) -> tuple[ThreadAddress, ...]:
+    async def pulls_to_check(self, served: ServedRepository) -> tuple[ThreadAddress, ...]:
         """Return the bot's open pull requests on which red required checks lead to something (MT9)."""
-        states = await self._states_in(found.installation, found.id, found.at)
+        states = await self._states_in(served.installation, served.id, served.at)
         made_one = any(state.published is not None for state in states.values())
-        reader = await self._check_reader(found) if made_one else None
+        reader = await self._check_reader(served) if made_one else None
         if reader is None:
             return ()
         numbers = [
             number
             for number, head in (await reader.open_heads()).items()
-            if may_begin(head, self.heard_turns(found.id, number))
+            if may_begin(head, self.heard_turns(served.id, number))
             and (checks := await reader.read(number)) is not None
             and checks_to_fix(checks)
         ]
-        place = found.installation, found.id, found.at.owner, found.at.name
+        place = served.installation, served.id, served.at.owner, served.at.name
         return tuple(ThreadAddress(*place, number) for number in numbers)
 
-    async def own_recipe(self, found: ServedRepository, name: str | None) -> dict[str, str]:
+    async def own_recipe(self, served: ServedRepository, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
-        reached = await self.connections.reach(found.installation, found.id, found.at)
-        return await own_recipe(reached.client, found.at, name)
+        reached = await self.connections.reach(served.installation, served.id, served.at)
+        return await own_recipe(reached.client, served.at, name)
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
         """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""
@@ -355,24 +355,24 @@ class GitHubHost:
         await self.observer.take_listing(number, seen, every=every)
         return found
 
-    async def _waits_in(self, found: ServedRepository) -> bool:
-        states = await self._states_in(found.installation, found.id, found.at)
+    async def _waits_in(self, served: ServedRepository) -> bool:
+        states = await self._states_in(served.installation, served.id, served.at)
         if any(state.stage in ON_ENTER or state.unposted_texts or state.kept_turns for state in states.values()):
             return True
-        reader = await self._check_reader(found)
+        reader = await self._check_reader(served)
         if reader is not None and await reader.is_under_way():
             return True
-        tasks, _ = await self.scheduled_tasks(found)
+        tasks, _ = await self.scheduled_tasks(served)
         return any(task.due_times().is_finer_than_daily(self.clock.now()) for task in tasks)
 
-    async def _check_reader(self, found: ServedRepository) -> PullCheckReader | None:
+    async def _check_reader(self, served: ServedRepository) -> PullCheckReader | None:
         """Return the reader of the bot's pull requests; None where their red checks lead to nothing."""
-        reached = await self.connections.reach(found.installation, found.id, found.at)
-        keys, mistake, _ = await self._contexts.configuration(reached.client, found.at)
+        reached = await self.connections.reach(served.installation, served.id, served.at)
+        keys, mistake, _ = await self._contexts.configuration(reached.client, served.at)
         if mistake or keys.pull_request.fix_checks == "off":
             return None
-        results = self.connections.check_results(found.installation, found.id, found.at)
-        return PullCheckReader(reached.client, found.at, await self.connections.bot(reached.client), results)
+        results = self.connections.check_results(served.installation, served.id, served.at)
+        return PullCheckReader(reached.client, served.at, await self.connections.bot(reached.client), results)
 
     def _is_void(self, state: ThreadState) -> bool:
         """Return whether somebody may still approve a void plan: until the time when the plan would have expired."""

@@ -210,15 +210,15 @@ class MaintenancePass:
                 tracked = _tracking_issue(tracked.issue, state)
         return tracked
 
-    def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, asked: Tick | None) -> Occurrence | None:
+    def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, tick: Tick | None) -> Occurrence | None:
         """Return the occurrence to take in now: an open one, one that was asked for, or one that is due; else None."""
         if (left := history.open_occurrence) is not None:
             return Occurrence(task.name, left.due, left.missed, asked=left.key.startswith(ASKED))
         now, newest = self.host.clock.now(), history.newest_key
         if self.run_now == task.name:
             return Occurrence(task.name, now, asked=True, follows=newest)
-        if asked is not None:
-            found = Occurrence(task.name, asked.at, asked=True, by=asked.by, follows=newest)
+        if tick is not None:
+            found = Occurrence(task.name, tick.at, asked=True, by=tick.by, follows=newest)
             if history.occurrence(found.key) is None:
                 return found
         due = task.due_times().due(history.since, now)
@@ -251,13 +251,13 @@ async def run_due_tasks(
 
     With `wake`, the looks that it starts run the sessions. One repository's failure does not stop the others.
     """
-    for found in await host.served_repositories():
-        if only is not None and f"{found.at.owner}/{found.at.name}".casefold() != only.casefold():
+    for served in await host.served_repositories():
+        if only is not None and f"{served.at.owner}/{served.at.name}".casefold() != only.casefold():
             continue
         try:
-            await MaintenancePass(host, found, wake=wake).run()
+            await MaintenancePass(host, served, wake=wake).run()
         except PlangateError as error:
-            _log.warning("scheduled tasks of %s/%s: %s", found.at.owner, found.at.name, error)
+            _log.warning("scheduled tasks of %s/%s: %s", served.at.owner, served.at.name, error)
 
 
 def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[datetime]:

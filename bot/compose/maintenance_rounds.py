@@ -38,9 +38,9 @@ class _Rest:
     began: datetime
     until: datetime
 
-    def holds(self, found: ServedRepository, now: datetime) -> bool:
+    def holds(self, served: ServedRepository, now: datetime) -> bool:
         """Return whether nothing was pushed since, and no due time has come. A clock that was set back ends it."""
-        return self.shown == found and self.began <= now < self.until
+        return self.shown == served and self.began <= now < self.until
 
 
 @dataclass(slots=True)
@@ -67,10 +67,10 @@ class MaintenanceRounds:
             for batch in _batches(of_one):
                 await self._run_batch([repository for repository in batch if not self._has_no_tasks(repository)], wake)
 
-    def _has_no_tasks(self, found: ServedRepository) -> bool:
+    def _has_no_tasks(self, served: ServedRepository) -> bool:
         """Return whether a repository is known to have no tasks, so that not even its issues matter."""
-        rest = self._resting.get(found.id)
-        return rest is not None and not rest.has_tasks and rest.holds(found, self.host.clock.now())
+        rest = self._resting.get(served.id)
+        return rest is not None and not rest.has_tasks and rest.holds(served, self.host.clock.now())
 
     async def _run_batch(self, batch: Sequence[ServedRepository], wake: Callable[[ThreadAddress], None]) -> None:
         """Run a pass over each of these repositories, of one installation, that does not rest."""
@@ -79,13 +79,13 @@ class MaintenanceRounds:
         except RateLimited as error:  # the rest of the hour's points belongs to the work
             _log.warning("scheduled tasks wait: %s", error)
             return
-        for found in batch:
-            rest, newest = self._resting.pop(found.id, None), moved.get(found.id)
+        for served in batch:
+            rest, newest = self._resting.pop(served.id, None), moved.get(served.id)
             now = self.host.clock.now()
-            if rest is None or newest is None or newest.issues != rest.newest or not rest.holds(found, now):
-                rest = await self._run_pass(found, newest, wake)
+            if rest is None or newest is None or newest.issues != rest.newest or not rest.holds(served, now):
+                rest = await self._run_pass(served, newest, wake)
             if rest is not None:
-                self._resting[found.id] = rest
+                self._resting[served.id] = rest
 
     async def _newest_changes(self, batch: Sequence[ServedRepository]) -> Mapping[int, RepositoryActivity]:
         """Return when issues changed last, by one query; nothing if GitHub cannot say. Raises RateLimited."""
@@ -104,31 +104,31 @@ class MaintenanceRounds:
             return {}
 
     async def _run_pass(
-        self, found: ServedRepository, newest: RepositoryActivity | None, wake: Callable[[ThreadAddress], None]
+        self, served: ServedRepository, newest: RepositoryActivity | None, wake: Callable[[ThreadAddress], None]
     ) -> _Rest | None:
         """Run a pass over a repository, and return how it rests afterward; None if the next round comes again."""
         began = self.host.clock.now()
         try:
-            done = await MaintenancePass(self.host, found, wake=wake).run()
+            done = await MaintenancePass(self.host, served, wake=wake).run()
         except PlangateError as error:
-            _log.warning("scheduled tasks of %s/%s: %s", found.at.owner, found.at.name, error)
+            _log.warning("scheduled tasks of %s/%s: %s", served.at.owner, served.at.name, error)
             return None
-        self._due[f"{found.at.owner}/{found.at.name}"] = {status.task.name: status.next_due for status in done}
+        self._due[f"{served.at.owner}/{served.at.name}"] = {status.task.name: status.next_due for status in done}
         until = _next_due(done, began + LONGEST_REST)
-        changes = [found.listed.pushed, newest.issues if newest is not None and done else None]
+        changes = [served.listed.pushed, newest.issues if newest is not None and done else None]
         settled = all(at is None or began - at > SETTLED for at in changes)
         if until is None or not settled or (done and newest is None):
             return None
-        return _Rest(found, newest.issues if newest is not None else None, bool(done), began, until)
+        return _Rest(served, newest.issues if newest is not None else None, bool(done), began, until)
 
 
-def _next_due(done: Sequence[TaskStatus], latest: datetime) -> datetime | None:
+def _next_due(statuses: Sequence[TaskStatus], latest: datetime) -> datetime | None:
     """Return when the first of the tasks has something to do, or `latest`; None if that is at the next round."""
-    times = [status.next_due for status in done]
+    times = [status.next_due for status in statuses]
     return None if None in times else min([latest, *(time for time in times if time is not None)])
 
 
-def _batches(found: Iterator[ServedRepository]) -> Iterator[list[ServedRepository]]:
+def _batches(repositories: Iterator[ServedRepository]) -> Iterator[list[ServedRepository]]:
     """Yield as many repositories at a time as one query takes."""
-    while batch := list(islice(found, AT_ONCE)):
+    while batch := list(islice(repositories, AT_ONCE)):
         yield batch

@@ -68,16 +68,18 @@ def collector_of(settings: Settings) -> Collector:
     return Collector(settings.traces, {name.strip(): unquote(value.strip()) for name, _, value in pairs})
 
 
-def _identity_of(given: Identity) -> "WorkloadIdentity":
+def _identity_of(identity: Identity) -> "WorkloadIdentity":
     from bot.agent.model.workload_identity import WorkloadIdentity
 
     return WorkloadIdentity(
-        given.rule_id,
-        given.organization_id,
-        given.service_account_id,
-        given.request_url,
-        partial(Path(given.token_file).read_text, encoding="utf-8") if given.token_file else given.request_token.reveal,
-        given.workspace_id,
+        identity.rule_id,
+        identity.organization_id,
+        identity.service_account_id,
+        identity.request_url,
+        partial(Path(identity.token_file).read_text, encoding="utf-8")
+        if identity.token_file
+        else identity.request_token.reveal,
+        identity.workspace_id,
     )
 
 

@@ -33,13 +33,13 @@ class GitHubPersonHost:
         mention = self.host.settings.overrides.mention or keys.mention
         return Participation(found.id, await self._is_allowed(found, keys, person), mention)
 
-    async def _is_allowed(self, found: ServedRepository, keys: "Configuration", person: Actor) -> bool:
+    async def _is_allowed(self, served: ServedRepository, keys: "Configuration", person: Actor) -> bool:
         """Return whether a person may ask or decide. The bot's own account may not."""
         connections = self.host.connections
-        reached = await connections.reach(found.installation, found.id, found.at)
+        reached = await connections.reach(served.installation, served.id, served.at)
         bot = await connections.bot(reached.client)
-        approve, members = keys.approve, connections.members(found.installation)
-        roles = Roles(reached.client, found.at, approve.users, approve.teams, members)
+        approve, members = keys.approve, connections.members(served.installation)
+        roles = Roles(reached.client, served.at, approve.users, approve.teams, members)
         role = await roles.of(person)
         if person.id == bot.id or work_settings(keys).may_ask(person, role):
             return person.id != bot.id

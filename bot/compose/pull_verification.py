@@ -51,7 +51,9 @@ def verified_commits(
     clone.require_history()
     clone = replace(clone, pinned=_trusted_keys(clone, keys, commits.base))
     for commit in clone.check_range(f"{commits.base}..{commits.head}", now):
-        failing = [f"{one.check}: {'; '.join(one.objections)}" for one in commit.verdicts if not one.passes]
+        failing = [
+            f"{verdict.check}: {'; '.join(verdict.objections)}" for verdict in commit.verdicts if not verdict.passes
+        ]
         missing = commit.note if commit.by_agent and not commit.verdicts else ""
         yield VerifiedCommit(commit.commit, bool(commit.verdicts), "; ".join(failing) or missing)
 

@@ -147,15 +147,15 @@ class ReceiptRepository:
         commits = self.git.ask("rev-list", f"{ends[0]}{parts['dots']}{ends[1]}").decode().split()
         return self._check(commits, {}, now)
 
-    def _check(self, commits: Sequence[str], given: Mapping[str, bytes], now: datetime) -> Iterator[CheckedCommit]:
+    def _check(self, commits: Sequence[str], receipts: Mapping[str, bytes], now: datetime) -> Iterator[CheckedCommit]:
         trust = Trust(self.pinned, self._found_keys())
         for start in range(0, len(commits), _AT_ONCE):
-            yield from self._check_some(commits[start : start + _AT_ONCE], given, trust, now)
+            yield from self._check_some(commits[start : start + _AT_ONCE], receipts, trust, now)
 
     def _check_some(
-        self, commits: Sequence[str], given: Mapping[str, bytes], trust: Trust, now: datetime
+        self, commits: Sequence[str], own: Mapping[str, bytes], trust: Trust, now: datetime
     ) -> Iterator[CheckedCommit]:
-        receipts = {**self._receipts(commits), **given}
+        receipts = {**self._receipts(commits), **own}
         for facts in self._facts(commits, receipts.keys()):
             by_agent = any(line.startswith(_TRAILER) for line in facts.message.split("\n"))
             if facts.commit in receipts:

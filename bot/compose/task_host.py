@@ -47,22 +47,22 @@ class TaskHost(Protocol):
     def clock(self) -> Clock:
         """The clock of this process."""
 
-    async def scheduled_tasks(self, found: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
+    async def scheduled_tasks(self, served: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings."""
 
-    async def configuration_mistake(self, found: ServedRepository) -> str:
+    async def configuration_mistake(self, served: ServedRepository) -> str:
         """Return the mistake in a repository's configuration; "" for none."""
 
-    async def tracked_tasks(self, found: ServedRepository) -> dict[str, TrackedTask]:
+    async def tracked_tasks(self, served: ServedRepository) -> dict[str, TrackedTask]:
         """Return the tasks that a journal of the repository tracks."""
 
-    async def tracking_issues(self, found: ServedRepository) -> TaskIssues:
+    async def tracking_issues(self, served: ServedRepository) -> TaskIssues:
         """Return access to the tracking issues of a repository."""
 
-    async def roles(self, found: ServedRepository) -> RoleLookup:
+    async def roles(self, served: ServedRepository) -> RoleLookup:
         """Return the roles of people on a repository, as they are now."""
 
-    async def own_recipe(self, found: ServedRepository, name: str | None) -> dict[str, str]:
+    async def own_recipe(self, served: ServedRepository, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name, if there is one: name -> text."""
 
     def thread_context(self, address: ThreadAddress) -> AbstractAsyncContextManager[ThreadContext]:

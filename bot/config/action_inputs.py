@@ -101,68 +101,68 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
     )
 
 
-def _of_inputs(base: Settings, given: Mapping[str, str], env: Mapping[str, str]) -> Settings:
+def _of_inputs(base: Settings, inputs: Mapping[str, str], env: Mapping[str, str]) -> Settings:
     """Return the settings of an Action. Only its inputs decide which keys it uses, and whom it speaks as.
 
     A job that verifies receipts needs no key, and speaks to nobody.
     """
-    if _flag(given["verify"], "verify"):
+    if _flag(inputs["verify"], "verify"):
         return base
-    api_key, identity = Secret(given["anthropic_api_key"]), _identity(given, env)
+    api_key, identity = Secret(inputs["anthropic_api_key"]), _identity(inputs, env)
     if not api_key and identity is None:
         raise Misconfigured("no key for the model", where="anthropic_api_key", fix="pass the repository's secret")
-    app = bool(given["app_id"] and given["app_private_key"])
-    if bool(given["app_id"]) != bool(given["app_private_key"]):
+    app = bool(inputs["app_id"] and inputs["app_private_key"])
+    if bool(inputs["app_id"]) != bool(inputs["app_private_key"]):
         raise Misconfigured("an App needs both", where="app_id, app_private_key", fix="set both, or neither")
     # Only the repository outlives a job, so a key created here would be lost (interfaces.md, Environment).
-    if not (given["state_key"] or app or api_key):
+    if not (inputs["state_key"] or app or api_key):
         raise Misconfigured("workload identity needs a state key", where="state_key", fix="pass a long random secret")
     github = replace(
         base.github,
-        token=Secret("" if app else given["github_token"]),
-        app_id=given["app_id"],
-        private_key=Secret(given["app_private_key"].replace("\\n", "\n")),
+        token=Secret("" if app else inputs["github_token"]),
+        app_id=inputs["app_id"],
+        private_key=Secret(inputs["app_private_key"].replace("\\n", "\n")),
         label_threads=True,
     )
     return replace(
         base,
         api_key=api_key,
         identity=None if api_key else identity,
-        state_key=Secret(given["state_key"]),
+        state_key=Secret(inputs["state_key"]),
         github=github,
-        overrides=_overrides(given),
+        overrides=_overrides(inputs),
     )
 
 
-def _overrides(given: Mapping[str, str]) -> Overrides:
-    cost = _amount(given, "max_cost_usd")
+def _overrides(inputs: Mapping[str, str]) -> Overrides:
+    cost = _amount(inputs, "max_cost_usd")
     if cost == 0:
         raise Misconfigured("the amount must be above 0", where="max_cost_usd", fix="write an amount above 0")
     return Overrides(
-        mention=given["mention"] or None,
-        model=given["model"] or None,
+        mention=inputs["mention"] or None,
+        model=inputs["model"] or None,
         max_cost_usd=cost,
-        path=given["config"] or PATH,
+        path=inputs["config"] or PATH,
     )
 
 
-def _identity(given: Mapping[str, str], env: Mapping[str, str]) -> Identity | None:
+def _identity(inputs: Mapping[str, str], env: Mapping[str, str]) -> Identity | None:
     """Return the workload identity if the inputs name one, or None. The job needs the permission id-token: write.
 
     https://docs.github.com/en/actions/reference/security/oidc
     """
     names = ("anthropic_federation_rule_id", "anthropic_organization_id", "anthropic_service_account_id")
-    if not any(given[name] for name in names):
+    if not any(inputs[name] for name in names):
         return None
-    if missing := [name for name in names if not given[name]]:
+    if missing := [name for name in names if not inputs[name]]:
         raise Misconfigured("workload identity is incomplete", where=", ".join(missing), fix="set all three")
     url, token = (env.get(f"ACTIONS_ID_TOKEN_REQUEST_{part}", "") for part in ("URL", "TOKEN"))
     if not (url and token):
         raise Misconfigured(
             "the job may not request an identity token", where="permissions", fix="grant it id-token: write"
         )
-    rule, organization, account = (given[name] for name in names)
-    return Identity(rule, organization, account, url, Secret(token), workspace_id=given["anthropic_workspace_id"])
+    rule, organization, account = (inputs[name] for name in names)
+    return Identity(rule, organization, account, url, Secret(token), workspace_id=inputs["anthropic_workspace_id"])
 
 
 def _require(env: Mapping[str, str], name: str) -> str:
@@ -178,14 +178,14 @@ def _flag(text: str, where: str) -> bool:
     return text.lower() == "true"
 
 
-def _amount(given: Mapping[str, str], name: str) -> float | None:
+def _amount(inputs: Mapping[str, str], name: str) -> float | None:
     """Return a number, 0 or more, or None if nothing is given."""
-    if not given[name]:
+    if not inputs[name]:
         return None
     try:
-        value = float(given[name])
+        value = float(inputs[name])
     except ValueError:
         value = -1.0
     if not 0 <= value < 1e6:  # this also refuses nan
-        raise Misconfigured(f"not an amount: {given[name]!r}", where=name, fix="write a number such as 5")
+        raise Misconfigured(f"not an amount: {inputs[name]!r}", where=name, fix="write a number such as 5")
     return value

@@ -109,7 +109,7 @@ def _fill(text: str, values: Mapping[str, str], where: str) -> str:
     """Return a text with its parameters in place. Raises Misconfigured for one that has no value."""
     if missing := [name for name in _PARAMETER.findall(text) if name not in values]:
         raise Misconfigured(f"no parameter {missing[0]!r}", where=where, fix="add it to parameters, with a default")
-    return _PARAMETER.sub(lambda found: values[found[1]], text)
+    return _PARAMETER.sub(lambda match: values[match[1]], text)
 
 
 def _words(value: Value) -> str:

@@ -262,7 +262,7 @@ def validate_yaml(model: type[PartModel], text: str, where: str) -> PartModel:
         return model.model_validate(value if value is not None else {})
     except ValidationError as error:
         # An unknown key explains a missing one, which it may be a misspelling of.
-        first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        first = min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden")
         raise _mistake(first["type"], first["msg"], first["loc"], value=(model, value), where=where) from error
 
 

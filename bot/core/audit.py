@@ -130,8 +130,8 @@ def _detail(event: JournalEvent) -> str:
             return ""
 
 
-def _asker(said: JournaledTurn | None) -> str:
-    return f"{said.actor.login} (id {said.actor.id})" if said else ""
+def _asker(turn: JournaledTurn | None) -> str:
+    return f"{turn.actor.login} (id {turn.actor.id})" if turn else ""
 
 
 def _deciders(evidence: DecisionEvidence | None) -> str:

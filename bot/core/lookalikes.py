@@ -41,8 +41,8 @@ def mark_beyond_ascii(text: str) -> str:
     return "".join(sign if sign.isascii() or sign in "‹›" else _number(sign) for sign in text)
 
 
-def _marked_word(found: re.Match[str]) -> str:
-    word = found.group()
+def _marked_word(match: re.Match[str]) -> str:
+    word = match.group()
     if word.isascii() or not (any(map(str.isascii, word)) or _LETTERS.issuperset(word)):
         return word
     return "".join(_number(sign) if sign in _LETTERS else sign for sign in word)

@@ -243,8 +243,8 @@ def disarm_text(markdown: str) -> str:
 
     Mentions and links stay. `core.markdown.inert` makes those in the model's text inert.
     """
-    seen = _UNSEEN.sub(lambda found: f"‹U+{ord(found.group()):04X}›", markdown)
-    return _BOX.sub(lambda found: found.group(1) + ("☐" if found.group(2).isspace() else "☑"), seen)
+    seen = _UNSEEN.sub(lambda match: f"‹U+{ord(match.group()):04X}›", markdown)
+    return _BOX.sub(lambda match: match.group(1) + ("☐" if match.group(2).isspace() else "☑"), seen)
 
 
 def _short(fragment: str) -> str:

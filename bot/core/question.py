@@ -202,7 +202,9 @@ def find_reply(
     replies = [*([by_boxes] if by_boxes else []), *_answer_comments(asking, look, rules)]
     if replies:
         return min(replies, key=lambda reply: reply.at), ()
-    edited = [IgnoredAnswer(IgnoreReason.EDITED, said.by.actor) for said in look.words if _void(asking, said, rules)]
+    edited = [
+        IgnoredAnswer(IgnoreReason.EDITED, comment.by.actor) for comment in look.words if _void(asking, comment, rules)
+    ]
     return None, tuple(dict.fromkeys([*findings, *edited]))
 
 
@@ -260,16 +262,16 @@ def _granted_reply(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | Non
 
 def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> Iterator[Reply]:
     """Yield the comments that are an answer."""
-    for said in look.words:
-        if not rules.may(said.by) or (rules.steers and said.edited):
+    for comment in look.words:
+        if not rules.may(comment.by) or (rules.steers and comment.edited):
             continue
         if asking.matter is AskKind.QUESTION:
-            yield Reply(said.by.actor, said.at, words=said.text, turn=said.key, edited=said.edited)
-        elif (spoken := grant_of(said.text)) is not None:
-            yield Reply(said.by.actor, said.at, words=spoken[1], grant=spoken[0], turn=said.key)
+            yield Reply(comment.by.actor, comment.at, words=comment.text, turn=comment.key, edited=comment.edited)
+        elif (spoken := grant_of(comment.text)) is not None:
+            yield Reply(comment.by.actor, comment.at, words=spoken[1], grant=spoken[0], turn=comment.key)
 
 
-def _void(asking: Asking, said: AnswerComment, rules: AnswerRules) -> bool:
+def _void(asking: Asking, comment: AnswerComment, rules: AnswerRules) -> bool:
     """Return whether a comment would be an answer if nobody had edited it."""
-    speaks = asking.matter is AskKind.QUESTION or grant_of(said.text) is not None
-    return rules.steers and said.edited and speaks and rules.may(said.by)
+    speaks = asking.matter is AskKind.QUESTION or grant_of(comment.text) is not None
+    return rules.steers and comment.edited and speaks and rules.may(comment.by)

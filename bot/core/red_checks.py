@@ -67,12 +67,12 @@ class PullChecks:
     required: tuple[RequiredCheck, ...] = ()
 
 
-def checks_to_fix(found: PullChecks) -> tuple[CheckRun, ...]:
+def checks_to_fix(checks: PullChecks) -> tuple[CheckRun, ...]:
     """Return the red check runs that the pull request itself may be the cause of; none while a required one runs."""
-    required = [run for run in found.runs if _is_required(run, found.required)]
+    required = [run for run in checks.runs if _is_required(run, checks.required)]
     if any(run.state is CheckRunState.RUNNING for run in required):
         return ()
-    not_green = {(run.name, run.app) for run in found.base if run.state is not CheckRunState.GREEN}
+    not_green = {(run.name, run.app) for run in checks.base if run.state is not CheckRunState.GREEN}
     return tuple(run for run in required if run.state is CheckRunState.RED and (run.name, run.app) not in not_green)
 
 

@@ -106,24 +106,24 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
             return state
 
 
-def _add_turn(state: ThreadState, event: JournalEvent, said: JournaledTurn, at: datetime) -> ThreadState:
+def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: datetime) -> ThreadState:
     """Add the turn that an entry carries."""
     is_request, opening = isinstance(event, Requested | Noted), state.opening_accepted
-    if said.key == ISSUE and (is_request or (event.owes and not (isinstance(event, Heard) and event.quota))):
-        opening = (at, said.at) if opening is None else (max(opening[0], at), max(opening[1], said.at))
+    if turn.key == ISSUE and (is_request or (event.owes and not (isinstance(event, Heard) and event.quota))):
+        opening = (at, turn.at) if opening is None else (max(opening[0], at), max(opening[1], turn.at))
     asks = is_request or isinstance(event, Retried)
     # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
-    people = said.hands if said.key.startswith(ASKED) else (said.actor.id,)
-    asked = {(who, f"{said.at:%Y-%m-%d}", said.key) for who in people} if is_request else set[tuple[int, str, str]]()
+    people = turn.hands if turn.key.startswith(ASKED) else (turn.actor.id,)
+    asked = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
     return replace(
         state,
-        seen=state.seen | {said.key},
-        last_request_at=max(state.last_request_at, said.at) if asks else state.last_request_at,
-        newest_turn_at=max(state.newest_turn_at, said.at),
-        waiting_since=state.waiting_since if said.waits is None else said.waits,
+        seen=state.seen | {turn.key},
+        last_request_at=max(state.last_request_at, turn.at) if asks else state.last_request_at,
+        newest_turn_at=max(state.newest_turn_at, turn.at),
+        waiting_since=state.waiting_since if turn.waits is None else turn.waits,
         opening_accepted=opening,
         requests=state.requests | asked,
-        untrusted=state.untrusted or said.foreign or said.strangers,
+        untrusted=state.untrusted or turn.foreign or turn.strangers,
     )
 
 

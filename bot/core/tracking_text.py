@@ -76,7 +76,7 @@ def offer_again_label(finding: TaskFinding) -> str:
 
 def ticked_labels(body: str) -> tuple[str, ...]:
     """Return the texts beside all boxes that are ticked."""
-    return tuple(found.group(1) for found in _TICKED.finditer(body.replace("\r\n", "\n")))
+    return tuple(match.group(1) for match in _TICKED.finditer(body.replace("\r\n", "\n")))
 
 
 def with_warning(body: str, warning: str) -> str:

@@ -147,10 +147,10 @@ def tool_calls(message: Json) -> list[Json]:
     return [block for block in content if block.get("type") == "tool_use"] if isinstance(content, list) else []
 
 
-def todos_of(said: Iterable[Json]) -> list[tuple[str, str]]:
+def todos_of(messages: Iterable[Json]) -> list[tuple[str, str]]:
     """Return the last todo list that a session saved, as (content, status); no items if it saved none."""
     todos: list[tuple[str, str]] = []
-    for answer, results in pairwise(said):
+    for answer, results in pairwise(messages):
         calls = [call for call in tool_calls(answer) if call["name"] == "TodoWrite"]
         blocks = results["content"] if calls and isinstance(results["content"], list) else []
         failed = {block["tool_use_id"] for block in blocks if block.get("is_error")}
@@ -170,14 +170,14 @@ class CommandRun(NamedTuple):
     """What the session was shown of it."""
 
 
-def commands_of(said: Iterable[Json]) -> list[CommandRun]:
+def commands_of(messages: Iterable[Json]) -> list[CommandRun]:
     """Return the shell commands that a session ran, in order.
 
     Only reports of the toolhost count: a result that is not an error, or the line that ends an error. Calls that were
     not run are left out, and commands in the background, whose result says only that they began.
     """
     found: list[CommandRun] = []
-    for answer, results in pairwise(said):
+    for answer, results in pairwise(messages):
         calls = [call for call in tool_calls(answer) if _is_foreground_command(call)]
         blocks = results["content"] if calls and isinstance(results["content"], list) else []
         given = {block.get("tool_use_id"): block for block in blocks}

@@ -24,10 +24,10 @@ def tell(folder: Path, with_model: Settings, *, headless: bool) -> int:
     return _proven(sample, made, with_model)
 
 
-def _proven(sample: Path, made: TerminalRun, with_model: Settings) -> int:
+def _proven(sample: Path, run: TerminalRun, with_model: Settings) -> int:
     """Run the sample's tests before and after, each in a sandbox. Return 0 if they failed before and pass now."""
-    branch, commit = made.state.result.branch, CommitId(made.state.result.commit)
-    before = asyncio.run(run_check(sample, made.state.plan.base, CHECK, with_model))
+    branch, commit = run.state.result.branch, CommitId(run.state.result.commit)
+    before = asyncio.run(run_check(sample, run.state.plan.base, CHECK, with_model))
     after = asyncio.run(run_check(sample, commit, CHECK, with_model))
     print(f"\n● {CHECK} on main: exit code {before}; on {branch}: exit code {after}")
     print(f"● Look at it: git -C {sample} diff main {branch}")

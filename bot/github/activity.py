@@ -96,8 +96,8 @@ class ActiveThread:
     def may_speak(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:
         """Return the keys of unheard items that may address the bot, judged without parsing them."""
         thread = self.thread
-        new = (said for said in thread.everything() if {said.key, said.version}.isdisjoint(heard))
-        keys = {it.key for it in new if listener.hears(it.actor) and listener.may_be_addressed(thread, it)}
+        new = (post for post in thread.everything() if {post.key, post.version}.isdisjoint(heard))
+        keys = {post.key for post in new if listener.hears(post.actor) and listener.may_be_addressed(thread, post)}
         if self._may_be_incomplete(since) or ("issue" not in keys and self._labeled_threads(listener)):
             keys.add(f"{CHANGED}{self.at:%Y%m%dT%H%M%S}")  # which part is new is unknown here
         return frozenset(keys)
@@ -110,8 +110,8 @@ class ActiveThread:
         """Return whether something new may not have been read."""
         thread = self.thread
         comments = bool(thread.older) and thread.comments[0].at >= since
-        reviews = bool(thread.older_reviews) and all(said.at >= since for said in thread.reviews)
-        return comments or reviews or any(said.more and said.at >= since for said in thread.reviews)
+        reviews = bool(thread.older_reviews) and all(review.at >= since for review in thread.reviews)
+        return comments or reviews or any(review.more and review.at >= since for review in thread.reviews)
 
 
 async def repository_activities(client: GitHubClient, nodes: Sequence[str]) -> tuple[RepositoryActivity, ...]:

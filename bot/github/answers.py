@@ -79,14 +79,14 @@ class AnswerReader:
             return AnswerSnapshot(open=not is_closed(subject), gone=True, ticked=None)
         newer = await self._newer(number, subject["comments"], time(node["createdAt"]))
         edits = list(_edits(node, posted, boxes))
-        people = {said.actor for said in newer} | {by for by, *_ in edits}
+        people = {comment.actor for comment in newer} | {by for by, *_ in edits}
         await self.roles.prefetch_roles(people)
         known = {who: Author(who, await self.roles.of(who), bool(await self.roles.is_listed(who))) for who in people}
-        theirs = [said for said in newer if self.may(known[said.actor])]
-        spoken = await asyncio.to_thread(lambda: [said for said in theirs if self._can_answer(said)])
+        theirs = [comment for comment in newer if self.may(known[comment.actor])]
+        spoken = await asyncio.to_thread(lambda: [comment for comment in theirs if self._can_answer(comment)])
         return AnswerSnapshot(
             tuple(BoxEdit(known[by], at, before, after) for by, at, before, after in edits),
-            tuple(self._words(known[said.actor], said) for said in spoken),
+            tuple(self._words(known[comment.actor], comment) for comment in spoken),
             None if node["isMinimized"] else ticks(node["body"], posted, boxes),
             open=not is_closed(subject),
             complete=all(who.role is not None for who in known.values()),
@@ -98,21 +98,24 @@ class AnswerReader:
         while cursor and comments and comments[0].at > posted:
             earlier, cursor = await self.threads.before(number, cursor)
             comments = (*earlier, *comments)
-        return [said for said in comments if said.at > posted and self.listener.hears(said.actor)]
+        return [comment for comment in comments if comment.at > posted and self.listener.hears(comment.actor)]
 
-    def _can_answer(self, said: ThreadPost) -> bool:
+    def _can_answer(self, post: ThreadPost) -> bool:
         """Return whether a comment speaks to everybody or to the bot, and holds no command."""
-        text, parsed = self._own(said), self.parsed_texts.parse(said.body, self.listener.mention)
+        text, parsed = self._own(post), self.parsed_texts.parse(post.body, self.listener.mention)
         commands = (parse(line, self.listener.mention) for line in parsed.lines)
-        meant = any(isinstance(it, Command) or (isinstance(it, UnknownCommand) and it.nearest) for it in commands)
+        meant = any(
+            isinstance(command, Command) or (isinstance(command, UnknownCommand) and command.nearest)
+            for command in commands
+        )
         return bool(text) and not meant and (parsed.speaks or _TO_SOMEBODY.match(text) is None)
 
-    def _words(self, who: Author, said: ThreadPost) -> AnswerComment:
-        return AnswerComment(said.key, who, said.at, self._own(said), said.edited)
+    def _words(self, who: Author, post: ThreadPost) -> AnswerComment:
+        return AnswerComment(post.key, who, post.at, self._own(post), post.edited)
 
-    def _own(self, said: ThreadPost) -> str:
+    def _own(self, post: ThreadPost) -> str:
         """Return the visible text of a comment without its quotations, which may be somebody else's words."""
-        lines = self.parsed_texts.parse(said.body, self.listener.mention).shown.text.split("\n")
+        lines = self.parsed_texts.parse(post.body, self.listener.mention).shown.text.split("\n")
         own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))
         return without_mention(own, self.listener.mention).strip()
 

@@ -103,9 +103,9 @@ class AttachedPictures:
                 for src, alt, tiny in parser.found:
                     yield _Drawn(post, trusted, src, alt if trusted else "", tiny)
 
-    async def _rendered_texts(self, thread: GitHubThread, said: ThreadPost) -> AsyncIterator[tuple[bool, str]]:
+    async def _rendered_texts(self, thread: GitHubThread, post: ThreadPost) -> AsyncIterator[tuple[bool, str]]:
         """Yield the HTML of what was said, and whether nobody but people who may ask can have written it."""
-        kind, _, ident = said.key.rpartition("-")
+        kind, _, ident = post.key.rpartition("-")
         paths = {
             "": [f"issues/{thread.number}"],
             "comment": [f"issues/comments/{ident}"],

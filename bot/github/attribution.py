@@ -61,17 +61,17 @@ class Attribution:
         if not items:
             return []
         trusted = await self.trusted_ids(items)
-        shown = [strangers or (it.node in trusted and it.actor.id != self.listener.bot.id) for it in items]
+        shown = [strangers or (item.node in trusted and item.actor.id != self.listener.bot.id) for item in items]
         texts = await asyncio.to_thread(
             lambda: [
-                self._text(it, longest, titled=strangers) if seen else WITHHELD
-                for it, seen in zip(items, shown, strict=True)
+                self._text(item, longest, titled=strangers) if seen else WITHHELD
+                for item, seen in zip(items, shown, strict=True)
             ]
         )
-        heads = [await self._head(it) for it in items]
+        heads = [await self._head(item) for item in items]
         return [
-            Passage(head, text, foreign=seen and it.node not in trusted)
-            for it, head, text, seen in zip(items, heads, texts, shown, strict=True)
+            Passage(head, text, foreign=seen and item.node not in trusted)
+            for item, head, text, seen in zip(items, heads, texts, shown, strict=True)
         ]
 
     async def is_trusted(self, actor: Actor) -> bool:
@@ -84,22 +84,22 @@ class Attribution:
 
     async def trusted_ids(self, items: Sequence[WrittenText]) -> set[str]:
         """Return the global ids of the texts that nobody but people who may ask, or the bot, can have written."""
-        await self.roles.prefetch_roles({it.actor for it in items})
-        own = [it for it in items if await self.is_trusted(it.actor)]
+        await self.roles.prefetch_roles({text.actor for text in items})
+        own = [text for text in items if await self.is_trusted(text.actor)]
         try:
-            hands = await editors(self.client, [it.node for it in own])
+            hands = await editors(self.client, [text.node for text in own])
         except PlangateError:  # who edited them is unknown
             return set()
-        return {it.node for it in own if hands[it.node] <= {it.actor.id}}
+        return {text.node for text in own if hands[text.node] <= {text.actor.id}}
 
-    async def _head(self, it: WrittenText) -> str:
-        asks = "the bot" if it.actor.id == self.listener.bot.id else None
-        right = asks or ("may ask" if await self.is_trusted(it.actor) else "may not ask")
-        return f"{it.what} by @{it.actor.login} ({right}), {it.at:%Y-%m-%d %H:%M} UTC"
+    async def _head(self, text: WrittenText) -> str:
+        asks = "the bot" if text.actor.id == self.listener.bot.id else None
+        right = asks or ("may ask" if await self.is_trusted(text.actor) else "may not ask")
+        return f"{text.what} by @{text.actor.login} ({right}), {text.at:%Y-%m-%d %H:%M} UTC"
 
-    def _text(self, it: WrittenText, longest: int, *, titled: bool) -> str:
-        shown = self.parsed_texts.parse(it.markdown, self.listener.mention).shown.text
-        above = f"{it.title if titled else ''}\n{it.place}"
+    def _text(self, text: WrittenText, longest: int, *, titled: bool) -> str:
+        shown = self.parsed_texts.parse(text.markdown, self.listener.mention).shown.text
+        above = f"{text.title if titled else ''}\n{text.place}"
         lines = [line for above_line in above.splitlines() if (line := visible_title(above_line).text)]
         return cut(self.clean("\n\n".join(filter(None, ("\n".join(lines), shown)))), longest)
 

@@ -219,13 +219,13 @@ class Comments:
             return there
         return _with_ticked_box(there, text)
 
-    async def _find_listed(self, kind: str, ask: int, made: Json, *, digest: str) -> Posted:
+    async def _find_listed(self, kind: str, ask: int, comment: Json, *, digest: str) -> Posted:
         """Read a new comment back from the list, because a later search that missed it would post it twice."""
         for pause in (*LAGS, 0.0):
             if found := await self.find(kind, ask, digest):
                 return found
             await self.client.clock.sleep(pause)
-        return _posted_comment(made)
+        return _posted_comment(comment)
 
     @property
     def _path(self) -> str:

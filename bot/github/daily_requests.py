@@ -21,13 +21,13 @@ async def asked_before(
     """Yield the thread and key of each request that the turn's author made before it on the same day."""
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
     async for activity in active_threads(client, await repository_activity(client, address), day):
-        for said in activity.thread.everything():
-            mine = said.actor.id == turn.actor.id and day <= said.at
-            earlier = (said.at, said.key) < (turn.at, turn.key)
-            if not (mine and earlier and listener.is_addressed(activity.thread, said, parsed_texts)):
+        for post in activity.thread.everything():
+            mine = post.actor.id == turn.actor.id and day <= post.at
+            earlier = (post.at, post.key) < (turn.at, turn.key)
+            if not (mine and earlier and listener.is_addressed(activity.thread, post, parsed_texts)):
                 continue
-            if is_request(parsed_texts.parse(said.body, listener.mention), listener.mention):
-                yield int(activity.thread.number), said.key
+            if is_request(parsed_texts.parse(post.body, listener.mention), listener.mention):
+                yield int(activity.thread.number), post.key
 
 
 def is_request(parsed: ParsedText, mention: str) -> bool:

@@ -183,7 +183,7 @@ class GitHubDialogue:
         if self._unheard is None:
             return
         thread, roles = self._unheard
-        said = next((said for said in thread.everything() if said.key == self.told), None)
+        said = next((post for post in thread.everything() if post.key == self.told), None)
         if said is None or self.client.clock.now() - said.at > EARLY:
             return
         alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)
@@ -324,9 +324,9 @@ class GitHubDialogue:
 
     def _own_markers(self, thread: GitHubThread) -> Iterator[tuple[int, Marker]]:
         """Yield the id and marker of each comment that the bot made on a thread, without those to be ignored."""
-        for said in thread.comments:
-            number, found = int(said.key.removeprefix("comment-")), marker.parse(said.body)
-            if found is None or said.actor.id != self.listener.bot.id or number <= self.comments.after:
+        for post in thread.comments:
+            number, found = int(post.key.removeprefix("comment-")), marker.parse(post.body)
+            if found is None or post.actor.id != self.listener.bot.id or number <= self.comments.after:
                 continue
             if found.thread == self.thread and found.holds(self.key.mac):
                 yield number, found
@@ -364,7 +364,7 @@ class GitHubDialogue:
     async def _pull(self, planned: Collection[str]) -> str:
         """Return the pull request as text, with the lines that the newest review among these turns is about."""
         reviews = self._read.reviews if self._read else ()
-        asked = next((said.node for said in reversed(reviews) if said.key in planned), "")
+        asked = next((review.node for review in reversed(reviews) if review.key in planned), "")
         return pull_text(await PullReader(self.client, self.address).read(self.thread, asked))
 
     def _roles(self) -> Roles:

@@ -229,8 +229,8 @@ class LiveRepository:
         await self.client.post(f"{self.at.path}/pulls/{number}/comments/{remark}/replies", {"body": "A reply"})
 
 
-def _comment(found: Json) -> LiveComment:
-    author = rest_actor(found["user"])
+def _comment(comment: Json) -> LiveComment:
+    author = rest_actor(comment["user"])
     return LiveComment(
-        int(found["id"]), str(found["node_id"]), str(found["html_url"]), author, str(found["body"] or "")
+        int(comment["id"]), str(comment["node_id"]), str(comment["html_url"]), author, str(comment["body"] or "")
     )

@@ -57,11 +57,11 @@ class ParsedTextCache:
             self._remember(key, made)
         return made
 
-    def _remember(self, key: bytes, made: ParsedText) -> None:
+    def _remember(self, key: bytes, text: ParsedText) -> None:
         self.parsed += 1
         if key not in self._known:
-            self._known[key] = made
-            self.size += made.size
+            self._known[key] = text
+            self.size += text.size
         while self.size > self.limit:
             _, forgotten = self._known.popitem(last=False)
             self.size -= forgotten.size

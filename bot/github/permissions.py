@@ -124,10 +124,10 @@ class Roles:
             return None
 
 
-def _read(found: dict[str, Any]) -> Role | None:
+def _read(answer: dict[str, Any]) -> Role | None:
     """Return a role by its name, else by the role it builds on; None for anything that GitHub does not document."""
-    role = _ROLES.get(str(found.get("role_name")))
-    return role if role is not None else _ROLES.get(str(found.get("permission")))
+    role = _ROLES.get(str(answer.get("role_name")))
+    return role if role is not None else _ROLES.get(str(answer.get("permission")))
 
 
 def _role_of_collaborator(person: dict[str, Any]) -> Role:

@@ -124,6 +124,6 @@ def _protection_checks(branch: Json) -> list[RequiredCheck]:
     return [RequiredCheck(str(check["context"]), _app(check["app_id"])) for check in checks]
 
 
-def _app(given: Any) -> int | None:
+def _app(app_id: Any) -> int | None:
     """Return the App that a check is expected from; None for any, which GitHub also writes as -1."""
-    return int(given) if given is not None and int(given) > 0 else None
+    return int(app_id) if app_id is not None and int(app_id) > 0 else None

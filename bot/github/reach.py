@@ -39,14 +39,14 @@ async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
 
     https://docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
     """
-    async for found in app.pages("/app/installations"):
-        account = found["account"] or {}
+    async for installation in app.pages("/app/installations"):
+        account = installation["account"] or {}
         yield Installation(
-            id=int(found["id"]),
+            id=int(installation["id"]),
             account=str(account.get("login") or account.get("slug", "")),
-            url=str(found["html_url"]),
-            permissions={str(name): str(level) for name, level in found["permissions"].items()},
-            suspended=bool(found.get("suspended_at")),
+            url=str(installation["html_url"]),
+            permissions={str(name): str(level) for name, level in installation["permissions"].items()},
+            suspended=bool(installation.get("suspended_at")),
         )
 
 
@@ -61,9 +61,9 @@ async def granted_permissions(app: GitHubClient, at: Address) -> dict[str, str]:
 
 async def installations(app: GitHubClient) -> AsyncIterator[int]:
     """Yield the ids of the App's installations that are not suspended. `app` authenticates as the App itself."""
-    async for found in app_installations(app):
-        if not found.suspended:
-            yield found.id
+    async for installation in app_installations(app):
+        if not installation.suspended:
+            yield installation.id
 
 
 async def installation_repositories(client: GitHubClient) -> AsyncIterator[ReachableRepository]:
@@ -71,8 +71,8 @@ async def installation_repositories(client: GitHubClient) -> AsyncIterator[Reach
 
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-app-installation
     """
-    async for found in client.pages("/installation/repositories", items="repositories"):
-        yield _reachable(found)
+    async for repository in client.pages("/installation/repositories", items="repositories"):
+        yield _reachable(repository)
 
 
 async def pushable_repositories(client: GitHubClient) -> AsyncIterator[ReachableRepository]:
@@ -80,9 +80,9 @@ async def pushable_repositories(client: GitHubClient) -> AsyncIterator[Reachable
 
     https://docs.github.com/en/rest/repos/repos#list-repositories-for-the-authenticated-user
     """
-    async for found in client.pages("/user/repos"):
-        if (found.get("permissions") or {}).get("push"):
-            yield _reachable(found)
+    async for repository in client.pages("/user/repos"):
+        if (repository.get("permissions") or {}).get("push"):
+            yield _reachable(repository)
 
 
 async def repository_by_name(client: GitHubClient, at: Address) -> ReachableRepository:
@@ -93,7 +93,9 @@ async def repository_by_name(client: GitHubClient, at: Address) -> ReachableRepo
     return _reachable(await client.get(at.path))
 
 
-def _reachable(found: Json) -> ReachableRepository:
-    address = Address(str(found["owner"]["login"]), str(found["name"]))
-    pushed = time(found["pushed_at"]) if found["pushed_at"] else None
-    return ReachableRepository(int(found["id"]), str(found["node_id"]), address, str(found["default_branch"]), pushed)
+def _reachable(repository: Json) -> ReachableRepository:
+    address = Address(str(repository["owner"]["login"]), str(repository["name"]))
+    pushed = time(repository["pushed_at"]) if repository["pushed_at"] else None
+    return ReachableRepository(
+        int(repository["id"]), str(repository["node_id"]), address, str(repository["default_branch"]), pushed
+    )

@@ -222,10 +222,10 @@ class GitHubReader:
             return [Passage(head, WITHHELD)]
         return [Passage(head, "\n\n".join(texts), foreign)]
 
-    def _patch(self, found: Json) -> str:
+    def _patch(self, file: Json) -> str:
         """Return how a file changes, without secrets."""
-        patch = found.get("patch") or "(no text to show)"
-        return f"{self.attribution.clean(_file(found))}\n{cut(self.attribution.clean(patch), PATCH)}"
+        patch = file.get("patch") or "(no text to show)"
+        return f"{self.attribution.clean(_file(file))}\n{cut(self.attribution.clean(patch), PATCH)}"
 
     def _require_here(self, url: str) -> None:
         """Raise Refused if an API address is in another repository: GitHub redirects a transferred issue's number.
@@ -291,9 +291,9 @@ def _is_within(name: str, path: str) -> bool:
     return not path or name == path or name.startswith(path.rstrip("/") + "/")
 
 
-def _file(found: Json) -> str:
-    before = f", was {found['previous_filename']}" if found.get("previous_filename") else ""
-    return f"{found['filename']} ({found['status']}{before}, +{found['additions']} -{found['deletions']})"
+def _file(file: Json) -> str:
+    before = f", was {file['previous_filename']}" if file.get("previous_filename") else ""
+    return f"{file['filename']} ({file['status']}{before}, +{file['additions']} -{file['deletions']})"
 
 
 def _place(comment: Json) -> str:

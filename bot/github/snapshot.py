@@ -131,7 +131,7 @@ class SnapshotReader:
         votes = [*standing_tick(past), *[word async for word in self._votes(node, shown)]]
         commented = await self._deciding_comments(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
-        actors = {word.actor for word in votes} | {said.actor for said in commented}
+        actors = {word.actor for word in votes} | {comment.actor for comment in commented}
         silent = await asyncio.to_thread(self._silent_people, commented) if roles.teams else set[Actor]()
         people = await _look_up_people(actors, roles, self.approve, silent - {word.actor for word in votes})
         words = [*votes, *await asyncio.to_thread(self._commands, commented, people)]
@@ -182,17 +182,17 @@ class SnapshotReader:
         while cursor and comments and comments[0].at >= posted:
             earlier, cursor = await self.threads.before(plan.thread, cursor)
             comments = (*earlier, *comments)
-        newer = [said for said in comments if said.at >= posted and said.actor.id != self.bot.id]
-        return [said for said in newer if may_name(said.body, self.mention) and _may_decide(said.body)]
+        newer = [comment for comment in comments if comment.at >= posted and comment.actor.id != self.bot.id]
+        return [comment for comment in newer if may_name(comment.body, self.mention) and _may_decide(comment.body)]
 
     def _silent_people(self, comments: Sequence[ThreadPost]) -> set[Actor]:
         """Return whose comments express no opinion. A long text may express one; it is not parsed to know."""
         speaking = {
-            said.actor
-            for said in comments
-            if len(said.body) > SHORT or decisions(said, self._lines(said.body), self.mention)
+            comment.actor
+            for comment in comments
+            if len(comment.body) > SHORT or decisions(comment, self._lines(comment.body), self.mention)
         }
-        return {said.actor for said in comments} - speaking
+        return {comment.actor for comment in comments} - speaking
 
     def _lines(self, body: str) -> Sequence[str]:
         return self.parsed_texts.parse(body, self.mention).lines
@@ -204,12 +204,12 @@ class SnapshotReader:
         begins a line of a short text.
         """
         found: list[Candidate] = []
-        for said in comments:
-            if people[said.actor].may_decide(self.approve):
-                lines = self._lines(said.body)
+        for comment in comments:
+            if people[comment.actor].may_decide(self.approve):
+                lines = self._lines(comment.body)
             else:
-                lines = said.body.splitlines() if len(said.body) <= SHORT else ()
-            found += decisions(said, lines, self.mention)
+                lines = comment.body.splitlines() if len(comment.body) <= SHORT else ()
+            found += decisions(comment, lines, self.mention)
         return found
 
     async def _drifted_files(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
@@ -253,19 +253,19 @@ def _is_merged(subject: Json | None, branch: str) -> bool:
     return subject is not None and bool(subject.get("merged")) and subject["headRefName"] == branch
 
 
-def decisions(said: ThreadPost, lines: Sequence[str], mention: str) -> list[Candidate]:
+def decisions(post: ThreadPost, lines: Sequence[str], mention: str) -> list[Candidate]:
     """Return the approve and reject commands among the lines of one comment. Their authors' roles are not looked up
     yet."""
     commands = [parse(line, mention) for line in lines]
     return [
         Candidate(
-            said.actor,
+            post.actor,
             Way.COMMAND,
             _COMMANDS[command.verb],
-            said.at,
+            post.at,
             None,
             digest=command.argument if command.verb is Verb.APPROVE else "",
-            edited=said.edited,
+            edited=post.edited,
         )
         for command in commands
         if isinstance(command, Command) and command.verb in _COMMANDS

@@ -69,38 +69,38 @@ class ThreadQuotes:
 
     def _newest_first(self) -> Iterator[_Quotation]:
         room, parsing = ENTRIES_LIMIT, PARSED_LIMIT
-        for said in reversed(self.thread.everything()):
-            if said is self.thread.opened:
+        for post in reversed(self.thread.everything()):
+            if post is self.thread.opened:
                 continue
-            source = sum(map(len, said.parts))
-            in_task = self._is_in_task(said)
+            source = sum(map(len, post.parts))
+            in_task = self._is_in_task(post)
             if in_task or source <= parsing:
                 parsing -= 0 if in_task else source
-                entry = self._quote(said, ENTRY_LIMIT)
+                entry = self._quote(post, ENTRY_LIMIT)
             else:
-                entry = _Quotation(said, f"> {_attribution(said)} ({source:,} characters, too long to be read here.)")
+                entry = _Quotation(post, f"> {_attribution(post)} ({source:,} characters, too long to be read here.)")
             room -= len(entry.text) + 2
             if room < 0:
                 return
             yield entry
 
-    def _quote(self, said: ThreadPost, limit: int) -> _Quotation:
-        if self._is_in_task(said):
-            return _Quotation(said, f"> {_attribution(said)} (These words stand in the task.)")
-        shows = [self.parsed_texts.parse(part, self.mention).shown for part in said.parts]
+    def _quote(self, post: ThreadPost, limit: int) -> _Quotation:
+        if self._is_in_task(post):
+            return _Quotation(post, f"> {_attribution(post)} (These words stand in the task.)")
+        shows = [self.parsed_texts.parse(part, self.mention).shown for part in post.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
-        lines = (f"> {line}".rstrip() for line in (_attribution(said), *body.split("\n")))
-        return _Quotation(said, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))
+        lines = (f"> {line}".rstrip() for line in (_attribution(post), *body.split("\n")))
+        return _Quotation(post, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))
 
-    def _is_in_task(self, said: ThreadPost) -> bool:
-        return not self.requested.isdisjoint({said.key, said.node})
+    def _is_in_task(self, post: ThreadPost) -> bool:
+        return not self.requested.isdisjoint({post.key, post.node})
 
     def _omission_line(self, shown: Iterable[ThreadPost]) -> str:
         """Return the line that says what is not shown, and how to read it; "" if everything is shown."""
-        thread, keys = self.thread, {said.key for said in shown}
-        comments = max(thread.comment_count, len(thread.comments)) - sum(said.key in keys for said in thread.comments)
+        thread, keys = self.thread, {post.key for post in shown}
+        comments = max(thread.comment_count, len(thread.comments)) - sum(post.key in keys for post in thread.comments)
         missing = [f"{comments:,} earlier comment{'s' * (comments != 1)}"] if comments else []
-        if thread.older_reviews or not all(said.key in keys for said in thread.reviews):
+        if thread.older_reviews or not all(post.key in keys for post in thread.reviews):
             missing.append("earlier reviews")
         call = f'GitHubRead{{what: "comments", number: {thread.number}, page: 1}}'
         return f"> ({' and '.join(missing)} left out here. To read them: {call}.)" if missing else ""
@@ -116,8 +116,8 @@ async def with_older_comments(threads: Threads, thread: GitHubThread) -> GitHubT
 
 def _shown_size(thread: GitHubThread) -> int:
     """Return how many characters the entries are shown in at most, by the size of their sources."""
-    return sum(min(ENTRY_LIMIT, sum(map(len, said.parts))) for said in (*thread.comments, *thread.reviews))
+    return sum(min(ENTRY_LIMIT, sum(map(len, post.parts))) for post in (*thread.comments, *thread.reviews))
 
 
-def _attribution(said: ThreadPost) -> str:
-    return f"@{said.actor.login} at {said.at:%Y-%m-%d %H:%M} UTC{', edited' if said.edited else ''}:"
+def _attribution(post: ThreadPost) -> str:
+    return f"@{post.actor.login} at {post.at:%Y-%m-%d %H:%M} UTC{', edited' if post.edited else ''}:"

@@ -185,7 +185,7 @@ class GitHubThread:
 
     def everything(self) -> tuple[ThreadPost, ...]:
         """Return everything that was said, oldest first."""
-        return tuple(sorted((self.opened, *self.comments, *self.reviews), key=lambda said: said.at))
+        return tuple(sorted((self.opened, *self.comments, *self.reviews), key=lambda post: post.at))
 
 
 @dataclass(slots=True)
@@ -210,7 +210,7 @@ class Threads:
         for pause in LAGS if told else ():
             with suppress(Missing):
                 thread = await self._now(number)
-                if any(said.key == told for said in thread.everything()):
+                if any(post.key == told for post in thread.everything()):
                     return thread
             await self.client.clock.sleep(pause)
         return await self._now(number)
@@ -261,11 +261,15 @@ class Threads:
             variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
             page = (await self._ask(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
             thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older(page))
-        new = {it.key for it in thread.reviews if {it.key, it.version}.isdisjoint(seen) and _reaches([it], heard_until)}
-        further = {said.key for said in thread.reviews if said.key in new and said.more}
+        new = {
+            review.key
+            for review in thread.reviews
+            if {review.key, review.version}.isdisjoint(seen) and _reaches([review], heard_until)
+        }
+        further = {review.key for review in thread.reviews if review.key in new and review.more}
         if (thread.older, thread.older_reviews) != (first.older, first.older_reviews):
             further.add(thread.everything()[-1].key)
-        whole = [await self._whole(said) if said.key in new else said for said in thread.reviews]
+        whole = [await self._whole(review) if review.key in new else review for review in thread.reviews]
         return replace(thread, reviews=tuple(whole), further=frozenset(further))
 
     async def _whole(self, review: ThreadPost) -> ThreadPost:
@@ -335,9 +339,9 @@ def older(connection: Json) -> str:
     return str(page["startCursor"]) if page["hasPreviousPage"] else ""
 
 
-def _reaches(said: Collection[ThreadPost], moment: datetime | None) -> bool:
-    """Return whether nothing in `said` is older than a moment."""
-    return moment is None or all(post.at >= moment for post in said)
+def _reaches(posts: Collection[ThreadPost], moment: datetime | None) -> bool:
+    """Return whether none of the posts is older than a moment."""
+    return moment is None or all(post.at >= moment for post in posts)
 
 
 def _reviews(connection: Json) -> Iterator[ThreadPost]:

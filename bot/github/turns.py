@@ -44,21 +44,21 @@ class Listener:
             return False
         return actor.kind is ActorKind.USER or (actor.kind is ActorKind.BOT and actor.id in self.bots)
 
-    def may_be_addressed(self, thread: GitHubThread, said: ThreadPost) -> bool:
+    def may_be_addressed(self, thread: GitHubThread, post: ThreadPost) -> bool:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
-        return self._is_reviewed(thread, said) or any(may_name(text, self.mention) for text in said.words)
+        return self._is_reviewed(thread, post) or any(may_name(text, self.mention) for text in post.words)
 
-    def is_addressed(self, thread: GitHubThread, said: ThreadPost, parsed_texts: ParsedTextCache) -> bool:
+    def is_addressed(self, thread: GitHubThread, post: ThreadPost, parsed_texts: ParsedTextCache) -> bool:
         """Return whether something that was said addresses the bot."""
-        if self._is_reviewed(thread, said):
+        if self._is_reviewed(thread, post):
             return True
         return any(
-            may_name(text, self.mention) and parsed_texts.parse(text, self.mention).speaks for text in said.words
+            may_name(text, self.mention) and parsed_texts.parse(text, self.mention).speaks for text in post.words
         )
 
-    def _is_reviewed(self, thread: GitHubThread, said: ThreadPost) -> bool:
+    def _is_reviewed(self, thread: GitHubThread, post: ThreadPost) -> bool:
         """Return whether it is a review of the bot's own pull request, which always addresses the bot."""
-        return said in thread.reviews and thread.opened.actor.id == self.bot.id
+        return post in thread.reviews and thread.opened.actor.id == self.bot.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class TurnReader:
 
     async def turns(self, thread: GitHubThread, seen: Collection[str]) -> tuple[Turn, ...]:
         """Return the unseen turns of a thread, oldest first, each with its author's role."""
-        said = {it.key: it for it in thread.everything() if {it.key, it.version}.isdisjoint(seen)}
+        said = {post.key: post for post in thread.everything() if {post.key, post.version}.isdisjoint(seen)}
         found, renamers = await self._candidate_turns(thread, seen, said)
         await self.roles.prefetch_roles({turn.actor for turn in found})
         known = [await self._with_role(turn) for turn in found]
@@ -88,16 +88,18 @@ class TurnReader:
         whose = {turn.key: turn for turn in await _with_editors(self.roles.client, thread, theirs)}
         read = [_with_renamers(whose.get(turn.key, turn), renamers) for turn in read]
         keys = {turn.key for turn in read} | {turn.key.partition("@")[0] for turn in read}
-        further = [_aside(_unread(it), it) for it in said.values() if it.key in thread.further - keys]
+        further = [_aside(_unread(post), post) for post in said.values() if post.key in thread.further - keys]
         return tuple(sorted((*read, *further), key=lambda turn: turn.at))
 
     async def _candidate_turns(
-        self, thread: GitHubThread, seen: Collection[str], said: Mapping[str, ThreadPost]
+        self, thread: GitHubThread, seen: Collection[str], posts: Mapping[str, ThreadPost]
     ) -> tuple[list[Turn], frozenset[int]]:
         """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters."""
         listener = self.listener
-        heard = [it for it in said.values() if listener.hears(it.actor) and listener.may_be_addressed(thread, it)]
-        found = [_unread(it) for it in heard]
+        heard = [
+            post for post in posts.values() if listener.hears(post.actor) and listener.may_be_addressed(thread, post)
+        ]
+        found = [_unread(post) for post in heard]
         if not _marking_events(thread, listener) and not (thread.moved and any(turn.key == "issue" for turn in found)):
             return found, frozenset()
         events = [event async for event in _events(self.roles.client, self.roles.address, thread.number)]
@@ -108,11 +110,11 @@ class TurnReader:
         listed = bool(await self.roles.is_listed(turn.actor))
         return replace(turn, role=await self.roles.of(turn.actor), listed=listed)
 
-    def _read(self, thread: GitHubThread, found: Collection[Turn]) -> Iterator[Turn]:
+    def _read(self, thread: GitHubThread, turns: Collection[Turn]) -> Iterator[Turn]:
         """Read what people who may act said, which may take seconds. A turn whose author's role is unknown stays
         unread."""
-        said, glimpses = {it.key: it for it in thread.everything()}, 0
-        for turn in found:
+        said, glimpses = {post.key: post for post in thread.everything()}, 0
+        for turn in turns:
             if turn.role is None or (turn.mark and not self.may_act(turn)):
                 yield turn
             elif turn.mark:
@@ -126,18 +128,18 @@ class TurnReader:
                 addressed = short and self.listener.is_addressed(thread, said[turn.key], self.parsed_texts)
                 yield turn if addressed else _aside(turn, said[turn.key])
 
-    def _turn(self, thread: GitHubThread, said: ThreadPost, turn: Turn) -> Turn:
+    def _turn(self, thread: GitHubThread, post: ThreadPost, turn: Turn) -> Turn:
         """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
         line."""
         mention = self.listener.mention
-        shows = [self._parse(part).shown for part in said.parts]
+        shows = [self._parse(part).shown for part in post.parts]
         text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
-        lines = (line for body in said.words for line in self._parse(body).lines)
+        lines = (line for body in post.words for line in self._parse(body).lines)
         command = next((line for line in lines if parse(line, mention) is not None), "")
         if command:
             rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
             text = "\n".join((command, *rest)).strip()
-        if said.key == "issue":
+        if post.key == "issue":
             shows.insert(0, visible_title(thread.title))
             text = _with_title(shows[0].text, text)
         hidden = tuple(fragment for part in shows for fragment in part.removed)
@@ -155,27 +157,27 @@ class TurnReader:
 
 async def strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:
     """Return whether anybody on a thread has less than triage access. A failed look-up counts as such a person."""
-    speakers = {said.actor.id: said.actor for said in thread.everything() if said.actor.id != listener.bot.id}
+    speakers = {post.actor.id: post.actor for post in thread.everything() if post.actor.id != listener.bot.id}
     for speaker in speakers.values():
         if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
             return True
     return False
 
 
-def _unread(said: ThreadPost) -> Turn:
+def _unread(post: ThreadPost) -> Turn:
     """Return what somebody said without its text. An edited text may contain somebody else's words."""
-    hands = _hands(said, said.actor)
-    return Turn(said.key, said.actor, "", said.at, edited=said.edited, foreign=said.edited, hands=hands)
+    hands = _hands(post, post.actor)
+    return Turn(post.key, post.actor, "", post.at, edited=post.edited, foreign=post.edited, hands=hands)
 
 
-def _aside(turn: Turn, said: ThreadPost) -> Turn:
+def _aside(turn: Turn, post: ThreadPost) -> Turn:
     """Return a text that is not a turn, under the key of its current version, because an edit can make it a turn."""
-    return replace(turn, key=said.version, aside=True, foreign=False, hands=())
+    return replace(turn, key=post.version, aside=True, foreign=False, hands=())
 
 
-def _hands(said: ThreadPost, who: Actor) -> tuple[int, ...]:
+def _hands(post: ThreadPost, who: Actor) -> tuple[int, ...]:
     """Return the ids of the accounts other than `who` that may have written parts of this text."""
-    return tuple(sorted({hand.id for hand in (said.actor, *said.editors)} - {0, who.id}))
+    return tuple(sorted({hand.id for hand in (post.actor, *post.editors)} - {0, who.id}))
 
 
 def _with_title(title: str, text: str) -> str:
@@ -191,19 +193,19 @@ def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
     return replace(turn, foreign=True, hands=tuple(sorted({*turn.hands, *others} - {0})))
 
 
-async def _with_editors(client: GitHubClient, thread: GitHubThread, found: Collection[Turn]) -> list[Turn]:
+async def _with_editors(client: GitHubClient, thread: GitHubThread, turns: Collection[Turn]) -> list[Turn]:
     """Add everybody who ever edited a turn, not only the last editor, to its possible authors."""
-    said = {said.key: said.changed for said in thread.everything()}
-    texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in found if turn.edited}
+    said = {post.key: post.changed for post in thread.everything()}
+    texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in turns if turn.edited}
     try:
         by = await editors(client, [text for some in texts.values() for text in some])
     except Refused as error:
         _log.warning("who edited what was said cannot be seen on #%s, but for the last: %s", thread.number, error)
-        return list(found)
+        return list(turns)
     hands = {key: {who for text in some for who in by[text]} for key, some in texts.items()}
     return [
         replace(turn, hands=tuple(sorted({*turn.hands, *hands.get(turn.key, ())} - {0, turn.actor.id})))
-        for turn in found
+        for turn in turns
     ]
 
 

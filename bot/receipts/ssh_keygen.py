@@ -121,9 +121,9 @@ def _program() -> str:
     return found
 
 
-def _reason(said: bytes) -> str:
+def _reason(output: bytes) -> str:
     """Return the first line that ssh-keygen wrote to its standard error, or ""."""
-    return next((line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()), "")
+    return next((line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()), "")
 
 
 def _listed_keys(text: str, path: Path) -> tuple[str, ...]:

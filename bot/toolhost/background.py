@@ -74,9 +74,9 @@ def start_shell(host: Host, call: Call, arguments: Arguments) -> OperationResult
         if len(running) >= MOST_RUNNING:
             raise Failure(f"{MOST_RUNNING} commands run in the background: end one with KillShell. {_list_of(running)}")
         shell = Shell(host, call, arguments)
-        ended = [one for one in host.shells.values() if not one.is_running]
-        for one in ended[: max(0, len(host.shells) + 1 - _MOST_KEPT)]:
-            del host.shells[one.id]
+        ended = [name for name, known in host.shells.items() if not known.is_running]
+        for name in ended[: max(0, len(host.shells) + 1 - _MOST_KEPT)]:
+            del host.shells[name]
         host.shells[shell.id] = shell
     return OperationResult(
         f"Runs in the background as {shell.id}: BashOutput reads what it writes, KillShell ends it. "

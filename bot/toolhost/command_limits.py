@@ -122,7 +122,7 @@ def _bytes_written(folders: Iterable[str], since: float) -> tuple[int, int]:
 
 def _behind_descriptors(family: Iterable[Process]) -> int:
     """Return the bytes of open files that have no name anymore: memfd_create(2), or removed."""
-    seen = {(found.st_dev, found.st_ino): found.st_blocks * 512 for row in family for found in _nameless(row.pid)}
+    seen = {(file.st_dev, file.st_ino): file.st_blocks * 512 for row in family for file in _nameless(row.pid)}
     return sum(seen.values())
 
 

@@ -39,9 +39,9 @@ def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult
         before = current(host, place)
         check_stamp(place, before, arguments.get("stamp"))
         content = before.content
-        for n, one in enumerate(arguments["edits"], 1):
+        for n, edit in enumerate(arguments["edits"], 1):
             try:
-                content, change = apply_edit(content, one, place.name)
+                content, change = apply_edit(content, edit, place.name)
             except Failure as failure:
                 raise _name_failed_edit(failure, n, len(arguments["edits"])) from None
             changes.append(change)

@@ -122,9 +122,9 @@ def _past_end(lines: int) -> Failure:
     return Failure(f"The file has only {lines} line{'s' if lines != 1 else ''}: the offset is past its end.")
 
 
-def _number_lines(found: Slice, first: int, *, latin: bool) -> str:
+def _number_lines(lines: Slice, first: int, *, latin: bool) -> str:
     """Return a slice with each line after its number and a tab, and with notes on what is not visible in it."""
-    raw = [_whole_characters(line) for line in found.lines]
+    raw = [_whole_characters(line) for line in lines.lines]
     if first == 1:
         raw[0] = raw[0].removeprefix(BOM)
     latin = latin or not is_utf8(b"\n".join(raw))
@@ -137,11 +137,11 @@ def _number_lines(found: Slice, first: int, *, latin: bool) -> str:
             break
         shown.append(text)
     notes = []
-    if found.more or len(shown) < len(raw):
+    if lines.more or len(shown) < len(raw):
         notes.append(f"more lines follow: read on with offset={first + len(shown)}")
     if latin:
         notes.append("the file is not UTF-8: it is shown as Latin-1")
-    if found.crlf:
+    if lines.crlf:
         notes.append("lines end with CRLF; Edit keeps that")
     return "\n".join([*shown, *(f"({note})" for note in notes)])
 

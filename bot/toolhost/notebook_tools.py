@@ -115,7 +115,7 @@ class _View:
         parts = split_members(outputs.value).parts if outputs.value.startswith(b"[") else ()
         said = [_cut(_ANSI.sub("", self._output(open_object(part))), most) for part in parts[:_OUTPUTS]]
         said += [f"({len(parts) - _OUTPUTS} more outputs)"] if len(parts) > _OUTPUTS else []
-        return [f"<output>\n{one.rstrip()}\n</output>" for one in said]
+        return [f"<output>\n{output.rstrip()}\n</output>" for output in said]
 
     def _output(self, output: Composite) -> str:
         """Return the text of one output."""

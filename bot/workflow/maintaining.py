@@ -149,10 +149,10 @@ async def _end_reviews(context: ThreadContext, state: ThreadState) -> ThreadStat
     """Journal which of the task's pull requests in review are no longer open, and whether they were merged."""
     if state.task is None:
         return state
-    for each in state.task.in_review:
-        if await context.pulls.head(each.pull_number) is None:
-            merged = await context.pulls.is_merged(each.pull_number)
-            state = await append_notes(context, state, PullRequestEnded(pull_number=each.pull_number, merged=merged))
+    for review in state.task.in_review:
+        if await context.pulls.head(review.pull_number) is None:
+            merged = await context.pulls.is_merged(review.pull_number)
+            state = await append_notes(context, state, PullRequestEnded(pull_number=review.pull_number, merged=merged))
     return state
 
 

@@ -19,7 +19,9 @@ async def record_targets(context: ThreadContext, plan: PlanDocument) -> PlanDocu
     for number in dict.fromkeys(operation.number for operation in plan.operations):
         target = await context.tasks.target(number)
         seen[number] = target.digest if target is not None else ""
-    return replace(plan, operations=tuple(replace(each, seen=seen[each.number]) for each in plan.operations))
+    return replace(
+        plan, operations=tuple(replace(operation, seen=seen[operation.number]) for operation in plan.operations)
+    )
 
 
 async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState | None:
@@ -29,7 +31,7 @@ async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState |
     """
     plan = state.plan
     for n, operation in enumerate(plan.operations):
-        if n in {each.operation for each in state.finished_operations}:
+        if n in {finished.operation for finished in state.finished_operations}:
             continue
         if await context.fence.has_moved(state):
             return None
@@ -50,7 +52,7 @@ async def finish_operations(context: ThreadContext, state: ThreadState) -> Deliv
 def report(state: ThreadState) -> str:
     """Return the results of the plan's operations as a table."""
     outcomes: Sequence[str] = [
-        each.outcome for each in sorted(state.finished_operations, key=lambda each: each.operation)
+        finished.outcome for finished in sorted(state.finished_operations, key=lambda finished: finished.operation)
     ]
     return f"The approved operations:\n\n{comment.operation_table(state.plan.operations, outcomes)}"
 
@@ -58,7 +60,9 @@ def report(state: ThreadState) -> str:
 def _seen(state: ThreadState, operation: Operation) -> str:
     """Return the digest that the target must have: from the plan, or after the last operation on it."""
     earlier = [
-        each for each in state.finished_operations if state.plan.operations[each.operation].number == operation.number
+        finished
+        for finished in state.finished_operations
+        if state.plan.operations[finished.operation].number == operation.number
     ]
-    newest = max(earlier, key=lambda each: each.operation, default=None)
+    newest = max(earlier, key=lambda finished: finished.operation, default=None)
     return newest.seen if newest is not None else operation.seen

@@ -55,7 +55,7 @@ def renewed_request(state: ThreadState, turn: Turn) -> JournaledTurn:
         actor=request.said.actor,
         text="\n\n".join((request.said.text, *map(addition_text, additions))),
         foreign=any(entry.said.foreign for entry in state.newest_request_entries),
-        strangers=any(each.said.strangers for each in state.newest_request_entries),
+        strangers=any(entry.said.strangers for entry in state.newest_request_entries),
         hands=(),
         hidden=state.hidden,
     )

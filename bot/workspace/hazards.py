@@ -63,8 +63,8 @@ def is_too_large(counted: bytes) -> bool:
     return entries > ENTRY_LIMIT or size > _LISTING_LIMIT
 
 
-def _check(found: Iterator[Path]) -> None:
-    if (path := next(found, None)) is not None:
+def _check(paths: Iterator[Path]) -> None:
+    if (path := next(paths, None)) is not None:
         raise Misconfigured("git would wait forever: this is a pipe or a device", where=str(path), fix="remove it")
 
 

@@ -64,12 +64,12 @@ def add_delivery_pages(pages: Pages) -> None:
     pages.accept(PATH, redeliver)
 
 
-def sent_rows(visit: Visit, found: Sequence[SentDelivery]) -> list[SentRow]:
+def sent_rows(visit: Visit, deliveries: Sequence[SentDelivery]) -> list[SentRow]:
     """Return the deliveries that concern a repository of the person's."""
     names = {number: name for name, number in visit.access.ids.items()}
     return [
         SentRow(delivery, names.get(delivery.repository, ""), visit.role(delivery.repository) >= Role.ADMIN)
-        for delivery in found
+        for delivery in deliveries
         if delivery.repository is not None and visit.role(delivery.repository) >= Role.READ
     ]
 

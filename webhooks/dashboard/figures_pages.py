@@ -48,8 +48,8 @@ def add_figures_pages(pages: Pages) -> None:
     pages.show("/service", service)
 
 
-def every_day(found: tuple[CostLine, ...], since: date, until: date) -> list[CostLine]:
+def every_day(lines: tuple[CostLine, ...], since: date, until: date) -> list[CostLine]:
     """Return one line for each day, also for those that cost nothing."""
-    known = {line.name: line for line in found}
+    known = {line.name: line for line in lines}
     names = [(since + timedelta(days=step)).isoformat() for step in range((until - since).days + 1)]
     return [known.get(name, CostLine(name, 0.0, 0, 0)) for name in names]

@@ -132,13 +132,13 @@ async def _own_ended(reading: Reading, visit: Visit) -> WaitingGroup:
     return WaitingGroup("Your requests that ended early", page, "ended", is_counted=following is None)
 
 
-async def search(reading: Reading, visit: Visit, asked: Mapping[str, str]) -> dict[str, object]:
+async def search(reading: Reading, visit: Visit, parameters: Mapping[str, str]) -> dict[str, object]:
     """Return the values of the list of threads for a query: words, a group of stages, and the cursor of a page."""
-    words, group = asked.get("q", "").strip()[:LONGEST_QUERY], asked.get("stage", "")
+    words, group = parameters.get("q", "").strip()[:LONGEST_QUERY], parameters.get("stage", "")
     every = ThreadQuery(search=words, visible=visit.visible, limit=USUAL_ROWS)
     stages = GROUPS[group][1] if group in GROUPS else frozenset[Stage]()
     try:
-        page = await reading.page(replace(every, stages=stages, after=asked.get("after", "")))
+        page = await reading.page(replace(every, stages=stages, after=parameters.get("after", "")))
     except Refused:  # a cursor that somebody typed
         page = await reading.page(replace(every, stages=stages))
     totals = {name: await _total(reading, every, group) for name, (_, group) in GROUPS.items()}
@@ -152,7 +152,7 @@ async def search(reading: Reading, visit: Visit, asked: Mapping[str, str]) -> di
         ],
         "everything": urlencode(query),
         "total": sum(totals.values()),
-        "first": urlencode({**query, "stage": group}) if "after" in asked else "",
+        "first": urlencode({**query, "stage": group}) if "after" in parameters else "",
         "next": urlencode({**query, "stage": group, "after": page.next}) if page.next else "",
     }
 
@@ -161,10 +161,10 @@ async def _total(reading: Reading, query: ThreadQuery, stages: frozenset[Stage])
     return (await reading.page(replace(query, stages=stages, limit=1))).total
 
 
-def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) -> dict[str, object]:
+def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, str]) -> dict[str, object]:
     """Return the values of the page of one thread."""
     summary = detail.summary
-    chosen = chosen_version(detail.plans, asked.get("plan", ""))
+    chosen = chosen_version(detail.plans, parameters.get("plan", ""))
     return {
         "detail": detail,
         "transcripts": frozenset[str](),
@@ -178,7 +178,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, asked: Mapping[str, str]) 
         and chosen.digest == summary.plan_digest,
         "runs": summary.waiting_for in {WaitsFor.PLANGATE, WaitsFor.SLOT, WaitsFor.APPROVER, WaitsFor.ANSWER},
         "retries": summary.waiting_for is WaitsFor.REQUESTER,
-        "said": SAID.get(asked.get("said", ""), ""),
+        "said": SAID.get(parameters.get("said", ""), ""),
         "blocks": agent_blocks(detail.agents),
         "most": max([agent.cost_usd or 0 for agent in detail.agents], default=0) or 1,
         "role": visit.role(summary.repository).name.lower(),

@@ -76,9 +76,9 @@ def images(messages: Iterable[Json]) -> Iterator[Json]:
             yield from (part for part in parts if part.get("type") == "image") if isinstance(parts, list) else ()
 
 
-def room_for(blocks: Sequence[Json], held: Iterable[Json]) -> int:
-    """Return how many of these images, counted from the first, fit into a history beside the images in `held`."""
-    sizes = [_encode(image) for image in held]
+def room_for(blocks: Sequence[Json], others: Iterable[Json]) -> int:
+    """Return how many of these images, counted from the first, fit into a history beside the images `others`."""
+    sizes = [_encode(image) for image in others]
     count, size = len(sizes), sum(sizes)
     for number, block in enumerate(blocks):
         count, size = count + 1, size + _encode(block)

@@ -37,28 +37,32 @@ AnsweredCall = tuple[Json, str, bool]
 """A call, the text of its result, and whether the result is an error."""
 
 
-async def restored_context(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> list[Json]:
+async def restored_context(session: Session, messages: Sequence[Json], kept: Sequence[Json], window: int) -> list[Json]:
     """Return the blocks that follow a summary: opening, people's words, plan and answer, todos, mode, files.
 
-    `said` is every message ever exchanged, and `kept` the messages that stay in the history unchanged.
+    `messages` is every message ever exchanged, and `kept` the messages that stay in the history unchanged.
     """
-    blocks = _opening(said[0])
-    blocks += [_text(words) for words in _words(said[1:], kept)]
-    told = [*_plan(list(answered_calls(said))), *_todos(session), f"The permission mode is {session.context.mode} now."]
+    blocks = _opening(messages[0])
+    blocks += [_text(words) for words in _words(messages[1:], kept)]
+    told = [
+        *_plan(list(answered_calls(messages))),
+        *_todos(session),
+        f"The permission mode is {session.context.mode} now.",
+    ]
     if session.context.mode is Mode.PLAN:
         told.append("Plan mode is still on: nothing may be changed before a person has approved a plan.")
     blocks += [_text(reminder_text(text)) for text in told]
-    return [*blocks, *[block async for block in _files(session, said, kept, window)]]
+    return [*blocks, *[block async for block in _files(session, messages, kept, window)]]
 
 
-def digest(said: Sequence[Json]) -> str:
+def digest(messages: Sequence[Json]) -> str:
     """Return a summary made without a model: files changed and read, commands run, failures, and the last answers."""
-    calls = list(answered_calls(said))
+    calls = list(answered_calls(messages))
     changed = _paths(call for call, _, failed in calls if call["name"] in _CHANGING and not failed)
     read = _paths(call for call, _, failed in calls if call["name"] == "Read" and not failed)
     commands = [_short(call["input"].get("command", "")) for call, _, _ in calls if call["name"] == "Bash"]
     errors = [f"{call['name']}: {_short(text)}" for call, text, failed in calls if failed]
-    answers = [_short(text) for message in said if message["role"] == "assistant" and (text := text_of(message))]
+    answers = [_short(text) for message in messages if message["role"] == "assistant" and (text := text_of(message))]
     parts = {
         "Files that were changed": changed,
         "Files that were read": read,
@@ -70,9 +74,9 @@ def digest(said: Sequence[Json]) -> str:
     return "\n\n".join(f"{name}:\n{listed}" for name, listed in lists.items()) or "Nothing was done yet."
 
 
-def answered_calls(said: Sequence[Json]) -> Iterator[AnsweredCall]:
+def answered_calls(messages: Sequence[Json]) -> Iterator[AnsweredCall]:
     """Yield each call that has a result, in order."""
-    for message, following in pairwise(said):
+    for message, following in pairwise(messages):
         blocks = following["content"] if isinstance(following["content"], list) else []
         results = {block["tool_use_id"]: block for block in blocks if block.get("type") == "tool_result"}
         for call in tool_calls(message):
@@ -85,10 +89,10 @@ def _opening(first: Json) -> list[Json]:
     return [_text(content)] if isinstance(content, str) else list(content)
 
 
-def _words(said: Sequence[Json], kept: Sequence[Json]) -> list[str]:
+def _words(messages: Sequence[Json], kept: Sequence[Json]) -> list[str]:
     """Return what people added during the session, verbatim, unless it stays in the history anyway."""
     staying = {text for message in kept for text in _texts(message)}
-    found = [text for message in said for text in _texts(message) if text not in staying and _is_said(text)]
+    found = [text for message in messages for text in _texts(message) if text not in staying and _is_said(text)]
     room, newest = WORDS, []
     for text in reversed(list(dict.fromkeys(found))):
         room -= len(text)
@@ -129,11 +133,11 @@ def _todos(session: Session) -> Iterator[str]:
         yield f"Your todo list now:\n{listed}"
 
 
-async def _files(session: Session, said: Sequence[Json], kept: Sequence[Json], window: int) -> AsyncIterator[Json]:
+async def _files(session: Session, messages: Sequence[Json], kept: Sequence[Json], window: int) -> AsyncIterator[Json]:
     """Yield the current content of the files that were read last. Files that cannot be read are skipped."""
     folder, room = session.context.folder, int(window * FILE_SHARE) * BYTES_PER_TOKEN
     staying = {relative(path, folder) for path in _paths(call for call, *_ in answered_calls(kept))}
-    read = [call for call, _, failed in answered_calls(said) if call["name"] in {"Read", *_CHANGING} and not failed]
+    read = [call for call, _, failed in answered_calls(messages) if call["name"] in {"Read", *_CHANGING} and not failed]
     recent = dict.fromkeys(relative(path, folder) for path in _paths(reversed(read)))
     for path in [path for path in recent if path not in staying][:FILES]:
         arguments = {"file_path": path, "limit": FILE_LINES}

@@ -142,20 +142,20 @@ def resolve(name: str) -> ModelSpec:
     )
 
 
-def merge_listing(spec: ModelSpec, told: Mapping[str, Any]) -> ModelSpec:
+def merge_listing(spec: ModelSpec, listing: Mapping[str, Any]) -> ModelSpec:
     """Return a spec updated from the models endpoint; omitted values, and all prices, stay unchanged (M12).
 
     https://platform.claude.com/docs/en/api/models-list
     """
 
     def can(*path: str) -> bool | None:
-        found: Any = told.get("capabilities")
+        found: Any = listing.get("capabilities")
         for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None
         return bool(found.get("supported")) if isinstance(found, Mapping) else None
 
     def size(name: str, otherwise: int) -> int:
-        value = told.get(name)
+        value = listing.get(name)
         return value if isinstance(value, int) and value > 0 else otherwise
 
     def may(otherwise: bool, *path: str) -> bool:

@@ -65,10 +65,10 @@ def _lines(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for text in texts if (line := disarm_text(" ".join(text.split())))))
 
 
-def _finding(given: Json) -> TaskFinding:
+def _finding(submitted: Json) -> TaskFinding:
     """Return a finding as the model submitted it, each text as one line."""
-    named, title = (" ".join(_lines([given[key]])) for key in ("id", "title"))
-    return TaskFinding(named, title or named, _lines(given.get("paths") or ()))
+    named, title = (" ".join(_lines([submitted[key]])) for key in ("id", "title"))
+    return TaskFinding(named, title or named, _lines(submitted.get("paths") or ()))
 
 
 def _finding_texts(findings: Iterable[TaskFinding]) -> Iterator[str]:
@@ -76,14 +76,14 @@ def _finding_texts(findings: Iterable[TaskFinding]) -> Iterator[str]:
         yield from (finding.id, finding.title, *finding.paths)
 
 
-def _operation(given: Json) -> Operation:
+def _operation(submitted: Json) -> Operation:
     """Return an operation as the model submitted it: its comment inert and on its own lines, its label one line."""
     from bot.core.markdown.inert import inert_markdown
 
-    kind, text = OperationKind(given["kind"]), given.get("text") or ""
+    kind, text = OperationKind(submitted["kind"]), submitted.get("text") or ""
     if kind is OperationKind.COMMENT:
         text = inert_markdown(text).strip()
-    return Operation(kind, given["number"], text if kind is OperationKind.COMMENT else " ".join(_lines([text])))
+    return Operation(kind, submitted["number"], text if kind is OperationKind.COMMENT else " ".join(_lines([text])))
 
 
 def pending_plan_call(history: Sequence[Json]) -> Json | None:

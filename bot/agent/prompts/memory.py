@@ -108,15 +108,15 @@ def _memory_file(path: str, start: FileStart) -> MemoryFile:
     return MemoryFile(path, text, start.size, imports, whole)
 
 
-def _in_order(paths: Sequence[str], found: dict[str, MemoryFile]) -> tuple[MemoryFile, ...]:
+def _in_order(paths: Sequence[str], files: dict[str, MemoryFile]) -> tuple[MemoryFile, ...]:
     """Return each file once, followed by what it imports. A text that was there before is left out."""
     ordered: dict[str, MemoryFile] = {}
 
     def take(path: str) -> None:
-        if path in found and path not in ordered:
-            ordered[path] = found[path]
-            for name in found[path].imports:
-                take(next((candidate for candidate in import_candidates(name, path) if candidate in found), ""))
+        if path in files and path not in ordered:
+            ordered[path] = files[path]
+            for name in files[path].imports:
+                take(next((candidate for candidate in import_candidates(name, path) if candidate in files), ""))
 
     for path in paths:
         take(path)

@@ -42,11 +42,11 @@ def _synthesis(outputs: Sequence[ToolOutput]) -> Synthesis:
     )
 
 
-def _with_facts(output: ToolOutput, facts: str, found: Synthesis) -> ToolOutput:
+def _with_facts(output: ToolOutput, facts: str, synthesis: Synthesis) -> ToolOutput:
     """Return the synthesis with the list of failures and contradictions.
 
     If the synthesizing agent failed, return its error with the sorted reports.
     """
     if output.is_error:
         return ToolOutput(f"{output.text}\n\nWhat the agents reported:\n{as_data(facts)}")
-    return ToolOutput("\n".join([output.text, "", *map(as_data, head(found))]))
+    return ToolOutput("\n".join([output.text, "", *map(as_data, head(synthesis))]))

@@ -76,8 +76,8 @@ def _search(tool_input: SearchInput) -> Json:
 def _result_text(blocks: list[Json]) -> ToolOutput:
     """Return what was found, with the pages. If the search failed, the output is an error that says why."""
     answers = [block.get("content") for block in blocks if block.get("type") == "web_search_tool_result"]
-    pages = [page for found in answers if isinstance(found, list) for page in found if isinstance(page, dict)]
-    codes = [str(found.get("error_code")) for found in answers if isinstance(found, dict)]
+    pages = [page for answer in answers if isinstance(answer, list) for page in answer if isinstance(page, dict)]
+    codes = [str(answer.get("error_code")) for answer in answers if isinstance(answer, dict)]
     text = text_of({"content": blocks})
     if not pages and codes:
         return ToolOutput(f"The search failed: {_TROUBLE.get(codes[0], codes[0])}.", is_error=True)

@@ -96,7 +96,7 @@ def diagram(language: str, content: str) -> tuple[str, list[str]]:
             plain = _ASIDE.sub("", content)
             if not _all_shown(plain):
                 return "(picture)", [content]
-            return plain, [found.group() for found in _ASIDE.finditer(content)]
+            return plain, [match.group() for match in _ASIDE.finditer(content)]
         case _:
             return ("(picture)", [content]) if language in _PICTURED else (content, [])
 
@@ -105,11 +105,11 @@ def formulas(text: str, instead: Callable[[str], str] = lambda _: "(formula)") -
     """Return a text with a replacement for each formula that may hide something, and those formulas."""
     aside: list[str] = []
 
-    def draw(found: re.Match[str]) -> str:
-        if found["code"] or _all_drawn(found.group().strip("$").strip("`")):
-            return found.group()
-        aside.append(found.group())
-        return instead(found.group())
+    def draw(match: re.Match[str]) -> str:
+        if match["code"] or _all_drawn(match.group().strip("$").strip("`")):
+            return match.group()
+        aside.append(match.group())
+        return instead(match.group())
 
     return (_FORMULA.sub(draw, text) if "$" in text else text), aside
 
@@ -129,9 +129,9 @@ def _lines_in_sight(line: str) -> list[str]:
     return [seen[:_CODE_COLUMNS] if rest else seen, *(start + seen[at : at + rest.step] for at in rest)]
 
 
-def _marked_blanks(found: re.Match[str]) -> str:
+def _marked_blanks(match: re.Match[str]) -> str:
     """Return as many blanks as people look past, and the number of the others."""
-    blanks, room, width = found.group(), _CODE_BLANKS if found.start() else _CODE_INDENT, 0
+    blanks, room, width = match.group(), _CODE_BLANKS if match.start() else _CODE_INDENT, 0
     for at, sign in enumerate(blanks):
         width += _TAB_COLUMNS if sign == "\t" else 1
         if width > room:
@@ -144,8 +144,8 @@ def _all_drawn(formula: str) -> bool:
     rows = formula.split(_ROW_END)
     return (
         not _PLACED.search(formula)
-        and all(found[1] in _KNOWN for found in _COMMAND.finditer(formula))
-        and all(found[1] for found in _ENVIRONMENT.finditer(formula))
+        and all(match[1] in _KNOWN for match in _COMMAND.finditer(formula))
+        and all(match[1] for match in _ENVIRONMENT.finditer(formula))
         and len(rows) <= _ROWS
         and all(len(row) <= _ROW_CHARACTERS and len(_SPACES.findall(row)) <= _ROW_SPACES for row in rows)
         and _is_balanced(formula)
@@ -155,8 +155,8 @@ def _all_drawn(formula: str) -> bool:
 def _is_balanced(formula: str) -> bool:
     """Return whether the braces of a formula match. If they do not, GitHub draws an error instead of the formula."""
     depth = 0
-    for found in re.finditer(r"\\.|[{}]", formula, re.DOTALL):
-        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+    for match in re.finditer(r"\\.|[{}]", formula, re.DOTALL):
+        depth += {"{": 1, "}": -1}.get(match.group(), 0)
         if depth < 0:
             return False
     return depth == 0

@@ -96,13 +96,13 @@ def _destination(text: str, start: int, end: int) -> _Destination:
         known = parseLinkDestination(text, start, end)
         return _Destination(known.ok, known.pos, known.str)
     depth = 0
-    for found in _ENDING.finditer(text, start, end):
-        sign = found.group()
+    for match in _ENDING.finditer(text, start, end):
+        sign = match.group()
         depth += {"(": 1, ")": -1}.get(sign, 0)
         if depth > _PARENTHESES:
             return _Destination()
         if depth < 0 or sign.isspace() or not sign.isprintable():
-            end = found.start()
+            end = match.start()
             break
     return _Destination(ok=end > start, pos=end, str=unescapeAll(text[start:end]))
 

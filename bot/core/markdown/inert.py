@@ -106,7 +106,7 @@ def inert_message(text: str) -> str:
 
 def _quiet(text: str) -> str:
     """Return plain text without active closing keywords or marks that skip checks."""
-    calm = _outside_spans(text, lambda part: _CLOSING.sub(lambda found: found[1] + _code(found[2]), part))
+    calm = _outside_spans(text, lambda part: _CLOSING.sub(lambda match: match[1] + _code(match[2]), part))
     return _SKIPPING.sub(r"(\1)", calm)
 
 
@@ -140,23 +140,23 @@ class _Neutralizer:
                 return True
 
     def _prose(self, text: str) -> str:
-        text = _DEFINITION.sub(lambda found: _code(found.group().strip()), text)
+        text = _DEFINITION.sub(lambda match: _code(match.group().strip()), text)
         text, _ = formulas(text, _code)
         return _outside_spans(text, self._words)
 
     def _words(self, text: str) -> str:
         text = _LINK.sub(self._link, text)
-        text = _outside_spans(text, lambda part: _CLOSING.sub(lambda found: found[1] + _code(found[2]), part))
+        text = _outside_spans(text, lambda part: _CLOSING.sub(lambda match: match[1] + _code(match[2]), part))
         text = _outside_spans(text, lambda part: _URL.sub(self._address, part))
         text = _outside_spans(text, lambda part: _PERSON.sub(_code_span, part))
         return _outside_spans(text, lambda part: _TAG.sub("&lt;", part))
 
-    def _link(self, found: re.Match[str]) -> str:
-        words, target = found.group(1) or "picture", found.group(2) or found.group(3)
-        return found.group() if self._is_allowed_link(target) else f"{words} ({_code(target)})"
+    def _link(self, match: re.Match[str]) -> str:
+        words, target = match.group(1) or "picture", match.group(2) or match.group(3)
+        return match.group() if self._is_allowed_link(target) else f"{words} ({_code(target)})"
 
-    def _address(self, found: re.Match[str]) -> str:
-        address = found.group().strip("<>")
+    def _address(self, match: re.Match[str]) -> str:
+        address = match.group().strip("<>")
         return address if self._is_allowed_link(address) else _code(address)
 
     def _is_allowed_link(self, target: str) -> bool:
@@ -223,7 +223,7 @@ def _outside_spans(text: str, change: Callable[[str], str]) -> str:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the code spans of a text, each from a run of backticks to the next one of equal length."""
-    runs = [found.span() for found in _BACKTICKS.finditer(text)]
+    runs = [match.span() for match in _BACKTICKS.finditer(text)]
     closers, later = dict[int, int](), dict[int, int]()
     for start, end in reversed(runs):
         closers[start] = later.get(end - start, 0)
@@ -239,8 +239,8 @@ def _code(text: str) -> str:
     return f"`{text.replace('`', chr(0x27))}`"
 
 
-def _code_span(found: re.Match[str]) -> str:
-    return _code(found.group())
+def _code_span(match: re.Match[str]) -> str:
+    return _code(match.group())
 
 
 def _shown_text(token: "Token") -> str:

@@ -53,29 +53,29 @@ class FoldedText:
 def plain(text: str) -> FoldedText | None:
     """Return the text without what splits words; None if there is nothing to remove."""
     made, starts, origins, ends, at, size = list[str](), [0], [0], [0], 0, 0
-    for found in _SPLIT.finditer(text):
-        sign = _decoded_character(found)
-        made += (text[at : found.start()], sign)
-        size += found.start() - at
+    for match in _SPLIT.finditer(text):
+        sign = _decoded_character(match)
+        made += (text[at : match.start()], sign)
+        size += match.start() - at
         if sign:
             starts.append(size)
-            origins.append(found.start())
-            ends.append(found.end())
+            origins.append(match.start())
+            ends.append(match.end())
             size += len(sign)
         starts.append(size)
-        origins.append(found.end())
+        origins.append(match.end())
         ends.append(0)
-        at = found.end()
+        at = match.end()
     if not made:
         return None
     made.append(text[at:])
     return FoldedText("".join(made), tuple(starts), tuple(origins), tuple(ends))
 
 
-def _decoded_character(found: re.Match[str]) -> str:
+def _decoded_character(escape: re.Match[str]) -> str:
     """Return the character that an escape stands for; "" if it stands for none or for several."""
-    said = found.group()
-    match found.lastgroup:
+    said = escape.group()
+    match escape.lastgroup:
         case "entity":
             meant = html.unescape(said)
             return meant if len(meant) == 1 else ""

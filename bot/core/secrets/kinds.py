@@ -177,13 +177,13 @@ def spans(text: str) -> Iterator[Span]:
     """Yield the spans of a text that have the format of a secret. Spans may overlap."""
     for number in _find_candidates(text):
         kind = KINDS[number]
-        for found in _compile_pattern(number).finditer(text):
-            group = 1 if found.re.groups else 0
-            before = text[max(0, found.start() - _BESIDE) : found.start()]
+        for match in _compile_pattern(number).finditer(text):
+            group = 1 if match.re.groups else 0
+            before = text[max(0, match.start() - _BESIDE) : match.start()]
             if kind.after and not re.search(kind.after, before, re.IGNORECASE):
                 continue
-            if not kind.guess or _is_plausible(found.group(group)):
-                yield Span(found.start(group), found.end(group), kind.name)
+            if not kind.guess or _is_plausible(match.group(group)):
+                yield Span(match.start(group), match.end(group), kind.name)
 
 
 def _find_candidates(text: str) -> list[int]:

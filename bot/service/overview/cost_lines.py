@@ -43,9 +43,9 @@ def bookings(repository: str, steps: Sequence[JournalStep]) -> tuple[Booking, ..
     return tuple(found)
 
 
-def add_up(found: Iterable[Booking], since: date | None = None) -> Costs:
+def add_up(bookings: Iterable[Booking], since: date | None = None) -> Costs:
     """Return the costs of all bookings since a day."""
-    counted = [booking for booking in found if since is None or booking.day >= since]
+    counted = [booking for booking in bookings if since is None or booking.day >= since]
     return Costs(
         since=since,
         total=_line("", counted),
@@ -56,17 +56,20 @@ def add_up(found: Iterable[Booking], since: date | None = None) -> Costs:
     )
 
 
-def _by_cost(found: Iterable[Booking], name: Callable[[Booking], str]) -> tuple[CostLine, ...]:
-    return tuple(sorted(_lines(found, name), key=lambda line: (-line.cost_usd, line.name)))
+def _by_cost(bookings: Iterable[Booking], name: Callable[[Booking], str]) -> tuple[CostLine, ...]:
+    return tuple(sorted(_lines(bookings, name), key=lambda line: (-line.cost_usd, line.name)))
 
 
-def _lines(found: Iterable[Booking], name: Callable[[Booking], str]) -> Iterable[CostLine]:
+def _lines(bookings: Iterable[Booking], name: Callable[[Booking], str]) -> Iterable[CostLine]:
     groups: dict[str, list[Booking]] = defaultdict(list)
-    for booking in found:
+    for booking in bookings:
         groups[name(booking)].append(booking)
     return [_line(key, group) for key, group in groups.items()]
 
 
-def _line(name: str, found: Sequence[Booking]) -> CostLine:
-    read, written = sum(booking.tokens_input for booking in found), sum(booking.tokens_output for booking in found)
-    return CostLine(name, fsum(booking.cost_usd for booking in found), read, written)
+def _line(name: str, bookings: Sequence[Booking]) -> CostLine:
+    read, written = (
+        sum(booking.tokens_input for booking in bookings),
+        sum(booking.tokens_output for booking in bookings),
+    )
+    return CostLine(name, fsum(booking.cost_usd for booking in bookings), read, written)

@@ -88,17 +88,17 @@ def _version(plan: PlanDocument, digest: str, at: datetime, estimate: str) -> Pl
     )
 
 
-def _decide(found: list[PlanVersion], digest: str, decision: str) -> list[PlanVersion]:
+def _decide(versions: list[PlanVersion], digest: str, decision: str) -> list[PlanVersion]:
     """Return the versions after a decision on the newest one, if it has that digest ("": any) and none stands yet.
 
     An approval may be followed by another decision: the approved plan became stale, or its approval was withdrawn.
     """
-    if not found or (digest and found[-1].digest != digest) or (not digest and found[-1].decision):
-        return found
-    return [*found[:-1], replace(found[-1], decision=decision)]
+    if not versions or (digest and versions[-1].digest != digest) or (not digest and versions[-1].decision):
+        return versions
+    return [*versions[:-1], replace(versions[-1], decision=decision)]
 
 
-def _show(found: list[PlanVersion], digest: str, url: str) -> list[PlanVersion]:
-    if not found or found[-1].digest != digest:
-        return found
-    return [*found[:-1], replace(found[-1], url=url or found[-1].url)]
+def _show(versions: list[PlanVersion], digest: str, url: str) -> list[PlanVersion]:
+    if not versions or versions[-1].digest != digest:
+        return versions
+    return [*versions[:-1], replace(versions[-1], url=url or versions[-1].url)]

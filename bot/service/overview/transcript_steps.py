@@ -200,12 +200,12 @@ def _call(block: Json, result: Json | None) -> ToolCall:
     )
 
 
-def _replacements(given: Json) -> Iterator[FileReplacement]:
+def _replacements(tool_input: Json) -> Iterator[FileReplacement]:
     """Yield what an edit replaces (Write, Edit, MultiEdit, NotebookEdit)."""
-    new = next((given[name] for name in ("content", "new_string", "new_source") if name in given), None)
+    new = next((tool_input[name] for name in ("content", "new_string", "new_source") if name in tool_input), None)
     if new is not None:
-        yield FileReplacement(_shorten(str(given.get("old_string", ""))), _shorten(str(new)))
-    for edit in given.get("edits") or ():
+        yield FileReplacement(_shorten(str(tool_input.get("old_string", ""))), _shorten(str(new)))
+    for edit in tool_input.get("edits") or ():
         if isinstance(edit, dict):
             yield FileReplacement(_shorten(str(edit.get("old_string", ""))), _shorten(str(edit.get("new_string", ""))))
 

@@ -34,8 +34,8 @@ async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]
     sessions = [("main", lines := await _lines(context, session))]
     sessions += [(agent, await _lines(context, ident)) for agent, ident in subagents_of(lines)]
     ran: dict[tuple[str, str], Json] = {}
-    for agent, each in sessions:
-        for command, code, output in commands_of(all_messages(each)):
+    for agent, messages in sessions:
+        for command, code, output in commands_of(all_messages(messages)):
             if not is_read_only(command):
                 ran.pop((agent, command), None)
                 shown = context.redactor.redact(command)[:TAIL]

@@ -112,8 +112,8 @@ def defer_notes(context: ThreadContext, state: ThreadState, *notes: Note) -> Thr
     Call `flush_notes` before a text is posted that a note owes: no comment may be ahead of the journal (A4b).
     """
     now = context.resources.clock.now()
-    for each in notes:
-        state = state if _is_journaled(state, each) else apply_pending(state, each, now)
+    for note in notes:
+        state = state if _is_journaled(state, note) else apply_pending(state, note, now)
     return state
 
 
@@ -179,7 +179,7 @@ def _is_journaled(state: ThreadState, new: Note) -> bool:
 
 async def _write(context: ThreadContext, state: ThreadState, *new: MoveEvent | Note) -> ThreadState:
     """Append the deferred entries and then these, and return the state after them."""
-    entries = [(str(each.kind), encode_event(each)) for each in (*state.pending, *new)]
+    entries = [(str(entry.kind), encode_event(entry)) for entry in (*state.pending, *new)]
     await context.journal.append(context.location.thread, state.written, entries)
     written = fold(context, await context.journal.cached_entries(context.location.thread))
     if context.fence.written is not None:
