@@ -118,7 +118,7 @@ async def test_what_matters_is_given_again(room: Open) -> None:
     session = r.session(mode=Mode.PLAN, tools=ALL)
     await drive(session)
     session.set_mode(Mode.ACCEPT_EDITS, by="ann")
-    session.answer(pending_calls(session.history)[0]["id"], approval_result("Mind the changelog."))
+    session.answer(pending_calls(session.history)[0]["id"], approval_result())
     session.queued.append("@ann adds: and the docs")
     assert ended(await drive(session)).text == "Done."
     first = json.dumps(session.history[0], ensure_ascii=False)
@@ -128,7 +128,6 @@ async def test_what_matters_is_given_again(room: Open) -> None:
         "@ann adds: and the docs",
         "1. Change `parcel/shipping.py`.",
         "The plan is approved.",
-        "Mind the changelog.",
         "[in_progress] fix the border",
         "The permission mode is acceptEdits now.",
         "as it is now",

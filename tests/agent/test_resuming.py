@@ -70,7 +70,7 @@ async def test_an_approved_session_goes_on_byte_for_byte(room: Open) -> None:
     assert second.prefix == first.prefix
     (pending,) = pending_calls(second.history)
     changed = second.set_mode(Mode.ACCEPT_EDITS, by="ann")
-    second.answer(pending["id"], approval_result("Mind the changelog."))
+    second.answer(pending["id"], approval_result())
     end = ended(await drive(second))
     assert changed == ModeChanged(second.agent, Mode.ACCEPT_EDITS, "ann")
     assert end.text == "Done."
@@ -78,7 +78,7 @@ async def test_an_approved_session_goes_on_byte_for_byte(room: Open) -> None:
     assert len(r.api.requests) == 5
     assert_prefixes(r.api.requests)
     assert all(marks(request) <= 4 for request in r.api.requests)
-    assert "Mind the changelog." in r.api.requests[2].results[0].text
+    assert "The plan is approved." in r.api.requests[2].results[0].text
     assert second.context.todos == [("fix", "in_progress")]
 
 
@@ -119,17 +119,15 @@ async def test_a_changed_history_is_refused_once(room: Open) -> None:
 
 @pytest.mark.req("P6")
 async def test_a_rejected_plan_leaves_plan_mode_on(room: Open) -> None:
-    """The reviewer's words reach the model, the mode stays, and a second plan suspends again."""
+    """The model learns that nothing may be changed, the mode stays, and a second plan suspends again."""
     r = room(sequence(PLAN, several(say("Better."), call(EXIT_PLAN_MODE, **plan_input("# Plan 2\n\nLess.")))))
     await drive(r.session(mode=Mode.PLAN))
     session = r.resumed()
-    session.answer(pending_calls(session.history)[0]["id"], rejection_result("Too much."), is_error=True)
+    session.answer(pending_calls(session.history)[0]["id"], rejection_result(), is_error=True)
     assert ended(await drive(session)).end is End.SUSPENDED
     assert session.context.mode is Mode.PLAN
     (result,) = r.api.requests[1].results
-    assert "Too much." in result.text
     assert "Plan mode is still on" in result.text
-    assert rejection_result() != rejection_result("Too much.")
     assert result.is_error
 
 

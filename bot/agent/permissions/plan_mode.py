@@ -105,12 +105,11 @@ def _check_length(markdown: str, notes: str, contract: Contract, more: Iterable[
         )
 
 
-def approval_result(words: str = "") -> str:
+def approval_result() -> str:
     """Return the result of the pending call once a person has approved the plan (P6)."""
-    return prompt_text("approved") + (f"\nThe person adds: {words}" if words else "")
+    return prompt_text("approved")
 
 
-def rejection_result(words: str = "") -> str:
+def rejection_result() -> str:
     """Return the result of the pending call when a person has rejected the plan. Plan mode stays on (P6)."""
-    said = f" The person says: {words}" if words else ""
-    return f"A person rejected your plan.{said} Plan mode is still on: nothing may be changed."
+    return "A person rejected your plan. Plan mode is still on: nothing may be changed."
