@@ -16,12 +16,15 @@ from bot.cli.thread_output import print_thread, print_threads, watch_thread
 from bot.config.environment import service_access
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Refused
+from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
 from bot.service.overview.thread_history import journal_steps
-from bot.service.overview.thread_views import ENDS
 from bot.testing.host import host_application
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import TOKEN, World, served
 from webhooks.event_stream import Streams
+
+ENDS = frozenset(Stage) - AT_WORK - WAITS_FOR_PEOPLE - {Stage.LISTENING, Stage.PLANNING, Stage.PROPOSING}
+"""Stages in which a round has its result."""
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """One thread as people see it: a row of the list, and everything in detail."""
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
 from bot.core.checks import Check
 from bot.core.gate import Stage
@@ -13,21 +13,6 @@ from bot.service.overview.plan_versions import approval_views, plan_versions
 from bot.service.overview.thread_history import JournalStep
 from bot.service.overview.timeline import describe_event, people_of
 from bot.service.overview.views import CheckView, ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
-
-ENDS: Final = frozenset(
-    {
-        Stage.ANSWERED,
-        Stage.DONE,
-        Stage.IN_REVIEW,
-        Stage.REJECTED,
-        Stage.STALE,
-        Stage.EXPIRED,
-        Stage.STOPPED,
-        Stage.FAILED,
-        Stage.LIMIT,
-    }
-)
-"""Stages in which a round has its result, and nothing more happens until people act."""
 
 
 def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadSummary:
