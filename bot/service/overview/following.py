@@ -20,13 +20,11 @@ class News:
     """If somebody set the journal back: the number of the last entry that still counts; else None."""
 
 
-async def follow_thread(
-    overview: Overview, address: ThreadAddress, position: int, *, seconds: float = LOOK_SECONDS
-) -> AsyncGenerator[News]:
+async def follow_thread(overview: Overview, address: ThreadAddress, position: int) -> AsyncGenerator[News]:
     """Yield what comes after a position, without end. The first news comes at once.
 
-    An append of this process is news at once; those of others are looked for at least every `seconds`. Raises as
-    `Overview.steps` does.
+    An append of this process is news at once; those of others are looked for at least every LOOK_SECONDS. Raises
+    as `Overview.steps` does.
     """
     last = ""
     with overview.announcements.listen(address) as news:
@@ -44,4 +42,4 @@ async def follow_thread(
             if found.set_back_to is not None and position < len(entries):
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(news.wait(), seconds)
+                await asyncio.wait_for(news.wait(), LOOK_SECONDS)
