@@ -14,9 +14,8 @@ from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.cost_lines import bookings
 from bot.service.overview.index import RecordOrigin, ThreadIndex, ThreadRecord
-from bot.service.overview.task_views import task_view
 from bot.service.overview.thread_history import journal_steps
-from bot.service.overview.thread_views import summarize
+from bot.service.overview.thread_views import summarize, task_view
 from bot.service.overview.views import redact_view
 
 _log: Final = logging.getLogger(__name__)

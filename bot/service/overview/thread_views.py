@@ -1,4 +1,4 @@
-"""One thread as people see it: a row of the list, and everything in detail."""
+"""One thread as people see it: a row of the list, everything in detail, and the scheduled task that it tracks."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -12,7 +12,15 @@ from bot.service.overview.agent_tree import agent_tree
 from bot.service.overview.plan_versions import approval_views, plan_versions
 from bot.service.overview.thread_history import JournalStep
 from bot.service.overview.timeline import describe_event, people_of
-from bot.service.overview.views import CheckView, ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
+from bot.service.overview.views import (
+    CheckView,
+    OccurrenceView,
+    TaskView,
+    ThreadDetail,
+    ThreadSummary,
+    TimelineEntry,
+    WaitsFor,
+)
 
 
 def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadSummary:
@@ -53,6 +61,29 @@ def describe(address: ThreadAddress, steps: Sequence[JournalStep], server_url: s
         budget_usd=state.budget_usd or None,
         mode=state.mode,
         detail=state.result.detail,
+    )
+
+
+def task_view(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> TaskView | None:
+    """Return the scheduled task that a thread tracks, without its next due time; None if it tracks none."""
+    state = steps[-1].after
+    history = state.task
+    if history is None:
+        return None
+    return TaskView(
+        repository=f"{address.owner}/{address.name}",
+        task=history.task,
+        issue=address.number,
+        url=thread_url(address, server_url),
+        stage=state.stage,
+        waiting_for=waits_for(state),
+        next_due=None,
+        occurrences=tuple(
+            OccurrenceView(occurrence.due, occurrence.by, occurrence.outcome, occurrence.cost_usd)
+            for occurrence in reversed(history.occurrences)
+        ),
+        rejected=tuple(rejection.finding.title for rejection in history.rejected),
+        open_pulls=tuple(row.pull_number for row in history.in_review),
     )
 
 
