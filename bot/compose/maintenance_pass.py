@@ -244,18 +244,16 @@ class MaintenancePass:
         return ThreadAddress(found.installation, found.id, found.at.owner, found.at.name, number)
 
 
-async def run_due_tasks(
-    host: GitHubHost, wake: Callable[[ThreadAddress], None] | None = None, *, only: str | None = None
-) -> None:
+async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
     """Run what is due in every served repository, or only in the repository `only` (OWNER/REPO).
 
-    With `wake`, the looks that it starts run the sessions. One repository's failure does not stop the others.
+    One repository's failure does not stop the others.
     """
     for served in await host.served_repositories():
         if only is not None and f"{served.at.owner}/{served.at.name}".casefold() != only.casefold():
             continue
         try:
-            await MaintenancePass(host, served, wake=wake).run()
+            await MaintenancePass(host, served).run()
         except PlangateError as error:
             _log.warning("scheduled tasks of %s/%s: %s", served.at.owner, served.at.name, error)
 

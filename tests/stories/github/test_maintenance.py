@@ -1,12 +1,13 @@
 """Scheduled tasks: due, checked, planned, approved like everything else, once (MT1-MT4, MT10)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance_pass import MaintenancePass, TaskStatus, run_due_tasks
+from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.core.tracking_text import REMOVED, RUN_NOW
@@ -32,6 +33,12 @@ async def run_pass(story: Story, host: GitHubHost | None = None, run_now: str = 
     host = host or story.host
     (found,) = await host.served_repositories()
     return await MaintenancePass(host, found, run_now).run()
+
+
+async def wake_due(host: GitHubHost, wake: Callable[[ThreadAddress], None]) -> None:
+    """Run one pass over the repository that leaves the sessions to the looks that it wakes."""
+    (found,) = await host.served_repositories()
+    await MaintenancePass(host, found, wake=wake).run()
 
 
 def body(story: Story, number: int = 1) -> str:
@@ -95,10 +102,10 @@ async def test_the_clock_of_two_services(story: Story) -> None:
     configure(story)
     woken: list[ThreadAddress] = []
     async with GitHubHost(story.host.settings, clock=story.clock) as other:
-        await run_due_tasks(story.host, woken.append)
+        await wake_due(story.host, woken.append)
         story.clock.advance(DAY)
-        await asyncio.gather(*(run_due_tasks(host, woken.append) for host in (story.host, other)))
-        await run_due_tasks(other, woken.append)
+        await asyncio.gather(*(wake_due(host, woken.append) for host in (story.host, other)))
+        await wake_due(other, woken.append)
     assert woken
     assert {address.number for address in woken} == {1}
     assert story.model.heard == []

@@ -5,13 +5,12 @@ from typing import Final
 
 import pytest
 
-from bot.compose.maintenance_pass import run_due_tasks
 from bot.testing.github.faults import Fault, Plan
 from bot.testing.model.reply import call, say
 from tests.stories.github.deaths import Mortal
 from tests.stories.github.ground import HOME, PATIENCE, long, soak
 from tests.stories.github.runner import journal_of
-from tests.stories.github.test_maintenance import DAY, PATH, SHIPPING
+from tests.stories.github.test_maintenance import DAY, PATH, SHIPPING, wake_due
 from tests.stories.github.test_operations import operation
 from tests.stories.ground import until
 
@@ -30,7 +29,7 @@ def maintain(mortal: Mortal) -> None:
 
     async def run() -> None:
         async with mortal.host("disk", run="") as host:
-            await run_due_tasks(host, lambda _: None)
+            await wake_due(host, lambda _: None)
 
     asyncio.run(run())
 
