@@ -16,17 +16,17 @@ _FORMULA: Final = re.compile("^(?=[\t\n])|(^|[;\t\n])(?=\\s*[=+@\uff1d\uff0b\uff
 
 https://owasp.org/www-community/attacks/CSV_Injection
 """
-_NAMED: Final = 20
+_THREADS_NAMED: Final = 20
 
 
 def parse_moment(text: str) -> datetime:
     """Return the moment of a date or time; UTC if it names no zone. Raises Misconfigured."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         fix = f"write a day, such as {date(2026, 11, 1)}, or a time, such as 2026-11-01T08:30:00+00:00"
         raise Misconfigured(f"not a date: {text!r}", where="--since", fix=fix) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None:
@@ -43,8 +43,8 @@ def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None
 
 def unreadable_text(threads: Sequence[int]) -> str:
     """Return which threads an export lacks, and why."""
-    named = ", ".join(f"#{thread}" for thread in threads[:_NAMED])
-    more = f", and {len(threads) - _NAMED} more" if len(threads) > _NAMED else ""
+    named = ", ".join(f"#{thread}" for thread in threads[:_THREADS_NAMED])
+    more = f", and {len(threads) - _THREADS_NAMED} more" if len(threads) > _THREADS_NAMED else ""
     why = "Another state key wrote their journals, or somebody altered them."
     return f"plangate: threads that are not in the export: {named}{more}. {why}"
 

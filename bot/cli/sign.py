@@ -31,7 +31,7 @@ class SignOptions:
 def print_signature(options: SignOptions, out: TextIO) -> int:
     """Print what is about to be signed, sign it, print how to push the signature, and return 0.
 
-    Raises Refused for a receipt that is not valid, and Misconfigured for what the command line has wrong.
+    Raises Refused for a receipt that is not valid, and Misconfigured for a wrong option.
     """
     clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
     receipt = signable_receipt(clone, options.commit, login=options.login, now=datetime.now(UTC))
@@ -43,7 +43,7 @@ def print_signature(options: SignOptions, out: TextIO) -> int:
 
 
 def _meaning(receipt: SignableReceipt, *, trusts: bool) -> Iterator[str]:
-    """Yield what the signature will state, line by line, with nothing in it that acts on a terminal."""
+    """Yield what the signature will state, line by line, with control characters made visible."""
     predicate, person = receipt.statement["predicate"], receipt.approver
     place, plan = predicate["repository"], predicate["plan"]
     yield f"As {_visible(person.login)} you sign: I approved this plan, and this commit is the work that I approved."

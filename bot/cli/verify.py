@@ -39,27 +39,27 @@ class VerifyOptions:
     """The commit that a receipt in a file is compared with; "" for the newest one."""
     as_json: bool
     signers: tuple[Path, ...] = ()
-    """Which keys may sign for whom. If there are any, approvers must have signed the receipt themselves."""
+    """Files of the keys that may sign for approvers. With any, approvers must have signed the receipt themselves."""
     revoked: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Verified:
-    """A commit with the verdicts on its receipt, and the one on its approvers' own signatures."""
+class _VerifiedCommit:
+    """A commit with the verdicts on its receipt and on its approvers' own signatures."""
 
-    commit: CheckedCommit
+    checked: CheckedCommit
     approver: ApproverVerdict | None
     """None without a well-formed receipt."""
     claims: Mapping[str, str]
-    """Who asked and who approved; empty for a receipt of an unknown signer, and of something else."""
+    """Who asked and who approved; empty unless a trusted key signed the receipt for this commit."""
 
     @property
     def code(self) -> int:
         """The exit code of this commit alone."""
-        if not self.commit.verdicts:
+        if not self.checked.verdicts:
             return NO_RECEIPT
         unsigned = APPROVER_CODE if self.approver and self.approver.objections else 0
-        return exit_code(self.commit.verdicts) or unsigned
+        return exit_code(self.checked.verdicts) or unsigned
 
 
 def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
@@ -70,18 +70,20 @@ def print_verdicts(options: VerifyOptions, out: TextIO) -> int:
     clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
     signers = AllowedSigners.read(options.signers, options.revoked) if options.signers else None
     now = datetime.now(UTC)
-    own = ApproverCheck.of(clone, signers)
+    approver_check = ApproverCheck.of(clone, signers)
     verified = [
-        _Verified(replace(commit, receipt=b""), _approver(own, commit), _claims(commit))
-        for commit in _check(clone, options, now)
+        _VerifiedCommit(replace(checked, receipt=b""), _approver_verdict(approver_check, checked), _claims(checked))
+        for checked in _check(clone, options, now)
     ]
     print(json.dumps(_to_json(verified), indent=2) if options.as_json else "\n".join(_lines(verified)), file=out)
-    return min((commit.code for commit in verified if commit.code and _counts(commit.commit, options)), default=0)
+    return min(
+        (commit.code for commit in verified if commit.code and _must_have_receipt(commit.checked, options)), default=0
+    )
 
 
-def _approver(own: ApproverCheck, checked: CheckedCommit) -> ApproverVerdict | None:
-    is_form = checked.verdicts and checked.verdicts[0].check is ReceiptCheck.SYNTAX and checked.verdicts[0].passes
-    return own.verdict(checked) if is_form else None
+def _approver_verdict(check: ApproverCheck, checked: CheckedCommit) -> ApproverVerdict | None:
+    is_well_formed = bool(checked.verdicts) and checked.verdicts[0].passes  # the first check is that of the syntax
+    return check.verdict(checked) if is_well_formed else None
 
 
 def _claims(checked: CheckedCommit) -> dict[str, str]:
@@ -90,10 +92,8 @@ def _claims(checked: CheckedCommit) -> dict[str, str]:
     if not passed >= _BELIEVED:
         return {}
     predicate = parse_envelope(checked.receipt).statement["predicate"]
-    plan, asked = (
-        predicate["plan"],
-        [f"{request['login']} (id {request['actor_id']})" for request in predicate["requests"]],
-    )
+    plan = predicate["plan"]
+    requesters = [f"{request['login']} (id {request['actor_id']})" for request in predicate["requests"]]
     approvals = [approval for approval in predicate["approvals"] if approval["plan"] == plan["digest"]]
     people = [
         f"{person['login']} (id {person['actor_id']}, {person['role'] or 'listed'}, {person['way']}) at {person['at']}"
@@ -101,7 +101,7 @@ def _claims(checked: CheckedCommit) -> dict[str, str]:
     ]
     who = ", ".join(people) or "the configuration alone"
     return {
-        "requested": f"{', '.join(dict.fromkeys(asked))}, in thread {predicate['thread']}",
+        "requested": f"{', '.join(dict.fromkeys(requesters))}, in thread {predicate['thread']}",
         "approved": f"{who}, plan {plan['version']} ({plan['digest'][:SHORT_DIGEST]})",
     }
 
@@ -122,22 +122,22 @@ def _check(clone: ReceiptRepository, options: VerifyOptions, now: datetime) -> I
     return [clone.check_commit(options.subject, None, now)]
 
 
-def _counts(checked: CheckedCommit, options: VerifyOptions) -> bool:
+def _must_have_receipt(checked: CheckedCommit, options: VerifyOptions) -> bool:
     """Return whether a commit must have a valid receipt: in a range, only the agent's and those that have one."""
     return not options.revisions or checked.by_agent or bool(checked.verdicts)
 
 
-def _lines(verified: Sequence[_Verified]) -> Iterable[str]:
+def _lines(verified: Sequence[_VerifiedCommit]) -> Iterable[str]:
     for commit in verified:
-        each = commit.commit
-        if not each.verdicts:
-            yield f"{each.commit[:12]}  {each.note or 'not made by Plangate, and has no receipt'}"
+        checked = commit.checked
+        if not checked.verdicts:
+            yield f"{checked.commit[:12]}  {checked.note or 'not made by Plangate, and has no receipt'}"
             continue
-        fails = [str(verdict.check) for verdict in each.verdicts if not verdict.passes]
+        fails = [str(verdict.check) for verdict in checked.verdicts if not verdict.passes]
         fails += ["approver"] if commit.approver and commit.approver.objections else []
-        yield f"{each.commit[:12]}  {'receipt is NOT valid: ' + ', '.join(fails) if fails else 'receipt is valid'}"
+        yield f"{checked.commit[:12]}  {'receipt is NOT valid: ' + ', '.join(fails) if fails else 'receipt is valid'}"
         yield from (_line(name, value) for name, value in commit.claims.items())
-        for verdict in each.verdicts:
+        for verdict in checked.verdicts:
             yield _line(verdict.check, "; ".join(verdict.objections) or "ok")
         if commit.approver:
             yield _line("approver", _approver_text(commit.approver))
@@ -147,8 +147,8 @@ def _lines(verified: Sequence[_Verified]) -> Iterable[str]:
         yield f"{len(verified)} checked"
 
 
-def _line(check: str, told: str) -> str:
-    return f"  {check:<13} {with_visible_codepoints(shorten_line(told, _WIDTH))}"
+def _line(name: str, text: str) -> str:
+    return f"  {name:<13} {with_visible_codepoints(shorten_line(text, _WIDTH))}"
 
 
 def _approver_text(approver: ApproverVerdict) -> str:
@@ -163,15 +163,15 @@ def _approver_text(approver: ApproverVerdict) -> str:
     )
 
 
-def _to_json(verified: Sequence[_Verified]) -> list[dict[str, object]]:
+def _to_json(verified: Sequence[_VerifiedCommit]) -> list[dict[str, object]]:
     return [
         {
-            "commit": commit.commit.commit,
-            "by_agent": commit.commit.by_agent,
-            "note": commit.commit.note,
-            "verdicts": {str(verdict.check): list(verdict.objections) for verdict in commit.commit.verdicts},
+            "commit": commit.checked.commit,
+            "by_agent": commit.checked.by_agent,
+            "note": commit.checked.note,
+            "verdicts": {str(verdict.check): list(verdict.objections) for verdict in commit.checked.verdicts},
             "approver": asdict(commit.approver) if commit.approver else None,
-            "valid": bool(commit.commit.verdicts) and not commit.code,
+            "valid": bool(commit.checked.verdicts) and not commit.code,
         }
         for commit in verified
     ]

@@ -18,15 +18,15 @@ from bot.receipts.ssh_keygen import AllowedSigners, check_signature, make_signat
 from bot.receipts.verdicts import ReceiptCheck, moment
 
 _ACTOR: Final = re.compile(r"[1-9][0-9]{0,17}")
-_MOST: Final = 50
+_MOST_SIGNATURES: Final = 50
 """Signatures of one commit that are looked at. Whoever can push can add some."""
-_IDENTITY: Final = {
+_GIT_IDENTITY: Final = {
     f"GIT_{role}_{name}": value
     for role in ("AUTHOR", "COMMITTER")
     for name, value in (("NAME", "Plangate"), ("EMAIL", "plangate@localhost"), ("DATE", "@0 +0000"))
 }
-_UNCHECKED: Final = frozenset({ReceiptCheck.COMPLETENESS})
-"""Checks that may fail for a receipt to be signed: it says itself what it lacks."""
+_MAY_FAIL: Final = frozenset({ReceiptCheck.COMPLETENESS})
+"""Checks that a receipt may fail and still be signed: the receipt says itself what it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ApproverCheck:
         actors = defaultdict[str, list[str]](list)
         for ref in listed.split():
             commit, _, actor = ref.removeprefix(SIGNATURES).partition("/")
-            if _ACTOR.fullmatch(actor) and len(actors[commit]) < _MOST:
+            if _ACTOR.fullmatch(actor) and len(actors[commit]) < _MOST_SIGNATURES:
                 actors[commit].append(actor)
         return cls(clone, signers, actors)
 
@@ -98,7 +98,7 @@ class ApproverCheck:
 
 
 def signable_receipt(clone: ReceiptRepository, revision: str, *, login: str, now: datetime) -> SignableReceipt:
-    """Return the receipt of a commit for one of its approvers, who may be "" if one person approved.
+    """Return the receipt of a commit, to be signed by the approver `login`; "" if only one person approved.
 
     Raises Refused for a receipt that is not valid, and Misconfigured for a commit without one, and for somebody who
     did not approve.
@@ -114,13 +114,13 @@ def signable_receipt(clone: ReceiptRepository, revision: str, *, login: str, now
 
 def sign_receipt(clone: ReceiptRepository, receipt: SignableReceipt, key: Path) -> None:
     """Sign a receipt and keep the signature in the clone. Raises Refused if ssh-keygen makes none."""
-    _keep(clone, receipt.ref, make_signature(receipt.payload, key))
+    _store(clone, receipt.ref, make_signature(receipt.payload, key))
 
 
 def _require_valid(clone: ReceiptRepository, checked: CheckedCommit) -> None:
-    """Raise Refused unless a receipt is one that a person can stand for. Trust counts if there are keys to trust."""
-    spared = _UNCHECKED if clone.pinned else _UNCHECKED | {ReceiptCheck.TRUST}
-    failing = [verdict for verdict in checked.verdicts if not verdict.passes and verdict.check not in spared]
+    """Raise Refused if a check fails that a signer relies on. Trust counts only with pinned keys."""
+    may_fail = _MAY_FAIL if clone.pinned else _MAY_FAIL | {ReceiptCheck.TRUST}
+    failing = [verdict for verdict in checked.verdicts if not verdict.passes and verdict.check not in may_fail]
     if failing:
         reasons = "; ".join(f"{verdict.check}: {', '.join(verdict.objections)}" for verdict in failing)
         raise Refused(f"the receipt is not valid: {reasons}", where=checked.commit, fix="sign only what is valid")
@@ -136,9 +136,9 @@ def _approver(people: tuple[Approver, ...], login: str) -> Approver:
     return found[0]
 
 
-def _keep(clone: ReceiptRepository, ref: str, signature: bytes) -> None:
-    """Have a ref of the clone hold a signature, as a commit without parents."""
-    git = replace(clone.git, environment=lambda: {**OFFLINE, **_IDENTITY})
+def _store(clone: ReceiptRepository, ref: str, signature: bytes) -> None:
+    """Store a signature under a ref of the clone, as a commit without parents."""
+    git = replace(clone.git, environment=lambda: {**OFFLINE, **_GIT_IDENTITY})
     blob = git.ask("hash-object", "-w", "--stdin", stdin=signature).decode().strip()
     tree = git.ask("mktree", stdin=f"100644 blob {blob}\t{SIGNATURE_FILE}\n".encode()).decode().strip()
     commit = git.ask("commit-tree", tree, "-m", "signature of an approval").decode().strip()

@@ -15,8 +15,8 @@ from bot.store.git_journal import GitJournal
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
-    """An export."""
+class AuditExport:
+    """The rows of a repository, and what they lack."""
 
     rows: Sequence[AuditRow]
     """The rows of every thread, oldest first."""
@@ -24,8 +24,8 @@ class Audit:
     """Threads that are not in it, because another state key wrote them, or because somebody altered them."""
 
 
-async def read_audit(settings: Settings, repo: str, since: datetime) -> Audit:
-    """Return the export of a repository since a moment. Holds the rows of all threads, and the journal of one.
+async def read_audit(settings: Settings, repo: str, since: datetime) -> AuditExport:
+    """Return the export of a repository since a moment. Memory holds all rows, and one journal at a time.
 
     Raises Misconfigured if it is no repository.
     """
@@ -42,4 +42,4 @@ async def read_audit(settings: Settings, repo: str, since: datetime) -> Audit:
             if entries is None:
                 unreadable.append(thread)
             rows += audit_rows(thread, entries or (), since)
-    return Audit(sorted(rows, key=lambda row: (row.at, row.thread, row.entry)), unreadable)
+    return AuditExport(sorted(rows, key=lambda row: (row.at, row.thread, row.entry)), unreadable)

@@ -95,10 +95,9 @@ class ReceiptRepository:
         """
         pinned = decode_keys(_read(keys), where=str(keys)) if keys else ()
         git = Plumbing(_git_directory(folder.absolute()), lambda: OFFLINE)
-        own = (
-            git.ask("rev-parse", "--absolute-git-dir").decode().strip()
-        )  # that of a linked worktree has a HEAD of its own
-        git = Plumbing(Path(own), lambda: OFFLINE)
+        # The directory of a linked worktree has a HEAD of its own.
+        directory = git.ask("rev-parse", "--absolute-git-dir").decode().strip()
+        git = Plumbing(Path(directory), lambda: OFFLINE)
         return cls(git, _repository_name(git, repository), pinned)
 
     def check_commit(self, revision: str, content: bytes | None, now: datetime) -> CheckedCommit:
@@ -109,8 +108,8 @@ class ReceiptRepository:
         commit = self.find_commit(revision)
         if commit is None:
             raise Misconfigured("the clone has no such commit", where=revision, fix="fetch it, or name another")
-        given = {} if content is None else {commit: content}
-        return next(self._check([commit], given, now))
+        receipts = {} if content is None else {commit: content}
+        return next(self._check([commit], receipts, now))
 
     def find_commit(self, revision: str) -> str | None:
         """Return the id of the commit that a revision names; None if there is none.
@@ -150,12 +149,12 @@ class ReceiptRepository:
     def _check(self, commits: Sequence[str], receipts: Mapping[str, bytes], now: datetime) -> Iterator[CheckedCommit]:
         trust = Trust(self.pinned, self._found_keys())
         for start in range(0, len(commits), _AT_ONCE):
-            yield from self._check_some(commits[start : start + _AT_ONCE], receipts, trust, now)
+            yield from self._check_batch(commits[start : start + _AT_ONCE], receipts, trust, now)
 
-    def _check_some(
-        self, commits: Sequence[str], own: Mapping[str, bytes], trust: Trust, now: datetime
+    def _check_batch(
+        self, commits: Sequence[str], extra: Mapping[str, bytes], trust: Trust, now: datetime
     ) -> Iterator[CheckedCommit]:
-        receipts = {**self._receipts(commits), **own}
+        receipts = {**self._receipts(commits), **extra}
         for facts in self._facts(commits, receipts.keys()):
             by_agent = any(line.startswith(_TRAILER) for line in facts.message.split("\n"))
             if facts.commit in receipts:
@@ -193,27 +192,26 @@ class ReceiptRepository:
 
     def _changed_paths(self, parents: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Return the paths in which each commit differs from its first parent."""
-        pairs = "".join(f"{commit} {of[0]}\n" for commit, of in parents.items() if of)
+        pairs = "".join(f"{commit} {first[0]}\n" for commit, first in parents.items() if first)
         # .gitmodules can have git leave out submodules that changed.
         ran = self.git.run("diff-tree", *_EVERY_PATH, "--stdin", stdin=pairs.encode())
         if ran.code:
             what = f"the clone lacks files of a commit or of its parent: git said {ran.reason}"
             raise Misconfigured(what, where=str(self.git.directory), fix=_UNSHALLOW)
-        out = ran.out
-        found: dict[str, list[str]] = {}
-        at: list[str] = []
-        fields = iter(out.decode("utf-8", "surrogateescape").split("\0"))
+        changed: dict[str, list[str]] = {}
+        paths_of_commit: list[str] = []
+        fields = iter(ran.out.decode("utf-8", "surrogateescape").split("\0"))
         for field in fields:  # a commit, or one letter with a path after it, which may look like a commit
             if field.strip("\n") in parents:
-                at = found.setdefault(field.strip("\n"), [])
+                paths_of_commit = changed.setdefault(field.strip("\n"), [])
             elif field:
-                at.append(next(fields))
-        return {commit: tuple(paths) for commit, paths in found.items()}
+                paths_of_commit.append(next(fields))
+        return {commit: tuple(paths) for commit, paths in changed.items()}
 
     def read_files(self, names: Sequence[str]) -> list[bytes | None]:
         """Return files by name, in order; None for one that the clone does not have, or that is too large to read."""
-        asked = "".join(f"{name}\n" for name in names).encode()
-        sizes = self.git.ask("cat-file", "--batch-check=%(objectsize)", stdin=asked).decode("utf-8", "replace")
+        lines = "".join(f"{name}\n" for name in names).encode()
+        sizes = self.git.ask("cat-file", "--batch-check=%(objectsize)", stdin=lines).decode("utf-8", "replace")
         fits = [size.isdecimal() and int(size) <= SIZE_LIMIT for size in sizes.split("\n")[: len(names)]]
         read = iter(self._blobs([name for name, is_small in zip(names, fits, strict=True) if is_small]))
         return [next(read) if is_small else None for is_small in fits]

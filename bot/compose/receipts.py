@@ -1,4 +1,4 @@
-"""An operator's receipts: the key that signs, the list of keys in the data directory (RC4), where they are shown."""
+"""The operator's signing key, the list of their public keys (RC4), and receipts with a check run on GitHub."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,8 @@ def receipt_key(settings: Settings) -> ReceiptKey:
 def published_keys(settings: Settings) -> bytes:
     """Return the list of the operator's keys, the current one with the others.
 
-    A changed key ends the one before it, from the first call on. The operator may add `revoked` to a row of the file.
+    Once the key has changed, the first call ends the validity of the previous one. The operator may add `revoked` to a
+    row of the file.
     Raises Unreadable if the file is no list of keys: writing a new one would forget what was revoked.
     """
     path = settings.data_dir / KEYS_FILE
@@ -37,9 +38,9 @@ def published_keys(settings: Settings) -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(content)
-    fresh.replace(path)
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    new.replace(path)
 
 
 @dataclass(frozen=True, slots=True)

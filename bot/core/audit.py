@@ -36,7 +36,7 @@ from bot.core.moves import (
 from bot.core.notes import Heard, Operated
 from bot.core.question import Grant
 
-_NO_EVENTS: Final = (Noted, Asked, Replied, Instructed, Proposed)
+_UNLISTED: Final = (Noted, Asked, Replied, Instructed, Proposed)
 """Moves that decide nothing: what was said and shown on the way."""
 
 
@@ -66,10 +66,10 @@ def audit_rows(thread: int, entries: Sequence[Entry], since: datetime) -> Iterat
         if entry.at < since:
             continue
         event = decode_event(entry.kind, entry.body)
-        told = _describe(event)
-        if told is None and event.cost_usd is None:
+        row = _describe(event)
+        if row is None and event.cost_usd is None:
             continue
-        name, people, commit, detail = told or ("spent", "", "", "")
+        name, people, commit, detail = row or ("spent", "", "", "")
         yield AuditRow(entry.at, thread, entry.n, name, people, _digest(event), commit, detail, event.cost_usd)
 
 
@@ -89,7 +89,7 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
             return "pushed", "", event.commit, event.branch
         case Operated():
             return str(event.kind), "", "", event.outcome
-        case _ if isinstance(event, MoveEvent) and not isinstance(event, _NO_EVENTS):
+        case _ if isinstance(event, MoveEvent) and not isinstance(event, _UNLISTED):
             return str(event.kind), _people(event), "", _detail(event)
         case _:
             return None

@@ -64,31 +64,34 @@ def receipt_statement(entries: Sequence[Entry], subject: ReceiptSubject, builder
     Broken if no work was done. No work is done without an approval: the gate has no such move.
     """
     events = tuple(decode_entries(entries))
-    done = [n for n, (_, event) in enumerate(events, start=1) if isinstance(event, Executed)]
-    if not done:
+    executed = [n for n, (_, event) in enumerate(events) if isinstance(event, Executed)]
+    if not executed:
         raise Broken("no work was done on this thread, so there is no receipt")
-    anchor = entries[done[-1] - 1]
-    over = [n for n, (_, event) in enumerate(events[: anchor.n]) if isinstance(event, Published | Closed)]
-    since_then = events[over[-1] if over else 0 : anchor.n]
+    last = entries[executed[-1]]
+    round_ends = [n for n, (_, event) in enumerate(events[: last.n]) if isinstance(event, Published | Closed)]
+    events_of_round = events[round_ends[-1] if round_ends else 0 : last.n]
     return {
         "_type": STATEMENT_TYPE,
         "subject": _subjects(subject),
         "predicateType": PREDICATE_TYPE,
         "predicate": _predicate(
-            fold_entries(entries[: anchor.n]), anchor, since_then, subject=subject, builder=builder
+            fold_entries(entries[: last.n]), last, events_of_round, subject=subject, builder=builder
         ),
     }
 
 
 def _predicate(
     state: ThreadState,
-    anchor: Entry,
+    last: Entry,
     events: Sequence[tuple[datetime, JournalEvent]],
     *,
     subject: ReceiptSubject,
     builder: Builder,
 ) -> Json:
-    """Return the predicate. `events` are those since the last pull request of the thread, each with its time."""
+    """Return the predicate.
+
+    `last` is the entry of the finished work, and `events` are those since the pull request before it, with their times.
+    """
     plan, work, approvals = state.plan, state.finished_work, state.approvals
     missing = _missing(approvals, state)
     return {
@@ -114,7 +117,7 @@ def _predicate(
             "baseline": work.no_baseline or "complete",
             "checks": [_check(check) for check in work.checks],
         },
-        "journal": {"position": anchor.n, "hash": anchor.chain_hash, "at": _utc(anchor.at)},
+        "journal": {"position": last.n, "hash": last.chain_hash, "at": _utc(last.at)},
         "builder": {"version": builder.version, "run": state.run or builder.run},
         "complete": not missing,
         "missing": missing,

@@ -28,7 +28,7 @@ _GOOD: Final = re.compile(r'Good ".*" signature (?:for .* )?with (.+)')
 
 @dataclass(frozen=True, slots=True)
 class AllowedSigners:
-    """Which keys may sign for whom, as the verifier brought them, and which keys no longer count."""
+    """The keys that may sign for each login, from the verifier's own files, and those that no longer count."""
 
     lines: str
     """Lines in ssh's format of allowed signers, in which a principal is a login on GitHub."""
@@ -98,10 +98,10 @@ def check_signature(
     if not (login and login.isprintable()):
         return CheckedSignature("the receipt's login is no name")
     with TemporaryDirectory() as folder:
-        allowed, made = Path(folder) / "allowed", Path(folder) / "signature"
+        allowed, armored = Path(folder) / "allowed", Path(folder) / "signature"
         allowed.write_text(signers.lines_for(login), encoding="utf-8")
-        made.write_bytes(signature)
-        command = [_program(), "-Y", "verify", "-n", NAMESPACE, "-I", login, "-f", str(allowed), "-s", str(made)]
+        armored.write_bytes(signature)
+        command = [_program(), "-Y", "verify", "-n", NAMESPACE, "-I", login, "-f", str(allowed), "-s", str(armored)]
         command += [f"-Overify-time={at.astimezone(UTC):%Y%m%d%H%M%S}"]
         command += ["-r", str(signers.revoked.absolute())] if signers.revoked else []
         environment = {"PATH": os.environ.get("PATH", os.defpath), "TZ": "UTC", "LC_ALL": "C"}
@@ -122,17 +122,17 @@ def _program() -> str:
 
 
 def _reason(output: bytes) -> str:
-    """Return the first line that ssh-keygen wrote to its standard error, or ""."""
+    """Return the first line of what ssh-keygen wrote to its standard error, or ""."""
     return next((line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()), "")
 
 
 def _listed_keys(text: str, path: Path) -> tuple[str, ...]:
     """Return the public keys in a file as GitHub serves it: one on a line."""
-    found = [_KEY_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
-    if not all(found):
+    matches = [_KEY_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
+    if not all(matches):
         fix = f"get it again, such as https://github.com/{path.name}"
         raise Misconfigured("this is no list of public keys", where=str(path), fix=fix)
-    return tuple(match[1] for match in found if match)
+    return tuple(match[1] for match in matches if match)
 
 
 def _read(path: Path) -> str:

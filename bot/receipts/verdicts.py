@@ -92,7 +92,7 @@ def verify_receipt(
         return (ReceiptVerdict(ReceiptCheck.SYNTAX, objections),)
     predicate = envelope.statement["predicate"]
     signers = _signers(envelope, (*trust.pinned, *trust.found))
-    asked: dict[ReceiptCheck, Callable[[], Iterable[str]]] = {
+    checks: dict[ReceiptCheck, Callable[[], Iterable[str]]] = {
         ReceiptCheck.SIGNATURE: lambda: _signature_objections(envelope, signers),
         ReceiptCheck.TRUST: lambda: _trust_objections(predicate, signers, trust),
         ReceiptCheck.BINDING: lambda: _binding_objections(envelope.statement, facts),
@@ -102,7 +102,7 @@ def verify_receipt(
     }
     return (
         ReceiptVerdict(ReceiptCheck.SYNTAX),
-        *(ReceiptVerdict(check, tuple(_first(ask()))) for check, ask in asked.items()),
+        *(ReceiptVerdict(check, tuple(_first(ask()))) for check, ask in checks.items()),
     )
 
 
@@ -173,14 +173,14 @@ def _subjects(repository: str, facts: CommitFacts) -> list[Json]:
 
 def _freshness_objections(predicate: Json, now: datetime) -> Iterator[str]:
     """Yield impossible times: an approval of an expired plan, or an event before its cause."""
-    made, expires = moment(predicate["journal"]["at"]), moment(predicate["plan"]["expires"])
-    if made - now > CLOCK_SKEW:  # differences cannot overflow, as sums with the last time there is do
-        yield f"it was made in the future, at {made.isoformat()}"
+    finished, expires = moment(predicate["journal"]["at"]), moment(predicate["plan"]["expires"])
+    if finished - now > CLOCK_SKEW:  # differences cannot overflow, as sums with the last time there is do
+        yield f"it was made in the future, at {finished.isoformat()}"
     for approval in predicate["approvals"]:
         observed = moment(approval["observed_at"])
         if observed >= expires and approval["plan"] == predicate["plan"]["digest"]:
             yield "the plan had expired when it was approved"
-        if observed - made > CLOCK_SKEW:
+        if observed - finished > CLOCK_SKEW:
             yield "the work was done before it was approved"
         if any(moment(person["at"]) - observed > CLOCK_SKEW for person in approval["by"]):
             yield "an approval was observed before it was given"
@@ -210,7 +210,7 @@ def _policy_objections(predicate: Json) -> Iterator[str]:
     if policy["four_eyes"] and distinct & set(policy["requesters"]):
         yield "with four eyes, nobody approves their own request"
     if policy["approver_is_not_requester"] != bool(distinct - set(policy["requesters"])):
-        yield "it contradicts itself about whether an approver did not ask"
+        yield "approver_is_not_requester contradicts the approvals"
     verified = predicate["verification"]["tree"]
     if plan["scope_tree"] and verified and verified != plan["scope_tree"]:
         yield "another tree was verified than the one that was approved"
@@ -226,7 +226,7 @@ def _may_approve(person: Json, policy: Json) -> bool:
 def _completeness_objections(predicate: Json) -> Iterator[str]:
     yield from predicate["missing"]
     if predicate["complete"] == bool(predicate["missing"]):
-        yield "it contradicts itself about whether it is complete"
+        yield "complete contradicts the list of what is missing"
 
 
 def _first(objections: Iterable[str], most: int = 5) -> Iterator[str]:
