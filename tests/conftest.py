@@ -1,11 +1,13 @@
 """The same ground for every test on every machine: no keys, no proxies, no git configuration of its owner."""
 
+import asyncio
 import gc
 import logging
 import os
 import shutil
 import signal
 import sys
+from asyncio.events import _set_running_loop
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -80,17 +82,36 @@ SWITCHES = (
 )
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """The machine's Chromium; skips where it or playwright is not there."""
+@pytest.fixture(scope="session")
+def started_browser() -> Iterator[tuple[Any, asyncio.AbstractEventLoop]]:
+    """The machine's Chromium, started once per process because a start takes a CPU second, and playwright's event loop.
+
+    Playwright holds its loop marked as running between calls, and asyncio then refuses to run another one. The mark is
+    taken away here, and `browser` sets it for the modules that use the browser.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     if program is None:
         pytest.skip("no chromium is installed; on Debian: sudo apt-get install chromium")
     with playwright.sync_playwright() as driver:
         started = driver.chromium.launch(executable_path=program, args=SWITCHES.split())
-        yield started
+        loop = asyncio.get_running_loop()
+        _set_running_loop(None)
+        yield started, loop
+        _set_running_loop(loop)
         started.close()
+    _set_running_loop(None)
+
+
+@pytest.fixture(scope="module")
+def browser(started_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterator[Any]:
+    """The machine's Chromium, without what other modules opened in it; skips where it or playwright is not there."""
+    started, loop = started_browser
+    _set_running_loop(loop)
+    yield started
+    for context in started.contexts:
+        context.close()
+    _set_running_loop(None)
 
 
 @pytest.fixture(scope="session")
