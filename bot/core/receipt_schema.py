@@ -15,12 +15,12 @@ from bot.core.transcript import Json
 
 _TYPES: Final = MappingProxyType(
     {
-        "string": (str,),
-        "integer": (int,),
-        "boolean": (bool,),
-        "array": (list,),
-        "object": (dict,),
-        "null": (type(None),),
+        str: "string",
+        int: "integer",
+        bool: "boolean",
+        list: "array",
+        dict: "object",
+        type(None): "null",
     }
 )
 _DEEPEST: Final = 20
@@ -140,11 +140,8 @@ def schema_objections(value: Any, schema: Json, where: str = "statement", depth:
 
 
 def _has_type(value: Any, wanted: str | list[str]) -> bool:
-    """Return whether a value has one of the wanted types. In JSON, true is no number."""
-    names = [wanted] if isinstance(wanted, str) else wanted
-    if isinstance(value, bool):
-        return "boolean" in names
-    return any(isinstance(value, _TYPES[name]) for name in names)
+    """Return whether a value that was read from JSON has one of the wanted types. In JSON, true is no number."""
+    return _TYPES.get(type(value)) in ([wanted] if isinstance(wanted, str) else wanted)
 
 
 def _list_objections(value: list[Any], schema: Json, where: str, depth: int) -> Iterator[str]:
@@ -159,10 +156,12 @@ def _object_objections(value: dict[str, Any], schema: Json, where: str, depth: i
     properties = schema.get("properties", {})
     if len(value) < schema.get("minProperties", 0):
         yield f"{where} is empty"
-    for name in sorted(set(schema.get("required", ())) - value.keys()):
-        yield f"{where} lacks {name}"
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{where} lacks {name}"
     if not schema.get("additionalProperties", True):
         for name in sorted(value.keys() - properties.keys()):
             yield f"{where} has an unknown key {name}"
-    for name in value.keys() & properties.keys():
-        yield from schema_objections(value[name], properties[name], f"{where}.{name}", depth + 1)
+    for name, inner in properties.items():
+        if name in value:
+            yield from schema_objections(value[name], inner, f"{where}.{name}", depth + 1)

@@ -1,5 +1,6 @@
 """A real clone with a commit that approved work made, and the receipt that belongs to it."""
 
+import shutil
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,9 +42,10 @@ class Clone:
 
     def keep(self, ref: str, name: str, content: bytes) -> None:
         """Have a ref hold one file, as the bot does."""
-        blob = self.git("hash-object", "-w", "--stdin", stdin=content)
-        tree = self.git("mktree", stdin=f"100644 blob {blob}\t{name}\n".encode())
-        self.git("update-ref", ref, self.git("commit-tree", tree, "-m", name))
+        head = f"commit {ref}\ncommitter p <p@example.com> 1795000000 +0000\ndata 0\n\ndeleteall\n"
+        file = f"M 100644 inline {name}\ndata {len(content)}\n"
+        stream = f"reset {ref}\n\n{head}{file}".encode() + content + b"\n"
+        self.git("-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", stdin=stream)
 
     def work(self, content: str = "two\n") -> tuple[str, Json]:
         """Commit approved work on the newest commit. Return the commit and its statement."""
@@ -71,15 +73,24 @@ class Clone:
         return ReceiptRepository.at(self.path, keys=self.keys if pinned else None, repository=repository)
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone that is only ever copied."""
+    folder = tmp_path_factory.mktemp("receipts")
+    return make_clone(folder / "clone", folder / KEYS_FILE).path
+
+
 @pytest.fixture
-def clone(tmp_path: Path) -> Clone:
+def clone(tmp_path: Path, template: Path) -> Clone:
     """Return a clone with one commit, whose keys are in its ref and in a file."""
-    return make_clone(tmp_path / "clone", tmp_path / KEYS_FILE)
+    keys = tmp_path / KEYS_FILE
+    keys.write_bytes(encode_keys([KEY.public]))
+    return Clone(shutil.copytree(template, tmp_path / "clone", symlinks=True), keys)
 
 
 def make_clone(path: Path, keys: Path) -> Clone:
     """Make a clone with one commit, whose keys are in its ref and in a file."""
-    subprocess.run(["git", "init", "-q", "-b", "main", str(path)], check=True)
+    subprocess.run(["git", "init", "-q", "-b", "main", "--template=", str(path)], check=True)
     keys.write_bytes(encode_keys([KEY.public]))
     made = Clone(path, keys)
     made.git("remote", "add", "origin", "https://github.com/Acme/site.git")

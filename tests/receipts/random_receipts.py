@@ -21,6 +21,7 @@ from tests.core.receipt_story import NOW, PLAN, REQUESTED, SUBJECT, approved, ev
 
 _WORDS: Final = ("a", "Ünï", "日本", "🎉", "\\", '"', "\u2028", "\x7f", "/", " ", "toString", "\x01", "e\u0301", "-0")
 _REPOSITORY: Final = "github.com/acme/site"
+_REMOVED: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +120,25 @@ def _text(chance: random.Random) -> str:
 
 
 def mutations(value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield copies of a statement with one field that is changed, removed, doubled, or added, each with its place."""
+    """Yield copies of a statement with one field that is changed, removed, doubled, or added, each with its place.
+
+    A copy shares with the statement all that does not contain the field.
+    """
     for path in _paths(value):
-        *steps, last = path
         for other in _others(value, path):
-            changed = copy.deepcopy(value)
-            target = changed
-            for step in steps:
-                target = target[step]
-            target[last] = other
-            yield path, changed
-        changed = copy.deepcopy(value)
-        target = changed
-        for step in steps:
-            target = target[step]
-        del target[last]
-        yield path, changed
+            yield path, _copy_with(value, path, other)
+        yield path, _copy_with(value, path, _REMOVED)
+
+
+def _copy_with(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    """Return a copy of a value that has another value at a path, or nothing there."""
+    step, *rest = path
+    made = copy.copy(value)
+    if other is _REMOVED and not rest:
+        del made[step]
+    else:
+        made[step] = _copy_with(value[step], tuple(rest), other) if rest else other
+    return made
 
 
 def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -31,10 +31,10 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 pytestmark = pytest.mark.req("RC2")
 
 
-@pytest.fixture
-def maya(tmp_path: Path) -> Person:
+@pytest.fixture(scope="module")
+def maya(tmp_path_factory: pytest.TempPathFactory) -> Person:
     """The approver."""
-    return make_person(tmp_path, "maya")
+    return make_person(tmp_path_factory.mktemp("people"), "maya")
 
 
 @pytest.fixture

@@ -64,7 +64,9 @@ def test_no_program_of_the_configuration_is_started(clone: Clone, tmp_path: Path
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")
     program.chmod(0o755)
     base = clone.git("rev-parse", "HEAD")
-    (clone.path / ".git/info/attributes").write_text("* diff=evil filter=evil\n")
+    attributes = clone.path / ".git/info/attributes"
+    attributes.parent.mkdir(exist_ok=True)
+    attributes.write_text("* diff=evil filter=evil\n")
     commit, statement = clone.work()
     clone.issue(commit, statement)
     hooks = tmp_path / "hooks"
