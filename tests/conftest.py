@@ -9,6 +9,7 @@ import signal
 import sys
 from asyncio.events import _set_running_loop
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ def pytest_configure() -> None:
             continue  # where GitHub's own schemas lie, which some tests hold the simulated world against
         if name.startswith(_OF_THE_MACHINE) or name.lower() in _PROXIES:
             del os.environ[name]
-    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    configuration = str(Path(__file__).with_name("gitconfig"))
+    os.environ |= {"GIT_CONFIG_GLOBAL": configuration, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
 
 
 @pytest.hookimpl(wrapper=True)
