@@ -24,9 +24,23 @@ def repository(tmp_path: Path, template: Path) -> Repository:
     return Repository(tmp_path / "repo")
 
 
+@pytest.fixture(scope="session")
+def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a mirror of the template is kept, from the first test on that needs one; it is only ever copied."""
+    return tmp_path_factory.mktemp("mirrored")
+
+
 @pytest.fixture
-async def workspace(repository: Repository, tmp_path: Path) -> GitWorkspace:
-    return GitWorkspace.on(await LocalRepository.open(repository.path), tmp_path / "data")
+async def workspace(repository: Repository, tmp_path: Path, template: Path, mirrored: Path) -> GitWorkspace:
+    """A workspace that has fetched the repository already, which takes a dozen processes of git."""
+    kept = mirrored / "kept.git"
+    if not kept.exists():
+        first = GitWorkspace.on(await LocalRepository.open(template), mirrored)
+        await first.mirror.ensure(Repository(template).head)
+        first.mirror.path.rename(kept)
+    made = GitWorkspace.on(await LocalRepository.open(repository.path), tmp_path / "data")
+    shutil.copytree(kept, made.mirror.path)
+    return made
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ class Repository:
 
     path: Path
 
-    def git(self, *arguments: str) -> str:
+    def git(self, *arguments: str, stdin: str = "") -> str:
         command = ["git", "-c", "user.name=P", "-c", "user.email=p@example.org", *arguments]
-        done = subprocess.run(command, cwd=self.path, check=True, capture_output=True)
+        done = subprocess.run(command, cwd=self.path, check=True, capture_output=True, input=stdin.encode())
         return done.stdout.decode().strip()
 
     def commit(self, **files: str) -> CommitId:

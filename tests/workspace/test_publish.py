@@ -11,6 +11,7 @@ from bot.core.work import CommitOrder
 from bot.ports import Access
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
+from tests.rows import every_row
 from tests.workspace.ground import Repository, Work, approved, begin, make_repository, order, publish, write
 
 
@@ -228,12 +229,14 @@ REFUSED: dict[str, tuple[Work, str]] = {
 
 
 @pytest.mark.req("G1")
-@pytest.mark.parametrize("what", REFUSED)
+@every_row("what", REFUSED)
 async def test_refused(what: str, workspace: GitWorkspace, repository: Repository) -> None:
     """It is refused by name, and no branch is made."""
     work, said = REFUSED[what]
+    checkout = await workspace.checkout(what, repository.head)
+    work(Path(checkout.path))
     with pytest.raises(Refused) as caught:
-        await publish(workspace, repository, work)
+        await workspace.publish(approved(checkout.base), checkout, order())
     assert said in str(caught.value)
     assert repository.git("branch", "--format=%(refname:short)") == "main"
 
@@ -268,17 +271,21 @@ SCOPES: tuple[tuple[tuple[str, ...], str, bool], ...] = (
 
 
 @pytest.mark.req("G4")
-@pytest.mark.parametrize(("scope", "path", "allowed"), SCOPES)
+@every_row(("scope", "path", "allowed"), SCOPES)
 async def test_scope(
     scope: tuple[str, ...], path: str, allowed: bool, workspace: GitWorkspace, repository: Repository
 ) -> None:
     """Nothing outside of the approved plan's scope is published, and the error names it: it may become an amendment."""
-    work = write(**{path: "changed"})
+    checkout = await workspace.checkout(f"{scope} {path}", repository.head)
+    write(**{path: "changed"})(Path(checkout.path))
+    publishing = workspace.publish(
+        approved(checkout.base, scope), checkout, order(f"plangate/{len(scope)}-{len(path)}")
+    )
     if allowed:
-        assert (await publish(workspace, repository, work, scope)).paths == (path,)
+        assert (await publishing).paths == (path,)
         return
     with pytest.raises(OutOfScope) as caught:
-        await publish(workspace, repository, work, scope)
+        await publishing
     assert caught.value.paths == (path,)
 
 
@@ -338,7 +345,7 @@ BAD_ORDERS = (
 
 
 @pytest.mark.req("G3")
-@pytest.mark.parametrize("bad", BAD_ORDERS)
+@every_row("bad", BAD_ORDERS)
 async def test_bad_order(bad: CommitOrder, workspace: GitWorkspace, repository: Repository) -> None:
     """Names and texts that could be read as something else are refused before anything is done."""
     checkout = await begin(workspace, repository, write(new="x"))

@@ -138,8 +138,9 @@ async def test_packs_become_few(workspace: GitWorkspace, repository: Repository)
     await mirror.ensure(repository.head)
     for number in range(upkeep.PACKS + 2):
         (mirror.path / "objects" / "pack").mkdir(exist_ok=True)
-        repository.commit(**{f"f{number}": "x" * number})
-        repository.git("repack", "-q", "-d")
+        start = f"commit refs/heads/main\ncommitter P <p@example.org> {1767225600 + number} +0000\ndata 0\n"
+        from_ = f"from refs/heads/main^0\nM 100644 inline f{number}\ndata 1\nx\n"
+        repository.git("-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", stdin=f"{start}{from_}")
     for pack in (repository.path / ".git" / "objects" / "pack").iterdir():
         shutil.copy(pack, mirror.path / "objects" / "pack")
     head = repository.head
