@@ -16,7 +16,7 @@ from bot.service.queue.postgres_queue import PostgresQueue
 from bot.store.postgres.database import Database
 from tests.service.ground import Host
 
-QUICK = Pace(poll=0.05, beat=0.1, stalled=2.0, grace=1.0)
+QUICK = Pace(poll=0.05, beat=0.1, stalled=2.0, grace=1.0, watch=0.1, settled=0.3)
 LIMITS = ServiceSettings(sessions=1, looks=2)
 
 

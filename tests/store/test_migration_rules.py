@@ -7,8 +7,11 @@ from typing import Final
 import pytest
 
 SQL: Final = {each.name: each.read_text() for each in (resources.files("bot.store.postgres") / "sql").iterdir()}
-SAME_RESULT: Final = ("CREATE OR REPLACE FUNCTION plangate_turn_v1",)
-"""Functions that were replaced by one that returns the same for the same arguments, only sooner."""
+SAME_RESULT: Final = (
+    "CREATE OR REPLACE FUNCTION plangate_turn_v1",
+    "CREATE OR REPLACE FUNCTION plangate_take_over_v1",
+)
+"""Functions that were replaced by one that does the same for the same arguments, only sooner or in another order."""
 TAKES_AWAY: Final = re.compile(
     r"""\b(?:
         (?:DROP|TRUNCATE|RENAME) (?!\s+DEFAULT) [^;]*

@@ -6,6 +6,9 @@ Rules
 - Every BEAT seconds a worker says that it lives. One that is silent for STALLED seconds is declared dead, and its jobs
   are given to others. A worker declares others dead only after its own beats went well for as long, because after an
   outage of the database all of them were silent.
+- A worker also keeps a session of the database open. The server ends it with the process, so that others who look
+  every WATCH seconds declare the worker dead when they miss it twice. They do so only once their own session has lasted
+  SETTLED seconds, because after an outage all of them open a new one.
 - A worker that learns that it was declared dead drops its work and starts again. What it does until then the journal
   refuses (E4).
 - While the database is away, jobs under way go on; their end is recorded when it is back.
@@ -33,6 +36,10 @@ POLL_SECONDS: Final = 1.0
 BEAT_SECONDS: Final = 5.0
 STALLED_SECONDS: Final = 25.0
 """With a beat of another worker, and its next fetch, a dead worker's job begins again within 45 s."""
+WATCH_SECONDS: Final = 1.0
+"""A process that ended is missed twice within 2 s."""
+SETTLED_SECONDS: Final = 10.0
+"""Seconds in which every worker opens a new session after an outage of the database."""
 GRACE_SECONDS: Final = 25.0
 """Seconds that looks may take to reach their next step when the process ends."""
 
@@ -45,6 +52,8 @@ class Pace:
     beat: float = BEAT_SECONDS
     stalled: float = STALLED_SECONDS
     grace: float = GRACE_SECONDS
+    watch: float = WATCH_SECONDS
+    settled: float = SETTLED_SECONDS
 
 
 @dataclass(eq=False, slots=True)
@@ -82,7 +91,7 @@ class JobWorker:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run jobs while the context is open. At its end work goes back to the queue at its next step, or is cut."""
-        loops = [asyncio.create_task(loop) for loop in (self._listen(), self._beat(), self._fetch())]
+        loops = [asyncio.create_task(loop) for loop in (self._listen(), self._beat(), self._watch(), self._fetch())]
         try:
             yield
         finally:
@@ -240,15 +249,46 @@ class JobWorker:
                 self._healthy_since = float("inf")
 
     async def _beat_once(self) -> None:
-        if self.id is not None and not await self.jobs.beat(self.id):
-            say("this worker was declared dead, and begins anew", jobs=len(self._runs))
-            self.id = None
-            self._cancel_runs()
+        if (worker := self.id) is not None and not await self.jobs.beat(worker):
+            self._begin_anew(worker)
         now = self.clock.monotonic()
         self._healthy_since = min(self._healthy_since, now)
         if now - self._healthy_since >= self.pace.stalled and (count := await self.jobs.take_over(self.pace.stalled)):
             say("took over the jobs of a dead worker", jobs=count)
             self._news.set()
+
+    def _begin_anew(self, worker: int) -> None:
+        """Drop all work: under this number the worker was declared dead."""
+        if self.id == worker:
+            say("this worker was declared dead, and begins anew", jobs=len(self._runs))
+            self.id = None
+            self._cancel_runs()
+
+    async def _watch(self) -> None:
+        """Keep a session open again and again, and take over the jobs of workers whose session ended."""
+        while True:
+            try:
+                if (worker := self.id) is not None:
+                    await self._watch_others(worker)
+            except Exception as error:  # noqa: BLE001 - the outermost shell: the next session tries again
+                failure("worker session", error)
+            await self.clock.sleep(self.pace.watch)
+
+    async def _watch_others(self, worker: int) -> None:
+        """Declare those dead who are missed twice in a row, as long as this worker keeps its number."""
+        missed, began = frozenset[int](), self.clock.monotonic()
+        async with self.jobs.attach(worker) as session:
+            if session is None:
+                self._begin_anew(worker)
+                return
+            while self.id == worker:
+                lost = await session.find_lost()
+                is_settled = self.clock.monotonic() - began >= self.pace.settled
+                if is_settled and (dead := lost & missed) and (count := await session.dismiss(dead)):
+                    say("took over the jobs of a worker that ended", jobs=count)
+                    self._news.set()
+                missed = lost
+                await self.clock.sleep(self.pace.watch)
 
 
 def _name(job: Job) -> dict[str, Any]:

@@ -11,8 +11,8 @@ A job that runs is identified by its number and its attempt. A worker that was d
 machine) can neither finish nor return a job that another worker has begun again.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from bot.core.names import ThreadAddress
 from bot.service.inbox import Delivery
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
-from bot.store.postgres.database import Database, as_transient
+from bot.store.postgres.database import Database, as_transient, run
 
 if TYPE_CHECKING:
     from procrastinate.manager import JobManager
+    from psycopg import AsyncConnection
 
 LOOKS, SESSIONS = "looks", "sessions"
 KEPT_DAYS: Final = 4
@@ -41,8 +42,12 @@ _RETURN: Final = "SELECT plangate_return_v1(%(job)s, %(run)s, %(seconds)s) AS ye
 _RETURN_OTHERS: Final = """
 SELECT plangate_return_v1(id, attempts, 0) FROM procrastinate_jobs
 WHERE worker_id = %(worker)s AND status = 'doing' AND NOT id = ANY(%(known)s)
+ORDER BY regexp_replace(lock, '^listen ', ''), task_name
 """
 _TAKE_OVER: Final = "SELECT plangate_take_over_v1(%(seconds)s) AS count"
+_ATTACH: Final = "SELECT plangate_attach_v1(%(worker)s) AS yes"
+_LOST: Final = "SELECT plangate_lost_workers_v1() AS worker"
+_DISMISS: Final = "SELECT plangate_dismiss_v1(%(workers)s) AS count"
 _BEAT: Final = "UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = %(worker)s RETURNING id"
 _UNREGISTER: Final = "DELETE FROM procrastinate_workers WHERE id = %(worker)s"
 _LEAD: Final = """
@@ -87,6 +92,26 @@ class Job:
     task: Task
     address: ThreadAddress | None
     """None: every open thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSession:
+    """A session of the database that a worker keeps open: others notice at once when it ends.
+
+    Every method raises Transient if the session has ended.
+    """
+
+    connection: "AsyncConnection[dict[str, Any]]"
+
+    async def find_lost(self) -> frozenset[int]:
+        """Return the workers whose session has ended."""
+        with as_transient():
+            return frozenset(row["worker"] for row in await run(self.connection, _LOST))
+
+    async def dismiss(self, workers: Collection[int]) -> int:
+        """Declare those of these workers dead whose session is still ended. Return how many jobs they had."""
+        with as_transient():
+            return int((await run(self.connection, _DISMISS, workers=list(workers)))[0]["count"])
 
 
 class HearsOfJobs(Protocol):
@@ -177,6 +202,16 @@ class Jobs:
     async def take_over(self, seconds: float) -> int:
         """Return to the queue the jobs of workers that were not heard of for so long. Return how many there were."""
         return int((await self.database.rows(_TAKE_OVER, seconds=seconds))[0]["count"])
+
+    @asynccontextmanager
+    async def attach(self, worker: int) -> AsyncIterator[WorkerSession | None]:
+        """Keep a session of a worker open. Yield None if the worker was declared dead."""
+        async with self.database.connection() as connection:
+            try:
+                is_known = (await run(connection, _ATTACH, worker=worker))[0]["yes"]
+                yield WorkerSession(connection) if is_known else None
+            finally:
+                await connection.close()  # the lock ends with it, and the pool makes another one
 
     async def lead(self, holder: str, seconds: float) -> bool:
         """Take or renew the lease of the periodic work. Return False if another process holds it."""
