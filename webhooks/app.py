@@ -35,11 +35,10 @@ from webhooks.client_limits import ClientLimits, bounded_protocol
 from webhooks.dashboard.dashboard import dashboard_routes
 from webhooks.delivery_route import DEFAULT_BOUNDS, Bounds, Deliveries, DeliveriesFirst, describe_deliveries
 from webhooks.event_stream import Streams
+from webhooks.listener import BACKLOG, bind_listener
 from webhooks.setup.set_up_routes import CLOSED_SET_UP, SetUpRoutes
 from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
 
-BACKLOG: Final = 256
-"""Size of the accept queue. With the open connections it stays below a process's usual file limit (1,024)."""
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
 
@@ -123,7 +122,8 @@ def serve(
 
     Raises Misconfigured if there is no webhook secret or if the address cannot be bound.
     """
-    with listening(host, port) as listener:
+    shares = bool(settings.database) and not settings.github.needs_set_up
+    with bind_listener(host, port, shares=shares) as listener:
         if not settings.github.needs_set_up:
             return _serve(settings, listener, worker=worker, log=log)
         redactor = redactor_for(settings)
@@ -192,9 +192,9 @@ async def run(
     """Run a service and its HTTP on a listening socket until a signal arrives. Calls `stopping` once, at the signal."""
     async with service.running():
         name = listener.getsockname()
-        say("listening", host=name[0], port=name[1], worker=service.queue.has_worker)
+        announce = partial(say, "listening", host=name[0], port=name[1], worker=service.queue.has_worker)
         served = application(service, DEFAULT_BOUNDS, *further)
-        await _Server(_config(served, limits), stopping).serve(sockets=[listener])
+        await _Server(_config(served, limits), stopping, announce).serve(sockets=[listener])
         say("stopping")
 
 
@@ -202,9 +202,17 @@ class _Server(uvicorn.Server):
     """A server that a signal only stops. uvicorn would raise the signal again, which would skip the code that
     follows."""
 
-    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, stopping: Callable[[], None], announce: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(config)
         self._stopping = stopping
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and announce it: an older process on the same port may be ended from now on."""
+        await super().startup(sockets)
+        self._announce()
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -234,20 +242,3 @@ def _config(app: ASGIApp, limits: ClientLimits) -> uvicorn.Config:
         backlog=BACKLOG,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address (port 0: any free port). Raises Misconfigured if that fails."""
-    # The protocol is named because asyncio turns off Nagle's algorithm only if it is.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise Misconfigured(
-            f"cannot listen: {error.strerror}", where=f"{host}:{port}", fix="choose another --host or --port"
-        ) from error
-    return listener

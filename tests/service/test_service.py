@@ -12,8 +12,9 @@ from bot.core.errors import Transient
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from tests.service.ground import Host, deliver, delivery, idle, settings, settle, waiting
-from webhooks.app import listening, run
+from webhooks.app import run
 from webhooks.client_limits import ClientLimits
+from webhooks.listener import bind_listener
 
 
 async def test_a_delivery_is_looked_at(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ async def test_it_runs_until_a_signal(tmp_path: Path) -> None:
     """Over HTTP, from the first delivery to the end of its looks; what stops it is told once."""
     host, told = Host(hold=True), []
     service = Service(settings(tmp_path), host)
-    with listening("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         running = asyncio.create_task(run(service, listener, ClientLimits(), stopping=lambda: told.append(1)))
         assert (await asyncio.to_thread(deliver, base, 1)).status == 202

@@ -16,8 +16,9 @@ from bot.core.thread_state import ThreadState
 from bot.logs import setup
 from bot.service.service import Service
 from tests.service.ground import Host, settings
-from webhooks.app import listening, run
+from webhooks.app import run
 from webhooks.client_limits import ClientLimits
+from webhooks.listener import bind_listener
 
 
 def tell(line: object) -> None:
@@ -51,7 +52,7 @@ def main(folder: str, how: str, cut: str = "600") -> None:
     host = Told()
     Told.how = how
     service = Service(settings(Path(folder)), host)
-    with listening("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         tell(listener.getsockname()[1])
         asyncio.run(run(service, listener, ClientLimits(), stopping=forced_exit_timer(float(cut)).start))
     tell("down")

@@ -19,7 +19,7 @@ from bot.service.inbox import Inbox
 from bot.service.service import Service
 from bot.testing.host import host_application
 from tests.service.ground import SECRET, Host, call, deliver, headers, payload, settings, signature
-from webhooks.app import application, listening, serve
+from webhooks.app import application, serve
 from webhooks.delivery_route import Bounds
 
 HOOK = "/webhooks/github"
@@ -301,12 +301,6 @@ def test_serving_without_a_secret_is_refused(tmp_path: Path) -> None:
     given = settings(tmp_path, "")
     with pytest.raises(Misconfigured, match="PLANGATE_WEBHOOK_SECRET"):
         serve(replace(given, github=replace(given.github, app_id="1")), "127.0.0.1", 0)
-
-
-def test_an_address_that_is_taken() -> None:
-    """One line with the cure."""
-    with listening("127.0.0.1", 0) as first, pytest.raises(Misconfigured, match="--port"):
-        listening("127.0.0.1", first.getsockname()[1])
 
 
 @pytest.mark.req("O1", "O2")

@@ -19,8 +19,9 @@ import pytest
 from bot.service.service import Service
 from tests.service.ground import Host, call, deliver, settings
 from tests.stories.ground import until
-from webhooks.app import listening, run
+from webhooks.app import run
 from webhooks.client_limits import ClientLimits, Clients, JoinedWrites
+from webhooks.listener import bind_listener
 
 HALF_HEAD = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n"
 HALF_BODY = HALF_HEAD + b"Content-Length: 100\r\n\r\nhalf"
@@ -33,7 +34,7 @@ SHORT = ClientLimits(head_seconds=0.3, request_seconds=0.3)
 async def serving(folder: Path, limits: ClientLimits) -> AsyncIterator[str]:
     """Serve as `plangate serve` does."""
     service = Service(settings(folder), Host(), worker=False)
-    with listening("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         serving = asyncio.create_task(run(service, listener, limits))
         await asyncio.sleep(0)
         try:

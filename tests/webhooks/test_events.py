@@ -17,9 +17,10 @@ from bot.service.overview.journal_reader import LOOK_SECONDS
 from tests.core.journal_histories import histories
 from tests.stories.ground import until
 from tests.webhooks.api_ground import TOKEN, World, as_operator, place, request
-from webhooks.app import listening, run
+from webhooks.app import run
 from webhooks.client_limits import ClientLimits
 from webhooks.event_stream import Streams
+from webhooks.listener import bind_listener
 
 EVENTS = "/api/threads/octo/hello/1/events"
 (ENTRIES,) = histories(1, 25)
@@ -28,7 +29,7 @@ EVENTS = "/api/threads/octo/hello/1/events"
 @asynccontextmanager
 async def serving(world: World, limits: ClientLimits | None = None) -> AsyncIterator[str]:
     """Serve in this event loop, as `plangate serve` does."""
-    with listening("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         serving = asyncio.create_task(run(world.service, listener, limits or ClientLimits(), further=(world.routes,)))
         await asyncio.sleep(0)
         try:

@@ -3,9 +3,10 @@
 psycopg is imported when a database is opened, because it belongs to the extra ``plangate[cluster]``.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,8 @@ VARIABLE: Final = "PLANGATE_DATABASE_URL"
 WAIT_SECONDS: Final = 5.0
 """Seconds that a query waits for a connection. GitHub gives up on a delivery after 10."""
 CONNECT_SECONDS: Final = 5
-RETRY_SECONDS: Final = 15.0
-"""Longest pause between two attempts to connect, so that a server that is back is noticed soon."""
+RETRY_SECONDS: Final = 0.15
+"""Pause between two attempts to connect while the server is away: what waits is stored as soon as it is back."""
 LARGEST_POOL: Final = 10
 
 
@@ -31,6 +32,7 @@ class Database:
     url: str = field(repr=False)
     wait_seconds: float = WAIT_SECONDS
     pool: "AsyncConnectionPool[AsyncConnection[dict[str, Any]]]" = field(init=False, repr=False)
+    _retries: "set[asyncio.Task[None]]" = field(init=False, repr=False, default_factory=set)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Database"]:
@@ -39,11 +41,13 @@ class Database:
         Raises Misconfigured if the driver is not installed or the URL cannot be read.
         """
         logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # each query that waits for nothing says so already
-        self.pool = _pool(self.url, self.wait_seconds)
+        self.pool = self._make_pool()
         await self.pool.open()
         try:
             yield self
         finally:
+            for retry in self._retries:
+                retry.cancel()
             await self.pool.close()
 
     async def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
@@ -57,6 +61,47 @@ class Database:
         with as_transient():
             async with self.pool.connection() as connection:
                 yield connection
+
+    def _make_pool(self) -> "AsyncConnectionPool[AsyncConnection[dict[str, Any]]]":
+        check_url(self.url)
+        from psycopg import AsyncConnection
+        from psycopg.rows import dict_row
+        from psycopg_pool import AsyncConnectionPool
+
+        return AsyncConnectionPool(
+            self.url,
+            connection_class=AsyncConnection[dict[str, Any]],
+            kwargs={
+                "row_factory": dict_row,
+                "autocommit": True,
+                "connect_timeout": CONNECT_SECONDS,
+                "application_name": "plangate",
+            },
+            min_size=2,
+            max_size=LARGEST_POOL,
+            timeout=self.wait_seconds,
+            reconnect_timeout=RETRY_SECONDS,
+            reconnect_failed=self._retry_soon,
+            check=AsyncConnectionPool.check_connection,
+            open=False,
+        )
+
+    async def _retry_soon(self, _: object) -> None:
+        """Begin to try again, unless that is under way: the pool itself waits longer and longer, and then gives up."""
+        if not self._retries:
+            retry = asyncio.create_task(self._retry())
+            self._retries.add(retry)
+            retry.add_done_callback(self._retries.discard)
+
+    async def _retry(self) -> None:
+        """Ask for a connection again and again, which makes the pool connect."""
+        from psycopg_pool import PoolTimeout
+
+        while True:
+            await asyncio.sleep(RETRY_SECONDS)
+            with suppress(PoolTimeout):
+                async with self.pool.connection(timeout=RETRY_SECONDS):
+                    return
 
 
 async def run(connection: "AsyncConnection[dict[str, Any]]", query: str, **values: object) -> list[dict[str, Any]]:
@@ -95,27 +140,3 @@ def check_url(url: str) -> None:
     except ProgrammingError:
         fix = "write postgresql://user:password@host/database"
         raise Misconfigured("not the URL of a PostgreSQL database", where=VARIABLE, fix=fix) from None
-
-
-def _pool(url: str, wait_seconds: float) -> "AsyncConnectionPool[AsyncConnection[dict[str, Any]]]":
-    check_url(url)
-    from psycopg import AsyncConnection
-    from psycopg.rows import dict_row
-    from psycopg_pool import AsyncConnectionPool
-
-    return AsyncConnectionPool(
-        url,
-        connection_class=AsyncConnection[dict[str, Any]],
-        kwargs={
-            "row_factory": dict_row,
-            "autocommit": True,
-            "connect_timeout": CONNECT_SECONDS,
-            "application_name": "plangate",
-        },
-        min_size=2,
-        max_size=LARGEST_POOL,
-        timeout=wait_seconds,
-        reconnect_timeout=RETRY_SECONDS,
-        check=AsyncConnectionPool.check_connection,
-        open=False,
-    )

@@ -1,5 +1,8 @@
-"""The bot as a service of several processes: `serve --no-worker`, workers as of several machines, and PostgreSQL."""
+"""The bot as a service of several processes: `serve --no-worker` on one port, workers as of several machines, and
+PostgreSQL.
+"""
 
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -7,6 +10,7 @@ from typing import IO
 from tests import forks
 from tests.postgres import Server
 from tests.stories.github.service import Served
+from tests.stories.ground import until
 
 WORKERS = 2
 
@@ -18,6 +22,8 @@ class Cluster(Served):
     server: Server = field(kw_only=True)
     database_url: str = field(kw_only=True)
     workers: dict[int, forks.Fork] = field(default_factory=dict)
+    webs: dict[int, forks.Fork] = field(default_factory=dict)
+    """The processes that take deliveries, all on one port."""
 
     def start(self) -> None:
         """Migrate the database, and start all processes."""
@@ -31,9 +37,23 @@ class Cluster(Served):
         ended = forks.plangate().run(command, env=self.environment())
         assert ended.returncode == 0, ended.stderr
 
-    def start_web(self) -> None:
-        """Start the process that takes deliveries, and return when it answers."""
-        Served.start(self)
+    def start_web(self, number: int = 0) -> None:
+        """Start a process that takes deliveries, and return when it listens."""
+        name = f"web-{number}"
+        with self._log(name) as log:
+            begins, written = log.tell(), log.fileno()
+            self.webs[number] = forks.plangate().start(
+                *self.command(), env=self.environment(), stdout=written, stderr=written
+            )
+        file = self.home / name
+        until(lambda: b"listening" in file.read_bytes()[begins:], "the service listens")
+        until(lambda: self.state() is not None, "the service answers")
+
+    def end_web(self, number: int = 0, signal_: int = signal.SIGKILL) -> int:
+        """Send a signal to a process that takes deliveries, and wait for its end."""
+        web = self.webs.pop(number)
+        web.send_signal(signal_)
+        return web.wait(60)
 
     def start_worker(self, number: int) -> None:
         """Start a worker."""
@@ -50,17 +70,16 @@ class Cluster(Served):
 
     def stop(self) -> None:
         """End all processes at once."""
-        for process in (*self.workers.values(), self.process):
-            if process is not None:
-                process.kill()
-                process.wait(20)
+        for process in (*self.workers.values(), *self.webs.values()):
+            process.kill()
+            process.wait(20)
 
     def command(self) -> tuple[str, ...]:
         return "serve", "--no-worker", "--port", str(self.port)
 
     def log(self) -> str:
         """Return the end of what each process printed."""
-        names = ("log", *(f"worker-{number}" for number in range(WORKERS)))
+        names = (*(f"web-{number}" for number in self.webs), *(f"worker-{number}" for number in range(WORKERS)))
         return "\n".join(self._read(name) for name in names)
 
     def environment(self) -> dict[str, str]:

@@ -6,16 +6,19 @@ import http.client
 import json
 import random
 import sys
+import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from tests.stories.github.cluster import WORKERS, Cluster
+from bot.testing.github.entities import Comment
+from tests.stories.github.cluster import Cluster
 from tests.stories.github.ground import Hub, kind_of, settle
 from tests.stories.github.moments import READY, pulls_for
 
@@ -23,6 +26,11 @@ NOISE: Final = 30
 """Issues of each repository on which people talk to each other."""
 LOG_SECONDS: Final = 0.2
 """How far the times in logs may be off: they round to 0.1 s."""
+PROGRESS: Final = 10.0
+STUCK: Final = 300.0
+"""Seconds without a new comment of the bot's after which a campaign gives up."""
+_BACK: Final = 0.2
+"""Seconds until a server that is back is used again."""
 _AGE: Final = 2.0
 """Seconds between a plan and its approval, so that both are not of one second of GitHub's clock."""
 
@@ -98,6 +106,8 @@ class Sender:
     load: Load
     acknowledged: list[Acknowledged] = field(default_factory=list)
     refused: int = 0
+    anew: int = 0
+    """How often it connected once more, as a proxy in front of the service does."""
 
     def run(self) -> None:
         """Deliver at an even rate, with a burst in the middle."""
@@ -111,13 +121,29 @@ class Sender:
     def deliver(self, place: Place, number: int, guid: str, *, in_burst: bool) -> None:
         """Deliver once. What is not acknowledged GitHub would list as failed."""
         sent, began = time.time(), time.monotonic()
-        if self._post(place.payload(number), guid) == 202:
+        if self._post(place.payload(number), guid) in {
+            200,
+            202,
+        }:  # 200: the process that stored it died before it answered
             name = f"{place.hub.repository}#{number}"
             self.acknowledged.append(Acknowledged(name, sent, time.monotonic() - began, in_burst))
         else:
             self.refused += 1
 
     def _post(self, body: bytes, guid: str) -> int:
+        """Return the status; 0 for none. Linux resets the connections that wait for a process that is killed."""
+        try:
+            return self._send(body, guid)
+        except ConnectionError:
+            self.anew += 1
+        except (OSError, http.client.HTTPException):
+            return 0
+        try:
+            return self._send(body, guid)
+        except (OSError, http.client.HTTPException):
+            return 0
+
+    def _send(self, body: bytes, guid: str) -> int:
         digest = hmac.new(self.cluster.github.app.webhook_secret.encode(), body, hashlib.sha256).hexdigest()
         headers = {
             "X-Hub-Signature-256": f"sha256={digest}",
@@ -129,8 +155,6 @@ class Sender:
         try:
             connection.request("POST", "/webhooks/github", body, headers)
             return connection.getresponse().status
-        except (OSError, http.client.HTTPException):
-            return 0
         finally:
             connection.close()
 
@@ -151,7 +175,11 @@ class People:
     cluster: Cluster
     places: Sequence[Place]
     asked: list[tuple[Place, int]] = field(default_factory=list)
-    _approved: set[int] = field(default_factory=set)
+    ready: int = 0
+    """How many threads were told that their pull request is ready."""
+    _read: set[int] = field(default_factory=set)
+    _plans: list[Comment] = field(default_factory=list)
+    """Those that nobody has approved yet."""
     _redelivered: set[str] = field(default_factory=set)
 
     def ask(self, load: Load) -> None:
@@ -164,28 +192,33 @@ class People:
             issue = will.open_issue(place.hub.repository, f"Request {index}", "@plangate Orders of 50 ship free.")
             self.asked.append((place, issue.number))
 
-    def approve_until(self, seconds: float, total: int) -> None:
-        """Approve each plan, until each request has its pull request or the time is over."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.count_ready() < total:
+    def approve_until(self, total: int) -> None:
+        """Approve each plan, until each request has its pull request or nothing has happened for a long time."""
+        read, last = 0, time.monotonic()
+        while self.ready < total and time.monotonic() - last < STUCK:
+            self._read_comments()
             self._approve()
             self._deliver_again()
+            if len(self._read) > read:
+                read, last = len(self._read), time.monotonic()
             time.sleep(1)
 
-    def count_ready(self) -> int:
-        """Return how many threads were told that their pull request is ready."""
-        own = self.cluster.bot
-        texts = [each.text.body for each in tuple(self.cluster.world.comments.values()) if each.author == own]
-        return sum(READY in text for text in texts)
+    def _read_comments(self) -> None:
+        for each in tuple(self.cluster.world.comments.values()):
+            if each.id in self._read or each.author != self.cluster.bot:
+                continue
+            self._read.add(each.id)
+            self.ready += READY in each.text.body
+            if kind_of(each) == "plan":
+                self._plans.append(each)
 
     def _approve(self) -> None:
-        world = self.cluster.world
-        names = {repository.id: repository.full_name for repository in tuple(world.repositories.values())}
-        for each in tuple(world.comments.values()):
-            is_new = each.author == self.cluster.bot and each.id not in self._approved and kind_of(each) == "plan"
-            if is_new and (world.clock.now() - each.created_at).total_seconds() > _AGE:
-                self._approved.add(each.id)
-                world.person("maya").comment(names[each.repository], each.number, "@plangate approve")
+        world, plans = self.cluster.world, self._plans
+        self._plans = [each for each in plans if (world.clock.now() - each.created_at).total_seconds() <= _AGE]
+        for each in plans:
+            if each not in self._plans:
+                name = world.repositories[each.repository].full_name
+                world.person("maya").comment(name, each.number, "@plangate approve")
 
     def _deliver_again(self) -> None:
         """GitHub delivers again, once, what was not acknowledged."""
@@ -202,6 +235,9 @@ class Report:
 
     acknowledged: Sequence[Acknowledged]
     refused: int
+    anew: int
+    outages: Sequence[tuple[float, float]]
+    """When the database was away."""
     starts: dict[str, list[float]]
     """When the looks at each thread began."""
     reads: dict[str, list[float]]
@@ -216,17 +252,28 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """Yield the figures."""
-        yield f"acknowledged {len(self.acknowledged)}, not {self.refused}, lost {len(self.lost)}"
+        yield (
+            f"acknowledged {len(self.acknowledged)}, not {self.refused}, lost {len(self.lost)}, "
+            f"after a second connection {self.anew}"
+        )
         yield f"threads by number of plans {_shares(self.plans)}, of pull requests {_shares(self.pulls)}"
         calm = [each for each in self.acknowledged if not each.in_burst]
         yield _percentiles("acknowledged after", [each.seconds for each in self.acknowledged])
         yield _percentiles("the same outside of the burst", [each.seconds for each in calm])
+        there = [each for each in calm if not self._met_outage(each)]
+        share = 1 - len(there) / max(1, len(calm))
+        yield f"of these, {share:.2%} waited in the {len(self.outages)} outages of the database"
+        yield _percentiles("the same without them", [each.seconds for each in there])
         for name, began in (("look began after", self.starts), ("look or listen began after", self.reads)):
             waits = (_wait(began, each) for each in calm)
             yield _percentiles(f"{name} (outside of the burst)", [wait for wait in waits if wait is not None])
 
+    def _met_outage(self, each: Acknowledged) -> bool:
+        """Return whether the database was away, or just back, while a delivery waited."""
+        return any(each.sent < end + _BACK and each.sent + each.seconds > start for start, end in self.outages)
 
-def report_of(cluster: Cluster, sender: Sender, people: People) -> Report:
+
+def report_of(cluster: Cluster, sender: Sender, people: People, outages: Sequence[tuple[float, float]] = ()) -> Report:
     """Return the report, from the workers' logs and what GitHub holds."""
     starts, reads = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for what, thread, at in _began(cluster):
@@ -240,14 +287,16 @@ def report_of(cluster: Cluster, sender: Sender, people: People) -> Report:
         name = f"{place.hub.repository}#{number}"
         plans[name] = len(place.hub.plans(number))
         pulls[name] = len(pulls_for(place.hub, number))
-    return Report(sender.acknowledged, sender.refused, starts, reads, plans, pulls)
+    return Report(sender.acknowledged, sender.refused, sender.anew, outages, starts, reads, plans, pulls)
 
 
 def _began(cluster: Cluster) -> Iterator[tuple[str, str, float]]:
     """Yield what each job did, its thread, and when it began, for those that ended."""
-    for number in range(WORKERS):
-        for line in (cluster.home / f"worker-{number}").read_text().splitlines():
-            if line.startswith("{") and '"seconds"' in line and '"thread"' in line:
+    for file in cluster.home.glob("worker-*"):
+        if not file.is_file():
+            continue
+        for line in file.read_text(errors="replace").splitlines():
+            if line.startswith("{") and line.endswith("}") and '"seconds"' in line and '"thread"' in line:
                 facts = json.loads(line)
                 if facts["what"] in {"look", "session", "listen"}:
                     ended = datetime.fromisoformat(facts["at"]).timestamp()
@@ -277,3 +326,24 @@ def _percentiles(name: str, values: list[float]) -> str:
 def show(report: Report) -> None:
     """Print the figures, which `pytest -s` shows."""
     sys.stdout.write("".join(f"\n{line}" for line in report.lines()) + "\n")
+
+
+@contextmanager
+def progress_shown(sender: Sender, people: People, total: int) -> Iterator[None]:
+    """Print a line every 10 seconds while the context is open."""
+    over, began = threading.Event(), time.monotonic()
+
+    def show_often() -> None:
+        while not over.wait(PROGRESS):
+            answered = f"acknowledged {len(sender.acknowledged)}, not {sender.refused}"
+            asked = f"asked {len(people.asked)}, ready {people.ready} of {total}"
+            sys.stdout.write(f"\n{time.monotonic() - began:.0f} s: {answered}, {asked}")
+            sys.stdout.flush()
+
+    showing = threading.Thread(target=show_often, daemon=True)
+    showing.start()
+    try:
+        yield
+    finally:
+        over.set()
+        showing.join()

@@ -153,7 +153,7 @@ def strike(cluster: Cluster, chance: random.Random) -> None:
             cluster.end_worker(number, signal.SIGKILL)
             cluster.start_worker(number)
         case "web":
-            cluster.kill()
+            cluster.end_web()
             cluster.start_web()
         case _:
             cluster.server.stop("immediate")

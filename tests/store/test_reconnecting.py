@@ -1,0 +1,42 @@
+"""A server that is back is noticed at once, however long it was away."""
+
+import asyncio
+
+import pytest
+
+from bot.core.errors import Transient
+from bot.store.postgres.database import RETRY_SECONDS, Database
+from tests.postgres import Server
+
+AWAY_SECONDS = 10 * RETRY_SECONDS
+"""The pool of the driver alone would now wait for longer than a query does."""
+
+
+@pytest.mark.req("D2")
+async def test_a_query_right_after_an_outage_is_answered(database_url: str, postgres: Server) -> None:
+    """It waits for less than a second: the service goes on connecting at an even pace."""
+    async with Database(database_url, wait_seconds=6 * RETRY_SECONDS).open() as database:
+        await database.rows("SELECT 1 AS one")
+        postgres.stop("immediate")
+        try:
+            with pytest.raises(Transient):
+                await database.rows("SELECT 1 AS one")
+            await asyncio.sleep(AWAY_SECONDS)
+        finally:
+            postgres.start()
+        assert await database.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+@pytest.mark.req("D2")
+async def test_nothing_goes_on_connecting_afterwards(database_url: str, postgres: Server) -> None:
+    """The database was closed while the server was away."""
+    before = asyncio.all_tasks()
+    async with Database(database_url, wait_seconds=2 * RETRY_SECONDS).open() as database:
+        postgres.stop("immediate")
+        try:
+            with pytest.raises(Transient):
+                await database.rows("SELECT 1 AS one")
+        finally:
+            postgres.start()
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
