@@ -27,6 +27,7 @@ from bot.core import transport
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.names import CommitId, ThreadNumber, thread_ref
 from bot.ports import Clock
+from bot.store.blob_cache import BlobCache
 from bot.store.plumbing import Plumbing
 from bot.store.pushes import Pushes
 from bot.store.ref_listing import list_refs
@@ -91,6 +92,7 @@ class ThreadRefs:
         self.pushes = Pushes(self.git, self._remote, remote.receive_pack)
         self._clock = clock
         self._seen: dict[ThreadNumber, Tip] = {}
+        self._contents = BlobCache()
         self._dates: dict[CommitId, int] = {}
         self.head: CommitId | None = None
         """The head of the remote's default branch when its refs were last listed."""
@@ -171,8 +173,14 @@ class ThreadRefs:
 
     def read(self, blobs: Sequence[str]) -> list[bytes]:
         """Return the contents of blobs of a tip, in order."""
-        if not blobs:
-            return []
+        found = self._contents.find(blobs)
+        if missing := [blob for blob in dict.fromkeys(blobs) if blob not in found]:
+            contents = dict(zip(missing, self._read_batch(missing), strict=True))
+            self._contents.keep(contents)
+            found |= contents
+        return [found[blob] for blob in blobs]
+
+    def _read_batch(self, blobs: Sequence[str]) -> list[bytes]:
         try:
             return _batch(self.git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()))
         except Transient:

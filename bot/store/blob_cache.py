@@ -1,0 +1,42 @@
+"""Keeps what was read of a repository's blobs, which never change, so that each is read with one process of git.
+
+A session reads what every thread of its repository cost today, and each look opens the journal of its thread anew.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+LARGEST: Final = 64 * 1024
+"""Bytes of the largest blob that is kept. Files of journals are far smaller; those of transcripts are read once."""
+CAPACITY: Final = 4 * 1024 * 1024
+"""Bytes of all blobs that are kept: some hundred threads. Those that were used longest ago are forgotten first."""
+
+
+@dataclass(slots=True)
+class BlobCache:
+    """Contents of blobs by their ids. Threads may share it."""
+
+    _contents: dict[str, bytes] = field(init=False, default_factory=dict)
+    _size: int = field(init=False, default=0)
+    _lock: Lock = field(init=False, default_factory=Lock)
+
+    def find(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """Return the contents of those of these blobs that are kept."""
+        found = dict[str, bytes]()
+        with self._lock:
+            for blob in blobs:
+                if (content := self._contents.pop(blob, None)) is not None:
+                    self._contents[blob] = found[blob] = content
+        return found
+
+    def keep(self, contents: Mapping[str, bytes]) -> None:
+        """Keep contents, and forget others beyond the capacity."""
+        with self._lock:
+            for blob, content in contents.items():
+                if len(content) <= LARGEST and blob not in self._contents:
+                    self._contents[blob] = content
+                    self._size += len(content)
+            while self._size > CAPACITY:
+                self._size -= len(self._contents.pop(next(iter(self._contents))))
