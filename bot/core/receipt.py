@@ -107,11 +107,7 @@ def _predicate(
         ],
         "policy": _policy(approvals[-1].evidence),
         "execution": _execution(state, work),
-        "scope": {
-            "planned": list(plan.contract.scope),
-            "changed": list(subject.paths),
-            "amendments": sum(isinstance(event, Outgrew) for _, event in events),
-        },
+        "scope": _scope(plan, subject, events),
         "verification": {
             "tree": work.tree,
             "baseline": work.no_baseline or "complete",
@@ -121,6 +117,14 @@ def _predicate(
         "builder": {"version": builder.version, "run": state.run or builder.run},
         "complete": not missing,
         "missing": missing,
+    }
+
+
+def _scope(plan: PlanDocument, subject: ReceiptSubject, events: Sequence[tuple[datetime, JournalEvent]]) -> Json:
+    return {
+        "planned": list(plan.contract.scope),
+        "changed": list(subject.paths),
+        "amendments": sum(isinstance(event, Outgrew) for _, event in events),
     }
 
 
