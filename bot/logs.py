@@ -5,19 +5,29 @@ Service and Action log what happens. A `run` logs only what goes wrong, because 
 
 import json
 import logging
+import re
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 from bot.core.errors import PlangateError
+from bot.core.secrets.known import SHORTEST
 from bot.core.secrets.redaction import Redactor
 
 LOGGER: Final = logging.getLogger("plangate")
 OURS: Final = logging.getLogger("bot")
 """Parent of the loggers of all modules."""
 LONGEST_VALUE: Final = 500
+_NUMBERS: Final = (bool, int, float, type(None))
+_BETWEEN: Final = "\n" * 5
+"""What stands between texts that are searched together. At most four line breaks stand between a secret and the word
+that gives it away, so that each text is searched as if it stood alone."""
+_PLAIN: Final = re.compile(r"[\w.:/#@+ \n-]*", re.ASCII)
+"""Texts without signs that could hide a secret, or quote one."""
+_QUOTED: Final = re.compile(r'[ "=]')
 
 
 class LineFormatter(logging.Formatter):
@@ -29,17 +39,29 @@ class LineFormatter(logging.Formatter):
         self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the formatted line."""
+        """Return the formatted line; of a record that stands for several events, the line of each."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        facts = {"level": record.levelname.lower(), "what": record.getMessage().strip(), **_fields(record)}
-        facts = {"at": at} | {name: self._clean(value) for name, value in facts.items()}
+        head = {"level": record.levelname.lower(), "what": record.getMessage().strip()}
+        events = self._clean_all([{**head, **fields} for fields in _events(record)])
+        return "\n".join([self._line({"at": at, **facts}) for facts in events])
+
+    def _line(self, facts: dict[str, object]) -> str:
         if self._as_json:
             return json.dumps(facts)
-        head = " ".join(_format_value(facts.pop(name)) for name in ("at", "level", "what"))
-        return " ".join((head, *(f"{name}={_format_value(value)}" for name, value in facts.items())))
+        head = " ".join([_format_value(facts.pop(name)) for name in ("at", "level", "what")])
+        return " ".join([head, *[f"{name}={_format_value(value)}" for name, value in facts.items()]])
+
+    def _clean_all(self, events: list[dict[str, object]]) -> list[dict[str, object]]:
+        """Return facts without secrets. Plain texts are searched together, because each search has a fixed price."""
+        values = [value for facts in events for value in facts.values() if not isinstance(value, _NUMBERS)]
+        texts = [value for value in values if isinstance(value, str) and len(value) <= LONGEST_VALUE]
+        joined = _BETWEEN.join(dict.fromkeys([text for text in texts if len(text) >= SHORTEST]))
+        if len(texts) == len(values) and _PLAIN.fullmatch(joined) and not self._redactor.find_secrets(joined):
+            return events
+        return [{name: self._clean(value) for name, value in facts.items()} for facts in events]
 
     def _clean(self, value: object) -> object:
-        if isinstance(value, bool | int | float) or value is None:
+        if isinstance(value, _NUMBERS):
             return value
         return self._redactor.redact(str(value))[:LONGEST_VALUE]
 
@@ -68,6 +90,11 @@ def say(what: str, *, level: int = logging.INFO, **fields: object) -> None:
     LOGGER.log(level, what, extra={"fields": fields})
 
 
+def say_each(what: str, events: Sequence[Mapping[str, object]]) -> None:
+    """Write one line for each of several events of one kind, with one write: what happened, and the facts of each."""
+    LOGGER.info(what, extra={"events": events})
+
+
 def failure(what: str, error: BaseException, **fields: object) -> None:
     """Write one line about a failure: our errors with their text, other errors with their type and origin.
 
@@ -84,13 +111,15 @@ def _origin(error: BaseException) -> str:
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
 
 
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    fields = dict(getattr(record, "fields", {}))
+def _events(record: logging.LogRecord) -> Sequence[Mapping[str, object]]:
+    """Return the facts of each event that a record stands for."""
+    fields: Mapping[str, object] = getattr(record, "fields", {})
     if record.exc_info and record.exc_info[0] is not None:
-        fields["error"] = record.exc_info[0].__name__  # its text and its traceback may quote what nobody should read
-    return fields
+        # The text of an error, and its traceback, may quote what nobody should read.
+        fields = {**fields, "error": record.exc_info[0].__name__}
+    return getattr(record, "events", (fields,))
 
 
 def _format_value(value: object) -> str:
     text = str(value)
-    return text if text and text.isprintable() and not set(text) & set(' "=') else json.dumps(text)
+    return text if text and text.isprintable() and not _QUOTED.search(text) else json.dumps(text)

@@ -5,10 +5,11 @@ import json
 import logging
 
 import pytest
+from hypothesis import given, settings, strategies
 
 from bot.core.errors import Refused
 from bot.core.secrets.redaction import Redactor
-from bot.logs import failure, say, setup
+from bot.logs import failure, say, say_each, setup
 
 PEM = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAx9FQ2vLk81hGq7Zw0P\nabcdefghijklmnop\n-----END KEY-----"
 
@@ -17,6 +18,19 @@ def written(style: str, *hidden: str, level: str = "INFO") -> io.StringIO:
     out = io.StringIO()
     setup(style, level, redactor=Redactor(tuple((value, "key") for value in hidden)), out=out)
     return out
+
+
+class Pieces:
+    """Records what each write writes."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
+
+    def flush(self) -> None:
+        """Do nothing: all of it is here."""
 
 
 def test_a_line_of_text() -> None:
@@ -58,6 +72,50 @@ def test_secrets_never_show(style: str) -> None:
     assert "x9FQ2" not in shown
     assert "abcdefgh" not in shown
     assert shown.count("[redacted: key]") == 3
+
+
+@pytest.mark.parametrize("style", ("text", "json"))
+def test_events_that_are_logged_together(style: str) -> None:
+    """A line each, as if each were logged alone, with one write; a secret in one of them shows in none."""
+    events: list[dict[str, object]] = [{"status": 202, "guid": f"0a1b2c3d-{number}"} for number in range(3)]
+    secret: dict[str, object] = {"guid": "hunter2-hunter2"}
+    for shown in (events, [*events, secret]):
+        out, pieces = written(style, "hunter2-hunter2"), Pieces()
+        for facts in shown:
+            logging.getLogger("plangate").info("delivery", extra={"fields": facts})
+        alone = [line.partition("delivery")[2] for line in out.getvalue().splitlines()]
+        setup(style, redactor=Redactor((("hunter2-hunter2", "key"),)), out=pieces)
+        say_each("delivery", shown)
+        (together,) = pieces.written
+        assert [line.partition("delivery")[2] for line in together.splitlines()] == alone
+        assert "hunter2" not in together
+
+
+FRAGMENTS = (
+    *("hunter2-hunter2", "hunter2", "ghp_" + "a1B2" * 9, "ghp_", "a1B2" * 9, "authorization", ": ", "bearer", "\n"),
+    *(
+        "-----BEGIN PRIVATE KEY-----",
+        "https://u:",
+        "p4ssw0rd-x1@host",
+        "12345678:AA",
+        "x1Y2-" * 7,
+        "A" * 300,
+        "token='",
+    ),
+)
+
+
+@pytest.mark.req("PR4", "X3")
+@given(strategies.lists(strategies.lists(strategies.sampled_from(FRAGMENTS), max_size=4).map("".join), max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_searching_together_finds_what_searching_alone_finds(values: list[str]) -> None:
+    """What stands beside a text neither hides a secret in it nor makes one of it."""
+    redactor, out = Redactor((("hunter2-hunter2", "key"),)), io.StringIO()
+    setup("json", redactor=redactor, out=out)
+    facts = {f"f{number}": value for number, value in enumerate(values)}
+    say_each("look", [facts, {"status": 1}])
+    first = json.loads(out.getvalue().splitlines()[0])
+    assert {name: first[name] for name in facts} == {name: redactor.redact(text)[:500] for name, text in facts.items()}
 
 
 def test_an_error_that_is_not_ours_says_where_but_not_what() -> None:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.core.names import ThreadAddress
 from bot.github.deliveries import BadSignature, Envelope, Headers, Malformed, Wake, envelope, parse, verify
-from bot.logs import say
+from bot.logs import say_each
 from bot.service.inbox import Delivery, run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
@@ -26,6 +26,11 @@ PATH: Final = "/webhooks/github"
 LARGEST_AT_ONCE: Final = 128 * 1024
 """Bytes of the largest body that is parsed in the event loop. That takes less than a millisecond."""
 
+_READ: Final = {
+    name.encode(): name
+    for name in ("content-length", "content-type", "x-github-delivery", "x-github-event", "x-hub-signature-256")
+}
+"""The headers that are read, by their names as the server gives them."""
 _STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     202: {"description": "accepted: the delivery is durable"},
@@ -63,10 +68,11 @@ class Deliveries:
     def __init__(self, service: Service, bounds: Bounds) -> None:
         self._service = service
         self._bodies = _Bodies(bounds)
+        self._log = _Log()
 
     async def respond(self, scope: Scope, receive: Receive) -> tuple[int, str]:
         """Receive a delivery. Return the status and the outcome; 202 means that it is stored durably."""
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = [(_READ[name], value.decode("latin-1")) for name, value in scope["headers"] if name in _READ]
         facts: dict[str, Any] = {}
         try:
             body = await self._bodies.read(dict(headers).get("content-length"), receive)
@@ -77,7 +83,7 @@ class Deliveries:
             status, outcome = 401, error.what
         except Malformed as error:
             status, outcome = 400, error.what
-        say("delivery", status=status, outcome=outcome, **facts)
+        self._log.add({"status": status, "outcome": outcome, **facts})
         return status, outcome
 
     async def _receive(self, headers: Headers, body: bytes) -> tuple[int, str, dict[str, Any]]:
@@ -125,6 +131,23 @@ def describe_deliveries(app: FastAPI, deliveries: Deliveries) -> None:
         """Receive a delivery from GitHub. The response is 202 once the delivery is stored durably."""
         status, outcome = await deliveries.respond(request.scope, request.receive)
         return JSONResponse({"outcome": outcome}, status)
+
+
+class _Log:
+    """Logs the deliveries that are answered in one step of the event loop with one write."""
+
+    def __init__(self) -> None:
+        self._answered: list[dict[str, object]] = []
+
+    def add(self, facts: dict[str, object]) -> None:
+        """Log a delivery at the end of this step."""
+        if not self._answered:
+            asyncio.get_running_loop().call_soon(self._write)
+        self._answered.append(facts)
+
+    def _write(self) -> None:
+        answered, self._answered = self._answered, []
+        say_each("delivery", answered)
 
 
 class _Unreadable(Exception):
