@@ -75,6 +75,17 @@ async def test_what_arrives_during_writes_shares_the_next_one() -> None:
     assert results(tasks) == [Outcome.STORED] * 5
 
 
+async def test_what_has_arrived_together_shares_the_first_write() -> None:
+    """A burst is not one write for its first delivery and another one for the rest."""
+    disk = Disk()
+    commit = GroupCommit(disk.store_all)
+    tasks = [asyncio.create_task(commit.store(delivery(number))) for number in (1, 2, 3)]
+    await settle()
+    assert disk.batches == [["guid-1", "guid-2", "guid-3"]]
+    disk.end()
+    await asyncio.gather(*tasks)
+
+
 async def test_what_arrives_as_a_write_ends_is_written() -> None:
     """At whichever step of the event loop."""
     for steps in range(12):

@@ -21,7 +21,10 @@ LARGEST_BATCH: Final = 100
 MOST_WAITING: Final = 2_000
 """Maximum number of deliveries that are not durable yet. More are refused, so that memory is bounded on any disk."""
 
-_Waiting = tuple[Delivery, "asyncio.Future[Outcome]"]
+GATHERING_STEPS: Final = 3
+"""Steps of the event loop for which a batch waits for deliveries that have reached this machine already. A request is
+read in one step, and its delivery stored in the next."""
+
 StoreAll = Callable[[Sequence[Delivery]], Awaitable[Sequence[Outcome]]]
 """Stores deliveries, all or none, and returns an outcome for each. Raises OSError or Transient if nothing can be
 stored now."""
@@ -35,9 +38,9 @@ class GroupCommit:
     """
 
     store_all: StoreAll
-    _waiting: dict[Installation, deque[_Waiting]] = field(init=False, default_factory=dict)
-    _outcomes: "dict[str, asyncio.Future[Outcome]]" = field(init=False, default_factory=dict)
-    """The outcome of each delivery that waits or is being written, by its guid."""
+    _waiting: dict[Installation, deque[Delivery]] = field(init=False, default_factory=dict)
+    _answers: "dict[str, list[asyncio.Future[Outcome]]]" = field(init=False, default_factory=dict)
+    """Whoever stores a delivery that waits or is being written, by its guid."""
     _writers: "set[asyncio.Task[None] | None]" = field(init=False, default_factory=set)
 
     async def store(self, delivery: Delivery) -> Outcome:
@@ -45,29 +48,31 @@ class GroupCommit:
 
         Raises OSError or Transient if it cannot be stored, and any other error that this delivery alone causes.
         """
-        if first := self._outcomes.get(delivery.guid):
-            await asyncio.shield(first)
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        if answers := self._answers.get(delivery.guid):
+            answers.append(answer)
+            await answer
             return Outcome.DUPLICATE
-        if len(self._outcomes) >= MOST_WAITING:
+        if len(self._answers) >= MOST_WAITING:
             raise Transient("too many deliveries wait to be stored", fix="deliver it again")
-        self._outcomes[delivery.guid] = outcome = asyncio.get_running_loop().create_future()
+        self._answers[delivery.guid] = [answer]
         installation = delivery.address.installation if delivery.address else None
-        self._waiting.setdefault(installation, deque()).append((delivery, outcome))
+        self._waiting.setdefault(installation, deque()).append(delivery)
         if len(self._writers) < WRITERS:
             self._writers.add(asyncio.create_task(self._write()))
-        return await asyncio.shield(outcome)
+        return await answer
 
     async def _write(self) -> None:
         while self._waiting:
-            batch = self._next_batch()
-            await self._commit(batch)
-            for delivery, _ in batch:
-                del self._outcomes[delivery.guid]
+            for _ in range(GATHERING_STEPS):
+                await asyncio.sleep(0)
+            if batch := self._next_batch():  # the other writer may have taken all
+                await self._commit(batch)
         self._writers -= {asyncio.current_task()}  # at once: what arrives now needs another one
 
-    def _next_batch(self) -> list[_Waiting]:
+    def _next_batch(self) -> list[Delivery]:
         """Take the next deliveries: one of each installation in turn."""
-        batch: list[_Waiting] = []
+        batch: list[Delivery] = []
         while self._waiting and len(batch) < LARGEST_BATCH:
             installation, waiting = next(iter(self._waiting.items()))
             batch.append(waiting.popleft())
@@ -76,30 +81,35 @@ class GroupCommit:
                 self._waiting[installation] = waiting
         return batch
 
-    async def _commit(self, batch: Sequence[_Waiting]) -> None:
+    async def _commit(self, batch: Sequence[Delivery]) -> None:
         try:
-            outcomes = await self.store_all([delivery for delivery, _ in batch])
+            outcomes = await self.store_all(batch)
         except asyncio.CancelledError:
-            _refuse(batch, Transient("the process ends", fix="deliver it again"))
+            self._refuse(batch, Transient("the process ends", fix="deliver it again"))
             raise
         except (OSError, Transient) as error:
-            _refuse(batch, error)
+            self._refuse(batch, error)
         except Exception as error:  # noqa: BLE001 - the delivery that causes it learns it
             await self._commit_each(batch, error)
         else:
-            for (_, waiting), outcome in zip(batch, outcomes, strict=True):
-                waiting.set_result(outcome)
+            for delivery, outcome in zip(batch, outcomes, strict=True):
+                for answer in self._take_answers(delivery):
+                    answer.set_result(outcome)
 
-    async def _commit_each(self, batch: Sequence[_Waiting], error: Exception) -> None:
+    async def _commit_each(self, batch: Sequence[Delivery], error: Exception) -> None:
         """Store deliveries one by one, so that one that cannot be stored does not keep its neighbors out."""
         if len(batch) == 1:
-            _refuse(batch, error)
+            self._refuse(batch, error)
             return
         for each in batch:
             await self._commit((each,))
 
+    def _refuse(self, batch: Sequence[Delivery], error: Exception) -> None:
+        for delivery in batch:
+            for answer in self._take_answers(delivery):
+                answer.set_exception(error)
+                answer.exception()  # whoever waited may leave now, and then nobody else asks for it
 
-def _refuse(batch: Sequence[_Waiting], error: Exception) -> None:
-    for _, waiting in batch:
-        waiting.set_exception(error)
-        waiting.exception()  # whoever waited may be gone, and then nobody else asks for it
+    def _take_answers(self, delivery: Delivery) -> "list[asyncio.Future[Outcome]]":
+        """Return what those who wait for a delivery are answered with; some may have left."""
+        return [answer for answer in self._answers.pop(delivery.guid) if not answer.done()]
