@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
@@ -39,6 +40,8 @@ _INTAKE: Final = ThreadPoolExecutor(4, "intake")
 """A separate thread pool, so that threads that wait for GitHub never delay the response to a delivery (W1, D2)."""
 _SUFFIX: Final = ".json"
 _ASIDE: Final = "unreadable"
+_NAMES: Final = ThreadAddress.__match_args__
+_VALUES: Final = attrgetter(*_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +157,13 @@ class Inbox:
         made: list[str] = []
         try:
             with self._synced_file(b"\n".join(map(_render, deliveries))) as temporary:
+                written, folder = str(temporary), str(self.folder)
                 for each in deliveries:
-                    with suppress(FileExistsError):
-                        os.link(temporary, self._file(each.guid))
-                        made.append(each.guid)
+                    try:
+                        os.link(written, f"{folder}/{each.guid}{_SUFFIX}")
+                    except FileExistsError:
+                        continue
+                    made.append(each.guid)
             _sync_folder(self.folder)  # this also syncs a file that another process may just have linked
         except BaseException:
             with suppress(OSError):
@@ -229,7 +235,7 @@ async def run_in_intake_pool(work: Callable[[], Result]) -> Result:
 
 
 def _render(delivery: Delivery) -> bytes:
-    address = delivery.address and {name: getattr(delivery.address, name) for name in ThreadAddress.__match_args__}
+    address = delivery.address and dict(zip(_NAMES, _VALUES(delivery.address), strict=True))
     return json.dumps({"guid": delivery.guid, "event": delivery.event, "address": address}).encode()
 
 
