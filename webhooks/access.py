@@ -13,8 +13,8 @@ from webhooks.problems import Problem
 
 _FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
 """Headers that proxies add, besides those that begin with x-forwarded-."""
-_NEAR: Final = frozenset({"127.0.0.1", "::1"})
-_NAMES: Final = _NEAR | {"localhost"}
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
+_NAMES: Final = _LOOPBACK | {"localhost"}
 
 
 def may_read(api_token: Secret, request: Request) -> bool:
@@ -24,19 +24,19 @@ def may_read(api_token: Secret, request: Request) -> bool:
     set, only the token counts.
     """
     if token := api_token.reveal().encode():
-        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-        return hmac.compare_digest(given, token)
-    return is_near(request)
+        presented = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+        return hmac.compare_digest(presented, token)
+    return is_local(request)
 
 
-def is_near(request: Request) -> bool:
-    """Return whether a program on this machine asks, under a name of this machine, and no proxy asks for somebody else.
+def is_local(request: Request) -> bool:
+    """Return whether the request comes from this machine, names this machine, and did not pass a proxy.
 
     A page on the internet can have its own name lead to 127.0.0.1 (DNS rebinding) and so have a browser here read what
     only this machine may read. Such a request carries that page's name.
     """
-    near = request.client is not None and request.client.host in _NEAR and _names_this_machine(request)
-    return near and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
+    local = request.client is not None and request.client.host in _LOOPBACK and _names_this_machine(request)
+    return local and not any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers)
 
 
 def _names_this_machine(request: Request) -> bool:

@@ -23,8 +23,7 @@ def published_keys(settings: Settings) -> bytes:
     """Return the list of the operator's keys, the current one with the others.
 
     Once the key has changed, the first call ends the validity of the previous one. The operator may add `revoked` to a
-    row of the file.
-    Raises Unreadable if the file is no list of keys: writing a new one would forget what was revoked.
+    row of the file. Raises Unreadable if the file is no list of keys: writing a new one would forget what was revoked.
     """
     path = settings.data_dir / KEYS_FILE
     known = path.read_bytes() if path.is_file() else None

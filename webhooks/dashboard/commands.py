@@ -37,12 +37,15 @@ def add_commands(pages: Pages) -> None:
             raise NotAllowed
         if is_stale(detail, Verb(verb), form.get("digest", "")):
             return stale_page(visit, detail, form.get("digest", ""))
-        said, session = (str(address.repository), str(address.number), verb, form.get("position", "")), visit.session
-        async with session.acting:
-            if said not in session.done:
+        command_key, session = (
+            (str(address.repository), str(address.number), verb, form.get("position", "")),
+            visit.session,
+        )
+        async with session.command_lock:
+            if command_key not in session.posted:
                 mention = await board.reading.mention(detail.summary.repository, address.number)
                 text = comment_text(mention, Verb(verb), form.get("digest", ""), form.get("reason", ""))
-                session.remember(said, await session.viewer.comment(address, text))
+                session.remember(command_key, await session.viewer.comment(address, text))
         return f"{request.scope['path']}?said={verb}"
 
     pages.accept("/threads/{owner}/{name}/{number:int}", command)

@@ -1,7 +1,7 @@
-"""Deliveries: what GitHub says it delivered, with a button to deliver again, and what no look has covered yet.
+"""Deliveries: what GitHub delivered, with a button to deliver it again, and the stored ones that wait for a look.
 
-A person sees the deliveries of the repositories in which GitHub gives them a role. Who administers one may have GitHub
-deliver again; a delivery is only a wake-up, so that decides nothing.
+A person sees the deliveries of the repositories in which GitHub gives them a role. People who administer a repository
+may have GitHub deliver again; a delivery only wakes the bot, so this decides nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,8 +44,8 @@ def add_delivery_pages(pages: Pages) -> None:
         command, session = ("redeliver", form.get("attempt", "")), visit.session
         if session is None:
             raise NotAllowed
-        async with session.acting:  # a form that is sent twice acts once
-            if command not in session.done:
+        async with session.command_lock:  # a form that is sent twice acts once
+            if command not in session.posted:
                 await board.reading.redeliver(await find_attempt(visit, form.get("attempt", "")))
                 session.remember(command, PATH)
         return f"{PATH}?redelivered"

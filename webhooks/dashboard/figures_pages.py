@@ -11,7 +11,7 @@ from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.visits import NotFound, Visit
 
 PERIODS: Final = (7, 30, 90)
-DAYS: Final = 30
+DEFAULT_DAYS: Final = 30
 
 
 def add_figures_pages(pages: Pages) -> None:
@@ -20,7 +20,7 @@ def add_figures_pages(pages: Pages) -> None:
 
     async def costs(visit: Visit, request: Request) -> Answer:
         asked = request.query_params.get("days", "")
-        days = next((period for period in PERIODS if str(period) == asked), DAYS)
+        days = next((period for period in PERIODS if str(period) == asked), DEFAULT_DAYS)
         today = board.clock.now().date()
         since = today - timedelta(days=days - 1)
         found = await board.reading.costs(visit.visible, since)

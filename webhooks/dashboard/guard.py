@@ -1,4 +1,4 @@
-"""What stands between the dashboard and other web sites: its origin, its headers, its cookies, and checked forms (W5).
+"""Protects the dashboard from other web sites, by its origin, its headers, its cookies, and checked forms (W5).
 
 - Without PLANGATE_PUBLIC_URL, only browsers on this machine are served, and only under a name of this machine, so that
   a web site whose name points here (DNS rebinding) gets nothing.
@@ -16,7 +16,7 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
-from webhooks.access import is_near
+from webhooks.access import is_local
 
 FORM_BYTES: Final = 20_000
 HEADERS: Final[Mapping[str, str]] = {
@@ -62,7 +62,7 @@ def origin_of(request: Request, public_url: str) -> Origin:
     """Return the origin of the dashboard for a request. Raises NotServed."""
     if public_url:
         return Origin(public_url)
-    if not is_near(request):
+    if not is_local(request):
         raise NotServed
     return Origin(f"http://{request.headers['host']}")
 

@@ -1,4 +1,4 @@
-"""Live updates by server-sent events: an event says that something on the page moved, and the page reads itself again.
+"""Live updates by server-sent events: an event says that the page changed, and the page loads itself again.
 
 An event's id names the state that the browser has seen. A browser that reconnects sends it back (Last-Event-ID), so
 that nothing that happened meanwhile is missed.
@@ -32,7 +32,7 @@ GATHER_SECONDS: Final = 0.1
 """How long a look waits for further news, so that a burst of them is one event."""
 THREAD_SECONDS: Final = 15.0
 """Seconds between two looks at one thread that nobody announced: other processes write to journals, too."""
-STREAMS_EACH: Final = 6
+STREAMS_PER_PERSON: Final = 6
 """Open streams of one person, who may have several tabs."""
 
 
@@ -48,7 +48,7 @@ def add_live(pages: Pages, streams: Streams) -> None:
         except (NotSignedIn, PlangateError):
             return PlainTextResponse("", 204, HEADERS)  # 204 tells the browser not to connect again
         who = visit.login
-        if open_streams[who] >= STREAMS_EACH or streams.count >= streams.most:
+        if open_streams[who] >= STREAMS_PER_PERSON or streams.count >= streams.most:
             return PlainTextResponse("", 204, HEADERS)
         try:
             only = await board.address(visit, request) if "number" in request.path_params else None

@@ -199,22 +199,22 @@ def _markdown() -> "MarkdownIt":
     return made
 
 
-def _lower_heading(*asked: Any) -> str:
+def _lower_heading(*arguments: Any) -> str:
     """Put the headings of a text below those of the page that shows it."""
-    _, tokens, at, *_ = asked
+    _, tokens, at, *_ = arguments
     token = tokens[at]
     tag = f"h{min(6, int(token.tag[1]) + 2)}"
     return f"<{tag}>" if token.nesting == 1 else f"</{tag}>"
 
 
-def _cell(*asked: Any) -> str:
+def _cell(*arguments: Any) -> str:
     """Open a cell without the style attribute of its alignment, which the content security policy forbids."""
-    _, tokens, at, *_ = asked
+    _, tokens, at, *_ = arguments
     return f"<{tokens[at].tag}>"
 
 
-def _outward_link(*asked: Any) -> str:
-    renderer, tokens, at, options, env = asked
+def _outward_link(*arguments: Any) -> str:
+    renderer, tokens, at, options, env = arguments
     token = tokens[at]
     url = str(token.attrGet("href") or "")
     if not url.startswith(("https://", "http://")):

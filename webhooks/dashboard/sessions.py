@@ -21,10 +21,11 @@ SESSION_SECONDS: Final = 12 * 3600
 IDLE_SECONDS: Final = 2 * 3600
 SIGN_IN_SECONDS: Final = 600
 """GitHub's codes are valid for ten minutes, so a sign-in that takes longer fails anyway."""
-SESSIONS: Final = 2_000
-REMEMBERED: Final = 50
+MOST_SESSIONS: Final = 2_000
+"""Sessions of one process. A further one ends the oldest."""
+REMEMBERED_COMMANDS: Final = 50
 """Commands of one session that are remembered."""
-SESSIONS_EACH: Final = 10
+SESSIONS_PER_PERSON: Final = 10
 """Sessions of one person, so that nobody can end those of others by signing in again and again."""
 
 
@@ -36,16 +37,16 @@ class BrowserSession:
     began: float
     used: float
     form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    acting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    command_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a command is posted."""
-    done: dict[tuple[str, ...], str] = field(default_factory=dict)
+    posted: dict[tuple[str, ...], str] = field(default_factory=dict)
     """The newest commands, with the addresses of their comments: a form that is sent twice acts once."""
 
     def remember(self, command: tuple[str, ...], url: str) -> None:
         """Remember a command that was posted."""
-        self.done[command] = url
-        while len(self.done) > REMEMBERED:
-            del self.done[next(iter(self.done))]
+        self.posted[command] = url
+        while len(self.posted) > REMEMBERED_COMMANDS:
+            del self.posted[next(iter(self.posted))]
 
 
 @dataclass(slots=True)
@@ -57,33 +58,33 @@ class Sessions:
 
     def begin(self, viewer: Viewer) -> str:
         """Begin a session, and return the new id for the browser."""
-        self._end_old()
+        self._end_expired()
         own = [key for key, session in self._open.items() if session.viewer.actor.id == viewer.actor.id]
-        for key in own[: max(0, len(own) + 1 - SESSIONS_EACH)]:
+        for key in own[: max(0, len(own) + 1 - SESSIONS_PER_PERSON)]:
             del self._open[key]
-        while len(self._open) >= SESSIONS:
+        while len(self._open) >= MOST_SESSIONS:
             del self._open[next(iter(self._open))]
         name, now = secrets.token_urlsafe(32), self.clock.monotonic()
         self._open[_key(name)] = BrowserSession(viewer, now, now)
         return name
 
     def find(self, name: str, *, is_use: bool = True) -> BrowserSession | None:
-        """Return the open session with an id, or None. A look that is no use does not prolong it."""
-        found = self._open.get(_key(name))
-        if found is None:
+        """Return the open session with an id, or None. Without `is_use`, the request does not prolong it."""
+        session = self._open.get(_key(name))
+        if session is None:
             return None
         now = self.clock.monotonic()
-        if now - found.used >= IDLE_SECONDS or now - found.began >= SESSION_SECONDS:
+        if now - session.used >= IDLE_SECONDS or now - session.began >= SESSION_SECONDS:
             del self._open[_key(name)]
             return None
-        found.used = now if is_use else found.used
-        return found
+        session.used = now if is_use else session.used
+        return session
 
     def end(self, name: str) -> None:
         """End the session with an id, if there is one."""
         self._open.pop(_key(name), None)
 
-    def _end_old(self) -> None:
+    def _end_expired(self) -> None:
         now = self.clock.monotonic()
         for key, session in tuple(self._open.items()):
             if now - session.used >= IDLE_SECONDS or now - session.began >= SESSION_SECONDS:
@@ -123,9 +124,9 @@ class Attempts:
         if not text or not hmac.compare_digest(mac.encode(), self._mac(text).encode()):
             return None
         facts: Mapping[str, object] = json.loads(base64.urlsafe_b64decode(text))
-        found = Attempt(str(facts["state"]), str(facts["verifier"]), str(facts["back"]), float(str(facts["at"])))
-        is_late = self.clock.monotonic() - found.at >= SIGN_IN_SECONDS
-        return None if is_late or not hmac.compare_digest(found.state.encode(), state.encode()) else found
+        attempt = Attempt(str(facts["state"]), str(facts["verifier"]), str(facts["back"]), float(str(facts["at"])))
+        is_late = self.clock.monotonic() - attempt.at >= SIGN_IN_SECONDS
+        return None if is_late or not hmac.compare_digest(attempt.state.encode(), state.encode()) else attempt
 
     def _mac(self, text: str) -> str:
         return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()

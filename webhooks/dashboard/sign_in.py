@@ -35,9 +35,9 @@ def add_sign_in(pages: Pages) -> None:
     """Add the pages and addresses of the sign-in."""
     flow = SignInPages(pages)
     routes = (
-        ("GET", "/sign-in", flow.offer),
-        ("GET", "/sign-in/github", flow.leave),
-        ("GET", CALLBACK, flow.come_back),
+        ("GET", "/sign-in", flow.show_sign_in),
+        ("GET", "/sign-in/github", flow.go_to_github),
+        ("GET", CALLBACK, flow.finish_sign_in),
         ("POST", "/sign-out", flow.sign_out),
     )
     for method, path, serve in routes:
@@ -46,7 +46,7 @@ def add_sign_in(pages: Pages) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SignInPages:
-    """The addresses that a browser passes through. They need no session."""
+    """The addresses of the sign-in. They need no session."""
 
     pages: Pages
 
@@ -63,16 +63,16 @@ class SignInPages:
 
         return answer
 
-    async def offer(self, request: Request, _: Origin) -> Response:
-        """Show the way to GitHub."""
+    async def show_sign_in(self, request: Request, _: Origin) -> Response:
+        """Show the page that leads to GitHub."""
         board = self.pages.dashboard
         if not board.needs_sign_in:
             return RedirectResponse("/", 303, HEADERS)
         values = {"back": local_path(request.query_params.get("back", "/")), "is_set_up": board.sign_in.is_set_up}
         return self.pages.response(request, None, Page("sign_in.html", "Sign in", values))
 
-    async def leave(self, request: Request, origin: Origin) -> Response:
-        """Send the browser to GitHub, and remember in a cookie what it went for."""
+    async def go_to_github(self, request: Request, origin: Origin) -> Response:
+        """Redirect the browser to GitHub, and keep the attempt in a cookie."""
         board = self.pages.dashboard
         if not board.sign_in.is_set_up:
             return RedirectResponse("/sign-in", 303, HEADERS)
@@ -84,7 +84,7 @@ class SignInPages:
         set_cookie(response, origin, ATTEMPT_COOKIE, board.attempts.seal(attempt), seconds=SIGN_IN_SECONDS)
         return response
 
-    async def come_back(self, request: Request, origin: Origin) -> Response:
+    async def finish_sign_in(self, request: Request, origin: Origin) -> Response:
         """Begin a session for the person whom GitHub sends back. The browser always gets a new session id."""
         board, query, cookies = self.pages.dashboard, request.query_params, request.cookies
         attempt = board.attempts.open(cookies.get(origin.cookie(ATTEMPT_COOKIE), ""), query.get("state", ""))

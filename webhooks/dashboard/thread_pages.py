@@ -113,7 +113,7 @@ async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
     """Return what waits for this person, most urgent first."""
     groups = []
     for title, waits in FOR_PEOPLE.items():
-        query = ThreadQuery(waiting_for=frozenset({waits}), visible=visit.acting, limit=USUAL_ROWS)
+        query = ThreadQuery(waiting_for=frozenset({waits}), visible=visit.actionable, limit=USUAL_ROWS)
         groups.append(WaitingGroup(title, await reading.page(query), "waiting" if waits in STAGED else "review"))
     own = await _own_ended(reading, visit)
     return [group for group in (*groups, own) if group.page.total]

@@ -54,7 +54,7 @@ class Visit:
         return self.access.ids if self.session else None
 
     @property
-    def acting(self) -> Collection[str] | None:
+    def actionable(self) -> Collection[str] | None:
         """The repositories in which the page offers this person commands. The operator sees what waits in all."""
         return {name for name in self.access.ids if self.may_act(name)} if self.session else None
 

@@ -1,7 +1,7 @@
 """The sessions of a thread and their sub-agents, with what they used, as far as the journal records it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -91,24 +91,22 @@ def _working_time(steps: Sequence[JournalStep]) -> Mapping[str, timedelta]:
 
 def _rows(steps: Sequence[JournalStep]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Return the rows of the sub-agents of each session's newest finished work."""
-    return dict(_finished_rows(steps))
-
-
-def _finished_rows(steps: Sequence[JournalStep]) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
-    for step in steps:
-        if isinstance(step.event, Executed) and (name := session_at_work(step.before)):
-            yield name, step.event.agents or ()
+    return {
+        name: step.event.agents or ()
+        for step in steps
+        if isinstance(step.event, Executed) and (name := session_at_work(step.before))
+    }
 
 
 def _child(row: Mapping[str, Any]) -> AgentNode:
-    made = AgentRow(**row)
+    agent = AgentRow(**row)
     return AgentNode(
-        name=made.description,
-        type=made.type,
-        state=made.state,
+        name=agent.description,
+        type=agent.type,
+        state=agent.state,
         model="",
-        tokens=made.tokens,
-        cost_usd=made.cost_usd,
-        seconds=made.seconds,
-        tool_calls=made.tool_calls,
+        tokens=agent.tokens,
+        cost_usd=agent.cost_usd,
+        seconds=agent.seconds,
+        tool_calls=agent.tool_calls,
     )

@@ -14,8 +14,8 @@ from bot.ports import Clock, Journal
 LOOK_SECONDS: Final = 15.0
 """How often the remote is asked for a thread that people look at, however many they are. Appends of this process are
 seen at once; those of other processes, such as jobs of GitHub Actions, after this time at most."""
-REMEMBERED: Final = 1_000
-"""Threads whose last look is remembered."""
+REMEMBERED_THREADS: Final = 1_000
+"""Threads whose last read is remembered."""
 
 
 class JournalSource(Protocol):
@@ -31,18 +31,18 @@ class JournalReader:
 
     source: JournalSource
     clock: Clock = field(default_factory=SystemClock)
-    _looked: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
-    _alone: dict[tuple[int, int], asyncio.Lock] = field(init=False, default_factory=dict)
+    _read_at: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
+    _locks: dict[tuple[int, int], asyncio.Lock] = field(init=False, default_factory=dict)
 
     async def entries(self, address: ThreadAddress) -> Sequence[Entry]:
-        """Return the entries of a thread. What GitHub does not answer for now is as it was last seen.
+        """Return the entries of a thread; as they were last seen if GitHub does not answer now.
 
         Raises Unreadable if an entry was altered, and Transient or Refused if nothing was ever seen.
         """
         key, thread = (address.repository, address.number), ThreadNumber(address.number)
         journal = await self.source.thread_journal(address)
-        async with self._alone.setdefault(key, asyncio.Lock()):
-            if self.clock.monotonic() - self._looked.get(key, float("-inf")) < LOOK_SECONDS:
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if self.clock.monotonic() - self._read_at.get(key, float("-inf")) < LOOK_SECONDS:
                 return await journal.cached_entries(thread)
             self._remember(key)
             try:
@@ -51,10 +51,10 @@ class JournalReader:
                 return await journal.cached_entries(thread)
 
     def _remember(self, key: tuple[int, int]) -> None:
-        self._looked.pop(key, None)
-        self._looked[key] = self.clock.monotonic()
-        while len(self._looked) > REMEMBERED:
-            oldest = next(iter(self._looked))
-            del self._looked[oldest]
-            if oldest in self._alone and not self._alone[oldest].locked():
-                del self._alone[oldest]
+        self._read_at.pop(key, None)
+        self._read_at[key] = self.clock.monotonic()
+        while len(self._read_at) > REMEMBERED_THREADS:
+            oldest = next(iter(self._read_at))
+            del self._read_at[oldest]
+            if oldest in self._locks and not self._locks[oldest].locked():
+                del self._locks[oldest]

@@ -1,4 +1,4 @@
-"""What the dashboard and the API read. Everything that leaves has passed the redactor."""
+"""What the dashboard and the API read. Everything that it returns has passed the redactor."""
 
 import asyncio
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""A journal whose every append is passed on once it is durable."""
+"""A journal that passes every append on to an observer once the append is durable."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -23,13 +23,13 @@ class SentDeliveries:
     connections: Connections
     _listed: tuple[SentDelivery, ...] = ()
     _listed_at: float = float("-inf")
-    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def newest(self) -> Sequence[SentDelivery]:
         """Return the newest deliveries, newest first. Raises PlangateError if GitHub does not list them."""
         if not self.connections.settings.github.as_app:
             return ()
-        async with self._alone:
+        async with self._lock:
             now = self.connections.clock.monotonic()
             if now - self._listed_at >= LISTED_SECONDS:
                 with closing(self.connections.app()) as app:
@@ -54,13 +54,13 @@ def sent_deliveries(attempts: Iterable[DeliveryAttempt]) -> list[SentDelivery]:
     return [
         SentDelivery(
             guid=guid,
-            attempt=tries[0].id,
-            event=f"{tries[0].event}.{tries[0].action}" if tries[0].action else tries[0].event,
-            repository=tries[0].repository,
-            at=tries[0].at,
-            status_code=tries[0].status_code,
-            status=tries[0].status,
-            attempts=len(tries),
+            attempt=attempts_of[0].id,
+            event=f"{attempts_of[0].event}.{attempts_of[0].action}" if attempts_of[0].action else attempts_of[0].event,
+            repository=attempts_of[0].repository,
+            at=attempts_of[0].at,
+            status_code=attempts_of[0].status_code,
+            status=attempts_of[0].status,
+            attempts=len(attempts_of),
         )
-        for guid, tries in by_guid.items()
+        for guid, attempts_of in by_guid.items()
     ]

@@ -119,8 +119,8 @@ class SqlIndex(ABC):
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
         where, values = self._visible(visible)
         statement = f"{_BOOKINGS} WHERE shape = ? AND day >= ? AND {where} GROUP BY day, name, person, model"
-        given = _shape(), (since or date.min).isoformat(), *values
-        rows = self._run(lambda database: database.execute(statement, given))
+        parameters = _shape(), (since or date.min).isoformat(), *values
+        rows = self._run(lambda database: database.execute(statement, parameters))
         return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
 
     def tasks(self, visible: Collection[str] | None) -> Sequence[TaskView]:

@@ -9,7 +9,7 @@ import requests
 
 from bot.testing.github.oauth import ACCESS_LIFE, challenge_of
 from tests.webhooks.dashboard.ground import HIDDEN, THREAD, Site, query_of, running
-from webhooks.dashboard.sessions import IDLE_SECONDS, SESSION_SECONDS, SESSIONS_EACH, SIGN_IN_SECONDS
+from webhooks.dashboard.sessions import IDLE_SECONDS, SESSION_SECONDS, SESSIONS_PER_PERSON, SIGN_IN_SECONDS
 
 
 def test_a_stranger_is_sent_to_sign_in(site: Site) -> None:
@@ -142,9 +142,9 @@ def test_sessions_end(own_site: Site) -> None:
     token = next(str(each["value"]) for each in form if each.get("name") == "token")
     assert own_site.post("/sign-out", {"token": token}).status == 303
     assert own_site.get("/").status == 303
-    many = [own_site.signed_in("maya") for _ in range(SESSIONS_EACH + 1)]
+    many = [own_site.signed_in("maya") for _ in range(SESSIONS_PER_PERSON + 1)]
     statuses = [each.get(own_site.base, allow_redirects=False, timeout=20).status_code for each in many]
-    assert statuses == [303, *[200] * SESSIONS_EACH]
+    assert statuses == [303, *[200] * SESSIONS_PER_PERSON]
 
 
 def test_a_role_that_is_taken_away_counts_within_a_minute(own_site: Site) -> None:
