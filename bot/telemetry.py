@@ -84,6 +84,7 @@ class Collector:
             threading.Thread(target=self._post, args=(spans,), name="spans").start()
 
     def _post(self, spans: list[dict[str, Any]]) -> None:
+        """Post spans to the collector, and log a failure."""
         import httpx2
 
         resource = {"attributes": _attributes({"service.name": "plangate"})}
@@ -99,6 +100,8 @@ class Collector:
 
 @dataclass(slots=True)
 class _Span:
+    """A span that has begun and not ended."""
+
     name: str
     parent: str
     start: int
@@ -249,6 +252,7 @@ class Telemetry:
         parent: object = "session",
         kind: int = _INTERNAL,
     ) -> _Span:
+        """Begin a span, and end an unanswered one of the same key."""
         self._end(key, _UNANSWERED)
         above = self._open[parent].id if parent in self._open else self._under
         told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
@@ -256,6 +260,7 @@ class Telemetry:
         return self._open[key]
 
     def _end(self, key: object, error: str = "", facts: Facts | None = None, at: datetime | None = None) -> None:
+        """End the span of a key, if there is one, with further facts."""
         span = self._open.pop(key, None)
         if span is None:
             return

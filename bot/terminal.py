@@ -297,6 +297,7 @@ class SessionPrinter:
             print(readable(line), file=self.out, flush=True)
 
     def _line(self, event: AgentEvent) -> str:
+        """Return what to print for an event; "" for nothing."""
         match event:
             case ToolStarted():
                 return f"  {_who(event.agent)}{event.name} {_subject(self.redactor.redact_json(event.input))}".rstrip()

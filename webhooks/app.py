@@ -153,6 +153,7 @@ async def _set_up(settings: Settings, listener: socket.socket, host: str, redact
 
 
 def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tuple[str, str]) -> int:
+    """Serve the application until a signal ends it."""
     github = settings.github
     if not github.webhook_secret:
         raise Misconfigured(
@@ -230,6 +231,7 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: ASGIApp, limits: ClientLimits) -> uvicorn.Config:
+    """Return the settings of the HTTP server."""
     return uvicorn.Config(
         app,
         http=bounded_protocol(limits),

@@ -94,6 +94,7 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
 
 
 async def _open(action: ActionSettings, runner: Runner) -> int:
+    """Open the host of the job, do the job's work, and return the exit code."""
     number, told = thread_in(action)
     prepared = preparation(action, runner)
     async with host_of(action.settings, action.repository, action.run, prepared.before_work) as host:

@@ -260,6 +260,7 @@ class Session:
             self._take_in(answer_facts(self.unfinished_answer))
 
     def _recall(self, line: Line) -> None:
+        """Apply one line of a stored transcript to the session."""
         body = line.body
         match line.kind:
             case LineKind.OPENED:

@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(arguments: argparse.Namespace) -> int:
+    """Run the command, report errors on standard error, and return the exit code."""
     try:
         return int(_COMMANDS[arguments.command](arguments))
     except BrokenPipeError:
@@ -93,6 +94,7 @@ def _parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
     parser = _ArgumentParser(
         prog="plangate",
         description="A coding bot that plans first and works only after a person has approved the plan.",
@@ -151,6 +153,7 @@ def _demo_flags(demo: argparse.ArgumentParser) -> None:
 
 
 def _run_flags(run: argparse.ArgumentParser) -> None:
+    """Add the options of `plangate run`."""
     where = run.add_mutually_exclusive_group(required=True)
     where.add_argument("--repo", type=Path, metavar="DIR", help="a local git repository, at HEAD")
     where.add_argument(
@@ -187,6 +190,7 @@ def _port(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    """Run `plangate run`, and return its exit code."""
     from bot.compose.local import RunOptions, run_local
     from bot.config.environment import settings
     from bot.core.codepoints import with_visible_codepoints as readable
@@ -284,6 +288,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _maintenance(arguments: argparse.Namespace) -> int:
+    """Run `plangate maintenance`, and return its exit code."""
     from bot.compose.maintenance_pass import maintain_by_hand
     from bot.config.environment import settings
 
@@ -309,6 +314,7 @@ def _prompt(text: str | None) -> str:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
+    """Run `plangate demo`, and return its exit code."""
     from bot.demo.play import Demo, play
 
     _need_sandbox()

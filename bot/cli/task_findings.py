@@ -85,6 +85,7 @@ def _check_task(
     keys: "Configuration",
     try_check: "TryCheck | None",
 ) -> Iterator[CheckupResult]:
+    """Yield the findings about one scheduled task."""
     own = read_recipe(task.recipe) if task.recipe else None
     try:
         full = scheduled_task(task, {} if own is None or task.recipe is None else {task.recipe: own})

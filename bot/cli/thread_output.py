@@ -78,6 +78,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _detail(thread: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of one thread."""
     yield f"{thread['repository']}#{thread['number']}  {thread['title']}"
     yield f"{thread['stage']}, waits for: {thread['waiting_for']}, cost: {_dollars(thread['cost_usd'])}"
     yield thread["pull_request"] or thread["url"]

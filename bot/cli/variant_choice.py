@@ -77,6 +77,7 @@ def choose_variant(project: Path, options: InitOptions, settings: Settings, ask:
 
 
 async def _choose(project: Path, options: InitOptions, settings: Settings, ask: Ask | None) -> Choice:
+    """Return the variant for a project: from the options, from the workflows it has, or from its repository."""
     before, origin = written_variant(project), await origin_of(project)
     start = before or Variant()
     server = _server(options.server or (before.server if before else origin.server if origin else GITHUB))

@@ -107,6 +107,7 @@ def _claims(checked: CheckedCommit) -> dict[str, str]:
 
 
 def _check(clone: ReceiptRepository, options: VerifyOptions, now: datetime) -> Iterable[CheckedCommit]:
+    """Return the commits to check: of a range, of a receipt's file, or of one commit."""
     if bool(options.subject) == bool(options.revisions):
         raise Misconfigured("give a commit, a file, or a range", where="verify", fix="see plangate verify --help")
     if options.revisions:
@@ -128,6 +129,7 @@ def _must_have_receipt(checked: CheckedCommit, options: VerifyOptions) -> bool:
 
 
 def _lines(verified: Sequence[_VerifiedCommit]) -> Iterable[str]:
+    """Yield the printed lines of all commits."""
     for commit in verified:
         checked = commit.checked
         if not checked.verdicts:

@@ -49,6 +49,8 @@ class ManifestForm:
 
 @dataclass(slots=True)
 class _Attempt:
+    """One form that was sent to GitHub, and the App that came of it, if any."""
+
     state: str = field(repr=False)
     wanted: WantedApp
     created: CreatedApp | None = None

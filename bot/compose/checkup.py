@@ -97,6 +97,7 @@ async def _check_app(app: GitHubClient) -> list[CheckupResult]:
 
 
 def _installation(installation: reach.Installation) -> list[CheckupResult]:
+    """Return what is wrong with an installation of the App, and how to fix it."""
     if installation.suspended:
         return [
             CheckupResult(

@@ -29,6 +29,7 @@ def _server(inspection: Inspection) -> CheckupResult:
 
 
 def _tables(inspection: Inspection) -> Iterator[CheckupResult]:
+    """Yield whether the account may use and create the tables of this release."""
     if inspection.denied:
         shown = ", ".join(inspection.denied[:_SHOWN])
         more = f", and {len(inspection.denied) - _SHOWN} more" if inspection.denied[_SHOWN:] else ""

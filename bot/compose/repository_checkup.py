@@ -129,6 +129,7 @@ class RepositoryCheckup:
         ]
 
     async def _actions(self, expected: WorkflowNeeds) -> CheckupResult:
+        """Return whether the repository's settings let GitHub Actions run the workflows."""
         policy = await repository_settings.actions_policy(self.client, self.at)
         where = f"{self.web}/settings/actions"
         if not policy.enabled:

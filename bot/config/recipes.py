@@ -89,6 +89,7 @@ def plain_task(task: MaintenanceTask) -> ScheduledTask:
 
 
 def _task(task: MaintenanceTask, prompt: str, check: str) -> ScheduledTask:
+    """Return a task of the configuration as the workflow runs it."""
     return ScheduledTask(
         name=task.name,
         schedule=task.schedule,

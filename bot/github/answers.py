@@ -71,6 +71,7 @@ class AnswerReader:
             return AnswerSnapshot(complete=False)
 
     async def _read(self, number: ThreadNumber, data: Json, posted: str, boxes: int) -> AnswerSnapshot:
+        """Return the answers to a question from GitHub's data."""
         subject = (data["repository"] or {}).get("issueOrPullRequest")
         if not subject:
             return AnswerSnapshot(complete=False)

@@ -89,6 +89,8 @@ class WantedApp:
 
 
 class _Owner(BaseModel):
+    """The account that owns the App."""
+
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     login: str = ""

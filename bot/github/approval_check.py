@@ -43,6 +43,7 @@ class ApprovalChecks:
             _log.info("there is no check run on %s: %s", commit, error)
 
     async def _ensure(self, predicate: Json, commit: CommitId) -> None:
+        """Create the check run of a receipt, unless the commit has it."""
         digest = str(predicate["plan"]["digest"])
         if await self._exists(commit, digest):
             return

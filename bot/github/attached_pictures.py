@@ -120,6 +120,7 @@ class AttachedPictures:
                 yield trusted, str(item.get("body_html") or "")
 
     async def _picture(self, drawn: _Drawn, shown: "_Shown", *, strangers: bool, reads_images: bool) -> Picture:
+        """Return one picture, or a note that says why it is not shown."""
         alt = shorten_line(self.attribution.clean(visible_title(drawn.alt).text), ALT)
         if why := self._reason(drawn, shown, strangers=strangers, reads_images=reads_images):
             return Picture(drawn.label, alt, why=why)
@@ -157,6 +158,7 @@ class _Shown:
     size: int = 0
 
     def add(self, src: str, size: int) -> None:
+        """Record a picture that is shown, with the size of its base64."""
         self.places.add(_place(src))
         self.size += size
 
@@ -169,6 +171,7 @@ class _Images(HTMLParser):
         self.found: list[tuple[str, str, bool]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Record the picture of an `img` tag."""
         given = dict(attrs)
         if tag != "img" or not given.get("src") or "emoji" in (given.get("class") or "").split():
             return

@@ -256,6 +256,8 @@ class GitHubClient:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
+    """One request to GitHub, and what the client may do with it."""
+
     verb: str
     path: str
     params: Params | None = None

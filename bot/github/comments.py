@@ -205,6 +205,7 @@ class Comments:
         return await _complete(self._post(kind, ask, text, digest=digest))
 
     async def _post(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
+        """Post a comment, and return it. If another process posted it first, mark this one as outdated."""
         try:
             made = await self.client.post(f"{self._path}/comments", {"body": text})
         except OutcomeUnknown:

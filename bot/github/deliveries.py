@@ -140,6 +140,7 @@ def _form_payload(body: bytes) -> bytes:
 
 
 def _wake(event: str, payload: "Payload") -> Wake | None:
+    """Return the thread to look at; None for a check that is not completed, or that names no pull request."""
     thread, repository = _thread(event, payload), payload.repository
     if event in _CHECKS and (thread is None or payload.action != "completed"):
         return None

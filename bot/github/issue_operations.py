@@ -66,6 +66,7 @@ class IssueOperations:
         return IssueOperationResult(DONE, now.after(operation).digest)
 
     async def _perform(self, operation: Operation, name: str) -> None:
+        """Do one operation on an issue."""
         path, text = self._path(operation.number), self.client.redactor.redact(operation.text)
         match operation.kind:
             case OperationKind.ADD_LABEL:

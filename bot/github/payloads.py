@@ -14,6 +14,8 @@ _Login = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+(\
 
 
 class _Part(BaseModel):
+    """A part of a payload. Unknown keys are ignored."""
+
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 

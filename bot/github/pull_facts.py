@@ -170,6 +170,7 @@ class PullReader:
 
 
 def _facts(number: ThreadNumber, pull: Json, files: Sequence[ChangedFile], notes: Json | None) -> PullFacts:
+    """Return the facts in GitHub's answer about a pull request."""
     fork = (pull["headRepository"] or {}).get("nameWithOwner") or "a deleted repository"
     commits = pull["commits"]
     return PullFacts(

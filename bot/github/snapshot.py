@@ -115,6 +115,7 @@ class SnapshotReader:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
 
     async def _snapshot(self, plan: PlanDocument, shown: str, data: Json) -> Snapshot:
+        """Return the snapshot in GitHub's answer; an incomplete one where the answer lacks something."""
         repository, node = data["repository"], data["node"]
         if repository is None or repository["databaseId"] != plan.repository:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)

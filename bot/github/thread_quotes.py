@@ -68,6 +68,7 @@ class ThreadQuotes:
         return list(self._newest_first())[::-1]
 
     def _newest_first(self) -> Iterator[_Quotation]:
+        """Yield the quoted posts, newest first, as far as ENTRIES_LIMIT allows."""
         room, parsing = ENTRIES_LIMIT, PARSED_LIMIT
         for post in reversed(self.thread.everything()):
             if post is self.thread.opened:

@@ -77,6 +77,8 @@ def _signing_key(pem: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
+    """A token, and when it expires."""
+
     token: str = field(repr=False)
     expires: datetime
 

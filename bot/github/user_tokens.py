@@ -77,6 +77,7 @@ class WebFlow:
         return UserToken(str(found["access_token"]), expires, str(found.get("refresh_token", "")))
 
     def _exchange(self, form: Mapping[str, str]) -> dict[str, Any]:
+        """Return GitHub's answer to a request for a token. Raises Transient if there is none."""
         import requests
 
         url = f"{self.server_url}/login/oauth/access_token"

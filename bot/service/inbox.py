@@ -185,6 +185,7 @@ class Inbox:
             temporary.unlink(missing_ok=True)
 
     def _read(self, file: Path) -> Delivery | None:
+        """Return the delivery in a file, or None. A file that cannot be read is set aside."""
         try:
             delivery = _delivery_in(file)
         except FileNotFoundError:  # a look has covered it in the meantime

@@ -101,6 +101,7 @@ class Notifier:
             failure("notification", error)
 
     def _take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
+        """Queue the new notifications of a thread, and start to send them."""
         key = address.repository, address.number
         waiting = self._waiting.get(key, deque())
         known = {each.id for each in waiting}

@@ -209,6 +209,7 @@ class _Comment:
     person: Actor
 
     async def create(self, client: GitHubClient) -> str:
+        """Post the comment as the person, and return its URL."""
         return str((await client.post(self._path, {"body": self.text}))["html_url"])
 
     async def find(self, client: GitHubClient, began: datetime) -> str:

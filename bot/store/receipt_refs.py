@@ -53,6 +53,7 @@ class ReceiptRefs:
         return await asyncio.to_thread(self._issue, statement, commit)
 
     def _issue(self, statement: Json, commit: CommitId) -> bytes:
+        """Sign a receipt and push it, or return the one that the ref holds. Raises Refused if the push is."""
         ref, envelope = receipt_ref(commit), self.issuer.sign(statement)
         write = partial(self.refs.write_ref, ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
         refused = write()

@@ -215,6 +215,7 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
 
 
 def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict, *, receipt: str) -> PullOrder:
+    """Return the pull request to open: its body says who asked, who approved, and what was done."""
     clean = context.redactor.redact
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
     evidence = state.current_approval.evidence

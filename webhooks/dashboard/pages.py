@@ -72,6 +72,7 @@ class Pages:
         self.router.add_api_route(path, endpoint, methods=["POST"])
 
     async def _answer(self, request: Request, work: Callable[[Visit], Awaitable[Answer]]) -> Response:
+        """Return the response to a request: what `work` shows, or the page of a refusal."""
         visit: Visit | None = None
         try:
             visit = await self.dashboard.visit(request)

@@ -102,6 +102,7 @@ def _differences(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, i
 
 
 def _rows(a: list[str], b: list[str], op: tuple[str, int, int, int, int]) -> Iterator[DiffRow]:
+    """Yield the rows of one difference between two texts."""
     kind, a1, a2, b1, b2 = op
     for step in range(max(a2 - a1, b2 - b1)):
         left, right = a1 + step, b1 + step
@@ -186,6 +187,7 @@ def markdown(text: str) -> Markup:
 
 @cache
 def _markdown() -> "MarkdownIt":
+    """Return the renderer of Markdown: no HTML, no pictures, links to the web alone."""
     from markdown_it import MarkdownIt
 
     made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["image"])

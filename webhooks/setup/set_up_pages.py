@@ -155,6 +155,7 @@ def _left_over_note(url: str) -> str:
 
 
 def _page(title: str, content: str, step: str = "Set-up") -> str:
+    """Return a whole page of the set-up."""
     return f"""<!doctype html>
 <html lang="en">
 <head>

@@ -95,6 +95,7 @@ class SetUpRoutes:
         return answer
 
     async def _take_form(self, request: Request) -> Response:
+        """Answer the form: with its mistakes, or with what the App may do, to be confirmed on GitHub."""
         if not self.visitor.knows(request.cookies):
             return self._refusal(403, _PRINTED)
         if not is_own_form(request.headers):

@@ -48,6 +48,7 @@ def run_permitted_call(session: Session, call: str) -> AsyncGenerator[AgentEvent
 
 
 async def _drive_from_call(session: Session, call: str, emit: Sink) -> Ended:
+    """Run a call that people permitted, store its result, and continue the session."""
     stored = next(block for block in pending_calls(session.history) if block["id"] == call)
     results: dict[str, Json] = {}
     prepared = dispatch.prepare(session, stored, permitted=True)

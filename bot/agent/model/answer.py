@@ -88,6 +88,7 @@ class StreamedAnswer:
         return whole(self.blocks)
 
     def _feed_block(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
+        """Take in one event of the stream, and return what it means to the reader, if anything."""
         match event.get("type"):
             case "message_start":
                 self.usage.update(event["message"].get("usage") or {})
@@ -113,6 +114,7 @@ class StreamedAnswer:
         return None
 
     def _delta(self, index: int, delta: Json) -> Delta | None:
+        """Append a delta to its block. Raises MalformedAnswer for a block that never began."""
         if index >= len(self.blocks):
             raise MalformedAnswer("the model's answer names a block that never began")
         kind = delta.get("type", "")
@@ -131,6 +133,7 @@ class StreamedAnswer:
         return Delta(key, delta[key]) if key != "signature" else None
 
     def _close(self, index: int) -> None:
+        """Parse the input of a tool call whose block has ended. Remember a fault in it."""
         pieces = self._json.pop(index, None)
         if not pieces or not (text := "".join(pieces)).strip():
             return

@@ -88,6 +88,7 @@ def parse(path: str, text: str) -> AgentType:
 
 
 def _type(path: str, value: Any, front: FrontMatter, *, job: str) -> AgentType:
+    """Return the type that a file defines. Raises Misconfigured for tools that it may not have."""
     names = tuple(dict.fromkeys(_READING if front.tools is None else front.tools))
     for name in names:
         if name not in _TOOLS:

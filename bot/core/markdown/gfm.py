@@ -119,10 +119,12 @@ class _Inline(ParserInline):
     """Counts the look-ahead for the end of a link's words, and each paragraph."""
 
     def skipToken(self, state: StateInline) -> None:  # noqa: N802 - markdown-it's name
+        """Count a step of look-ahead."""
         state.env["steps"].take()
         super().skipToken(state)
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
+        """Parse a paragraph, and count its steps."""
         env["steps"].take(_STEPS_OF_A_PARAGRAPH)
         return super().parse(src, md, env, tokens)
 

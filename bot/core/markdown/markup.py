@@ -113,6 +113,7 @@ class Markup(HTMLParser):
         return rest
 
     def _part(self, child: "Token") -> None:
+        """Take in one part of the text: words, or a tag."""
         match child.type:
             case "text_special":
                 self._say(child.content, child.content)

@@ -166,6 +166,7 @@ class _Page:
                 self.removed.append(text)
 
     def _block(self, token: "Token") -> None:
+        """Add a block to the page."""
         match token.type:
             case "inline":
                 self._inline(token.children or [])
@@ -230,6 +231,7 @@ class _Page:
         return self.mark or "".join(self.containers)
 
     def _inline(self, children: Sequence["Token"]) -> None:
+        """Add a line of text: to the row of a table, or else to the page and to what a person says on it."""
         html = Markup(self.hiding, self.steps)
         self.hiding = html.inline(children)
         seen, undrawn = formulas(html.shown)
@@ -246,6 +248,7 @@ class _Page:
                 self.commands.append(spoken)
 
     def _code(self, token: "Token") -> None:
+        """Add a code block; a diagram as it is drawn."""
         language, rest = language_of(token.info)
         if rest:
             self.removed.append(rest)

@@ -45,9 +45,12 @@ _VERSION: Final = zlib.crc32(_TABLES.encode()) & 0x7FFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class _SqliteTransaction:
+    """A transaction of SQLite as Statements."""
+
     database: sqlite3.Connection
 
     def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one statement, and return its rows."""
         return self.database.execute(statement, values).fetchall()
 
 

@@ -16,9 +16,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class _PostgresTransaction:
+    """A transaction of PostgreSQL as Statements."""
+
     connection: "Connection[tuple[Any, ...]]"
 
     def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one statement, and return its rows."""
         cursor = self.connection.execute(statement.replace("?", "%s").encode(), values)
         return cursor.fetchall() if cursor.description else []
 
