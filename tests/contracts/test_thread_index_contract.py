@@ -117,7 +117,7 @@ def test_tasks(index: ThreadIndex) -> None:
     records = fill(index, 3)
     at = datetime(2026, 11, 20, tzinfo=UTC)
     for number, name in ((1, "todos"), (3, "dependencies")):
-        task = TaskView("octo/hello-1", name, number, "", Stage.DONE, WaitsFor.NOBODY, at, (), ("x",), (4,))
+        task = TaskView("octo/hello-1", name, number, "", Stage.DONE, WaitsFor.NOBODY, at, (), ("x",))
         index.put(replace(records["octo/hello-1", number], task=task))
     assert [(each.task, each.next_due) for each in index.tasks(None)] == [("dependencies", at), ("todos", at)]
     assert index.tasks({"octo/hello-2"}) == []

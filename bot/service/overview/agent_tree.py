@@ -13,7 +13,6 @@ from bot.core.thread_state import ThreadState
 from bot.service.overview.thread_history import JournalStep
 from bot.service.overview.views import AgentNode
 
-_AT_WORK = {Stage.PLANNING: "plan", Stage.EXECUTING: "work"}
 _ENDS = {Stage.STOPPED: "stopped", Stage.FAILED: "failed", Stage.LIMIT: "limit", Stage.ASKED: "waiting"}
 
 

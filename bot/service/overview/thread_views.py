@@ -83,7 +83,6 @@ def task_view(address: ThreadAddress, steps: Sequence[JournalStep], server_url: 
             for occurrence in reversed(history.occurrences)
         ),
         rejected=tuple(rejection.finding.title for rejection in history.rejected),
-        open_pulls=tuple(row.pull_number for row in history.in_review),
     )
 
 

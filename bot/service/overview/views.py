@@ -312,8 +312,6 @@ class TaskView:
     """Newest first."""
     rejected: tuple[str, ...]
     """Titles of the findings that people rejected."""
-    open_pulls: tuple[int, ...]
-    """Numbers of the task's open pull requests, as far as the journal knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,6 @@ class SampleReading:
             NOW + timedelta(hours=16),
             runs,
             ("Retry the cart test",),
-            (19,),
         )
         hidden = replace(tests, repository=OTHER, task="rotate-keys", issue=9, rejected=())
         return MaintenanceView((tests, hidden))
