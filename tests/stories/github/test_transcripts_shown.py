@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from bot.compose.stored_transcripts import StoredTranscripts
+from bot.compose.overview_parts import StoredTranscripts
 from bot.core.secrets.redaction import Redactor
 from bot.service.connections import Connections
 from bot.service.overview.transcript_steps import transcript_page
