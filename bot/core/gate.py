@@ -9,7 +9,7 @@
 fold of `step` over the accepted events of its journal. (thread, ask) is the idempotency key of every effect.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -241,14 +241,6 @@ def step(thread: Thread, event: Event) -> tuple[Thread, Effect | None]:
     if effect is None or event.move is Move.NOTED:
         return moved, None
     return replace(moved, ask=thread.ask + 1), effect
-
-
-def replay(events: Iterable[Event]) -> Thread:
-    """Return the state of a thread: the fold of its journal's accepted events."""
-    thread = Thread()
-    for event in events:
-        thread, _ = step(thread, event)
-    return thread
 
 
 def _check(thread: Thread, event: Event) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from bot.core import gate
 from bot.core.errors import IllegalEvent
-from bot.core.gate import ANSWERS, ON_ENTER, TRANSITIONS, Effect, Event, Move, Stage, Thread, replay, step
+from bot.core.gate import ANSWERS, ON_ENTER, TRANSITIONS, Effect, Event, Move, Stage, Thread, step
 from bot.core.names import Digest
 from tests.core.gate_laws import OF_EVERY_TRY, OF_WHAT_IS_TAKEN, breaches
 from tests.core.gate_mutations import MUTATIONS
+from tests.core.gate_replay import replay
 from tests.core.gate_walk import OTHER, PLAN, STAGES, WAYS, Try, attempt, walk
 
 A, B = Digest(PLAN), Digest(OTHER)

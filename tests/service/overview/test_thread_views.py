@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from bot.core.entry import Entry
-from bot.core.gate import Event, Move, replay
+from bot.core.gate import Event, Move
 from bot.core.names import Digest, ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.agent_tree import session_at_work, session_models
@@ -16,6 +16,7 @@ from bot.service.overview.cost_lines import add_up, bookings
 from bot.service.overview.thread_history import journal_steps
 from bot.service.overview.thread_views import describe, summarize
 from bot.service.overview.views import CostLine, Costs, redact_view
+from tests.core.gate_replay import replay
 from tests.core.journal_histories import histories
 
 SERVER = "https://github.example"

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from bot.core.entry import Entry
-from bot.core.gate import Event, Move, Stage, Thread, replay
+from bot.core.gate import Event, Move, Stage, Thread
 from bot.core.names import Digest, ThreadAddress
 from bot.service.overview.index import USUAL_ROWS
 from bot.service.overview.views import WaitsFor
 from bot.testing.github.turned_clock import TurnedClock
+from tests.core.gate_replay import replay
 from tests.core.journal_histories import histories
 from tests.service.overview.ground import address
 from tests.webhooks.dashboard.ground import Site
