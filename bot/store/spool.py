@@ -69,7 +69,8 @@ class Spool:
             fcntl.flock(file, fcntl.LOCK_EX)
             if _end_of_last_line(descriptor) != at:
                 raise Conflict("another process writes this session's transcript", where=f"session {session}")
-            os.ftruncate(descriptor, at)
+            if os.fstat(descriptor).st_size > at:  # else ext4 would wait until the last append is on the disk
+                os.ftruncate(descriptor, at)
             lines = render(record)
             if file.write(lines) != len(lines):
                 os.ftruncate(descriptor, at)

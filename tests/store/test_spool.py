@@ -1,6 +1,7 @@
 """The spool: an append is there whole or not at all, and two processes never mix."""
 
 import resource
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,19 @@ def test_torn_anywhere(spool: Spool) -> None:
         assert spool.read(S) == Spooled({1: b"one"}, first)
         spool.append(S, {2: b"other"}, at=first)
         assert spool.read(S).records == {1: b"one", 2: b"other"}
+
+
+def test_what_is_whole_is_not_truncated(spool: Spool) -> None:
+    """Only what a crash tore is cut off: on ext4, cutting waits until the append before is on the disk."""
+    cut: list[int] = []
+    sys.addaudithook(lambda event, given: cut.append(given[1]) if event == "os.truncate" else None)
+    first = spool.append(S, {1: b"one"}, at=0)
+    end = spool.append(S, {2: b"two"}, at=first)
+    assert cut == []
+    with (spool.directory / S).open("ab") as file:
+        file.write(b"3 dG9")
+    spool.append(S, {3: b"three"}, at=end)
+    assert cut == [end]
 
 
 @pytest.mark.req("E4")
