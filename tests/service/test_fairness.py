@@ -64,10 +64,10 @@ class TimedHost(Host):
 
 
 def others_arrivals() -> list[tuple[float, ThreadAddress]]:
-    """Return an hour of mentions: at each of nine installations one every 20 s, and never two at the same time."""
+    """Return an hour of mentions: at each of nine installations one a minute, and never two at the same time."""
     return [
-        (20.0 * turn + 2.1 * place, of(installation, turn + 1))
-        for turn in range(180)
+        (60.0 * turn + 2.1 * place, of(installation, turn + 1))
+        for turn in range(60)
         for place, installation in enumerate(OTHERS)
     ]
 

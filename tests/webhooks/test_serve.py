@@ -15,6 +15,7 @@ import pytest
 from bot.clock import SystemClock
 from bot.testing.github.credentials import install
 from bot.testing.github.simulated_github import SimulatedGitHub
+from tests import forks
 
 NAME = "acme/shop"
 
@@ -99,10 +100,9 @@ def test_a_mention_is_answered(github: SimulatedGitHub, tmp_path: Path) -> None:
 def test_a_key_that_cannot_sign_is_told_at_once(github: SimulatedGitHub, tmp_path: Path) -> None:
     """The service does not start, instead of failing at each delivery."""
     variables = environment(github, tmp_path) | {"PLANGATE_PRIVATE_KEY": "no key"}
-    with command("serve", "--port", "0", variables=variables) as (process, _):
-        _, told = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert told == (
+    ended = forks.plangate().run("serve", "--port", "0", env=variables, cwd=tmp_path, timeout=30)
+    assert ended.returncode == 2
+    assert ended.stderr == (
         "plangate: the App's private key cannot be read (PLANGATE_PRIVATE_KEY, PLANGATE_PRIVATE_KEY_PATH): "
         "set one of them to the PEM file from GitHub\n"
     )
