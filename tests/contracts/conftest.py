@@ -1,6 +1,6 @@
 """Where the contract suites of journal and transcripts run: a real repository, by path and over real HTTP."""
 
-import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -39,14 +39,21 @@ def clock() -> StandingClock:
     return StandingClock()
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A bare repository with one commit."""
-    bare, environment = tmp_path / "remote.git", os.environ | {"GIT_CONFIG_GLOBAL": os.devnull}
-    subprocess.run(["git", "init", "--quiet", "--bare", bare], check=True, env=environment)
+@pytest.fixture(scope="session")
+def remote_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare repository with one commit, which is only ever copied."""
+    bare = tmp_path_factory.mktemp("remote") / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--template=", bare], check=True)
+    subprocess.run(["git", "-C", bare, "config", "receive.autogc", "false"], check=True)
     first = b"commit refs/heads/master\ncommitter A <a@b> 0 +0000\ndata 5\nfirst\nM 100644 inline README\ndata 2\nhi\n"
-    subprocess.run(["git", "-C", bare, "fast-import", "--quiet"], input=first, check=True, env=environment)
+    subprocess.run(["git", "-C", bare, "fast-import", "--quiet"], input=first, check=True)
     return bare
+
+
+@pytest.fixture
+def repository(tmp_path: Path, remote_template: Path) -> Path:
+    """A bare repository with one commit."""
+    return Path(shutil.copytree(remote_template, tmp_path / "remote.git"))
 
 
 @pytest.fixture

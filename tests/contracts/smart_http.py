@@ -1,6 +1,7 @@
-"""A real git server over HTTP on loopback: git http-backend behind the standard library's server."""
+"""A real git server over HTTP on loopback: git's own programs behind the standard library's server."""
 
 import base64
+import gzip
 import os
 import subprocess
 import threading
@@ -9,7 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
+
+SERVICES: Final = ("git-upload-pack", "git-receive-pack")
 
 
 @dataclass(slots=True)
@@ -29,8 +33,9 @@ class Site:
     """How many of the next requests are answered with 502."""
     heard: Callable[[bytes], None] = lambda _: None
     """Hears the body of each request before it is served."""
+    looks_at_processes: bool = False
     argv_with_token: list[str] = field(default_factory=list)
-    """Command lines of the machine that held the token while its request was served."""
+    """Command lines of the machine that held the token while its request was served, if it looks at them."""
 
     def url(self, name: str) -> str:
         """Return the address of a repository."""
@@ -54,7 +59,7 @@ def served(root: Path, *tokens: str) -> Iterator[Site]:
 
 
 class SmartHttp(BaseHTTPRequestHandler):
-    """One request (git-http-backend(1))."""
+    """One request of git's smart protocol: https://git-scm.com/docs/http-protocol."""
 
     site: Site
 
@@ -88,7 +93,8 @@ class SmartHttp(BaseHTTPRequestHandler):
         elif token not in self.site.tokens:
             self._answer(401, [["WWW-Authenticate", 'Basic realm="git"']], b"")
         else:
-            self.site.argv_with_token += _argv_with(token)
+            if self.site.looks_at_processes:
+                self.site.argv_with_token += _argv_with(token)
             self._backend(body)
 
     def _token(self) -> str:
@@ -98,27 +104,26 @@ class SmartHttp(BaseHTTPRequestHandler):
         return password if user == "x-access-token" else ""
 
     def _backend(self, body: bytes) -> None:
+        """Answer as git-http-backend does, by the program that it would start."""
         url = urlsplit(self.path)
-        environment = {
-            "PATH": os.environ["PATH"],
-            "GIT_PROJECT_ROOT": str(self.site.root),
-            "GIT_HTTP_EXPORT_ALL": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-            "REMOTE_USER": "plangate",
-            "REMOTE_ADDR": "127.0.0.1",
-            "REQUEST_METHOD": self.command,
-            "PATH_INFO": url.path,
-            "QUERY_STRING": url.query,
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            "CONTENT_LENGTH": str(len(body)),
-        }
+        folder, _, last = url.path.rpartition("/")
+        service = url.query.removeprefix("service=") if last == "refs" else last
+        place = self.site.root / folder.removesuffix("/info").lstrip("/")
+        if service not in SERVICES or not (place / "HEAD").exists():
+            self._answer(404, [], b"")
+            return
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        protocol = self.headers.get("Git-Protocol", "")
+        environment = os.environ | {"GIT_PROTOCOL": protocol}
+        options = ["--stateless-rpc", *(["--http-backend-info-refs"] if last == "refs" else [])]
+        command = [*service.split("-", 1), *options, str(place)]
         # It ends with 1 where git refuses what is asked; what it has said is the answer then too.
-        ran = subprocess.run(["git", "http-backend"], input=body, env=environment, capture_output=True, check=False)
-        head, _, content = ran.stdout.partition(b"\r\n\r\n")
-        fields = [line.split(": ", 1) for line in head.decode().split("\r\n")]
-        self._answer(next((int(value[:3]) for name, value in fields if name == "Status"), 200), fields, content)
+        said = subprocess.run(command, input=body, env=environment, capture_output=True, check=False).stdout
+        if last == "refs" and "version=2" not in protocol:
+            said = b"%04x# service=%b\n0000" % (len(service) + 15, service.encode()) + said
+        kind = f"application/x-{service}-{'advertisement' if last == 'refs' else 'result'}"
+        self._answer(200, [["Content-Type", kind]], said)
 
     def _answer(self, status: int, fields: list[list[str]], content: bytes) -> None:
         self.site.sent += len(content)

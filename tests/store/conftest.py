@@ -1,7 +1,9 @@
 """A real repository to store threads in, and what a test needs to look at it and to spoil it."""
 
-import os
+import io
+import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,13 +49,12 @@ class Repository:
     def files(self, thread: int = 1) -> dict[str, bytes]:
         """Return the files that a thread's ref holds."""
         ref = f"refs/plangate/threads/{thread}"
-        names = self.git("ls-tree", "-r", "--name-only", ref).splitlines()
-        return {
-            name: subprocess.run(
-                ["git", "-C", str(self.path), "cat-file", "blob", f"{ref}:{name}"], capture_output=True, check=True
-            ).stdout
-            for name in names
-        }
+        packed = subprocess.run(
+            ["git", "-C", str(self.path), "archive", "--format=tar", ref], capture_output=True, check=True
+        ).stdout
+        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+            found = [member for member in files.getmembers() if member.isfile()]
+            return {member.name: _content(files, member) for member in found}
 
     def put(self, files: dict[str, bytes], thread: int = 1) -> None:
         """Make a thread's ref hold exactly these files, as whoever may write to the repository can."""
@@ -65,22 +66,30 @@ class Repository:
         self.git("fast-import", "--quiet", "--force", stdin=b"".join(parts))
 
 
+def _content(files: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    opened = files.extractfile(member)
+    assert opened is not None
+    return opened.read()
+
+
 @pytest.fixture
 def clock() -> Clock:
     return StandingClock()
 
 
+@pytest.fixture(scope="session")
+def remote_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare repository with one commit, which is only ever copied."""
+    made = Repository(tmp_path_factory.mktemp("remote") / "remote.git")
+    subprocess.run(["git", "init", "--quiet", "--bare", "--template=", str(made.path)], check=True)
+    made.git("config", "receive.autogc", "false")
+    made.git("fast-import", "--quiet", stdin="commit refs/heads/master\ncommitter A <a@b> 0 +0000\ndata 0\n")
+    return made.path
+
+
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return made(tmp_path / "remote.git")
-
-
-def made(path: Path) -> Repository:
-    """Make a bare repository with one commit."""
-    subprocess.run(["git", "init", "--quiet", "--bare", str(path)], check=True, env=os.environ)
-    repository = Repository(path)
-    repository.git("fast-import", "--quiet", stdin="commit refs/heads/master\ncommitter A <a@b> 0 +0000\ndata 0\n")
-    return repository
+def repository(tmp_path: Path, remote_template: Path) -> Repository:
+    return Repository(shutil.copytree(remote_template, tmp_path / "remote.git"))
 
 
 @pytest.fixture

@@ -164,13 +164,10 @@ def test_environment(tmp_path: Path, repository: Repository, clock: Clock) -> No
     assert (tmp_path / "trace3").exists()  # the list, init, fast-import, push
 
 
-def test_empty_repository(tmp_path: Path, clock: Clock) -> None:
+def test_empty_repository(repository: Repository, refs_on: Callable[[str], ThreadRefs]) -> None:
     """A repository without any commit can keep threads."""
-    from tests.store.conftest import made
-
-    empty = made(tmp_path / "empty.git")
-    empty.git("update-ref", "-d", "refs/heads/master")
-    refs = ThreadRefs(Remote(str(empty.path)), tmp_path / "a" / "scratch.git", clock)
+    repository.git("update-ref", "-d", "refs/heads/master")
+    refs = refs_on("a")
     assert list(refs.commit(ONE, adding(a=b"1"), "first").files) == ["a"]
 
 

@@ -74,6 +74,7 @@ async def test_branch_that_moved(mirror: Mirror, repository: Repository, bare: R
 @pytest.mark.req("G2")
 async def test_token_is_nowhere(remote: GitWorkspace, repository: Repository, site: Site, tmp_path: Path) -> None:
     """The token arrives at the server, and is in no file, no argument and no address."""
+    site.looks_at_processes = True
     await publish(remote, repository, write(new="x"))
     assert {token for _, token in site.seen} == {TOKEN}
     assert site.argv_with_token == []
@@ -88,6 +89,7 @@ async def test_token_is_nowhere(remote: GitWorkspace, repository: Repository, si
 @pytest.mark.req("G2")
 def test_argument_with_a_token_is_found(site: Site) -> None:
     """The probe of the test above sees a token that is in an argument."""
+    site.looks_at_processes = True
     address = site.url(NAME).replace("//", f"//x-access-token:{TOKEN}@")
     subprocess.run(["git", "ls-remote", address], check=True, capture_output=True)
     assert any(TOKEN in line for line in site.argv_with_token)
