@@ -7,6 +7,7 @@ project's own folder is read or written.
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,7 +134,7 @@ def lacking(main: str, sweep: str, settings: str) -> tuple[str, ...] | None:
         return None
     variant = variant_in(main, configuration(settings).mention)
     ours, our_sweep = (_parse_workflow(workflow_text(variant, name), name) for name in SHIPPED)
-    found = tuple(_missing(ours, _parse_workflow(main), ""))
+    found = tuple(_missing(ours, _parse_workflow(main, WORKFLOW), ""))
     if not sweep:
         return (*found, SWEEP)
     return (*found, *(f"{SWEEP}: {at}" for at in _missing(our_sweep, _parse_workflow(sweep, SWEEP), "")))
@@ -141,7 +142,7 @@ def lacking(main: str, sweep: str, settings: str) -> tuple[str, ...] | None:
 
 def creates_check_runs(main: str) -> bool:
     """Return whether the job that publishes work may create the check run "Plan approved". Raises Misconfigured."""
-    workflow = _parse_workflow(main)
+    workflow = _parse_workflow(main, WORKFLOW)
     jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
     work = jobs.get("work") if isinstance(jobs, dict) else None
     granted = work.get("permissions") if isinstance(work, dict) else None
@@ -168,7 +169,9 @@ def is_outdated(main: str) -> bool:
     return stamp is not None and stamp.version != installed_version()
 
 
-def _parse_workflow(text: str, name: str = WORKFLOW) -> Any:
+@lru_cache(maxsize=8)
+def _parse_workflow(text: str, name: str) -> Any:
+    """Return a workflow that nobody changes: the same text is asked for several times, and parsing it takes 30 ms."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

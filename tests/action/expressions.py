@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 _TOKEN: Final = re.compile(
@@ -25,7 +26,7 @@ class Filtered(list[object]):
 
 def evaluate(expression: str, contexts: Mapping[str, object]) -> object:
     """Return the value of an expression. Raises ValueError if it is not understood."""
-    reader = _Reader(_tokens(expression), contexts)
+    reader = _Reader([*_tokens(expression)], contexts)
     value = reader.either()
     if reader.tokens:
         raise ValueError(f"not understood: {reader.tokens[0]}")
@@ -37,7 +38,8 @@ def holds(value: object) -> bool:
     return value not in (None, False, 0, "") or isinstance(value, list | dict)
 
 
-def _tokens(expression: str) -> list[tuple[str, str]]:
+@cache
+def _tokens(expression: str) -> tuple[tuple[str, str], ...]:
     found, at, end = list[tuple[str, str]](), 0, len(expression.rstrip())
     while at < end:
         match = _TOKEN.match(expression, at)
@@ -45,7 +47,7 @@ def _tokens(expression: str) -> list[tuple[str, str]]:
             raise ValueError(f"not understood: {expression[at : at + 20]}")
         found.append((match.lastgroup, match[match.lastgroup]))
         at = match.end()
-    return found
+    return tuple(found)
 
 
 class _Reader:

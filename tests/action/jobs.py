@@ -1,6 +1,7 @@
 """Which jobs of a workflow an event starts, by its triggers and the conditions of its jobs."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,9 @@ MARKER: Final = f"<!-- plangate:1 plan 3 1 - 0a1b2c3d {'0' * 32} -->"
 OPEN: Final = {"name": "plangate: open"}
 
 
+@cache
 def loaded(path: Path) -> Any:
-    """Read a workflow."""
+    """Read a workflow, which nobody may change."""
     return YAML(typ="safe", pure=True).load(path.read_text())
 
 

@@ -1,5 +1,6 @@
 """Which jobs each event starts: only those that have something to do."""
 
+import copy
 import json
 import os
 import subprocess
@@ -166,7 +167,7 @@ def test_act_agrees(tmp_path: Path, name: str) -> None:
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "remote", "add", "origin", "https://github.com/o/r.git"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "begin"], check=True)
-    workflow = loaded(MAIN)
+    workflow = copy.deepcopy(loaded(MAIN))
     for job in workflow["jobs"].values():
         job["steps"] = [{"run": "true"}]
         job.pop("environment", None)  # act knows neither `deployment` nor `queue` yet
