@@ -122,13 +122,20 @@ def test_clocks_change(expression: str, zone: str, day: tuple[int, int, int], lo
             ("30 2 * * *", "15 1-3 * * 0", "*/30 2 * * *", "0 */2 * * *", "5 0 29-31 * 1"),
             (*ZONES, "America/Santiago", "Africa/Casablanca", "Antarctica/Troll"),
         ),
-        ("*/20 * * * *", "Australia/Lord_Howe"),
     ),
 )
 def test_a_year_minute_by_minute(expression: str, zone: str) -> None:
     """The due times of a year are those that a search over all minutes finds."""
     first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
     assert times(expression, zone, first - timedelta(seconds=1), last) == [*due_minutes(expression, zone, first, last)]
+
+
+@pytest.mark.req("MT1")
+@every_row("first", (datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 9, 30, tzinfo=UTC)))
+def test_every_hour_where_clocks_move_by_half_of_one(first: datetime) -> None:
+    """The same in the weeks in which the clocks of Lord Howe Island move: on other days each hour is like the next."""
+    what, last = ("*/20 * * * *", "Australia/Lord_Howe"), first + timedelta(days=7)
+    assert times(*what, first - timedelta(seconds=1), last) == [*due_minutes(*what, first, last)]
 
 
 @pytest.mark.req("MT1")
