@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import every_row
+
 ROOT = Path(__file__).parents[1]
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 
@@ -140,13 +142,13 @@ def test_the_tree_keeps_its_contracts() -> None:
     assert report.returncode == 0, report.stdout + report.stderr
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.importer}-{plant.imported}")
+@every_row("plant", PLANTS)
 def test_a_planted_import_breaks_its_contract(plant: Plant, planted: dict[str, str]) -> None:
     """The forbidden import is reported under the contract that forbids it."""
     assert plant.edge in planted[plant.contract]
 
 
-@pytest.mark.parametrize("plant", ALLOWED, ids=lambda plant: f"{plant.importer}-{plant.imported}")
+@every_row("plant", ALLOWED)
 def test_an_allowed_import_breaks_nothing(plant: Plant, planted: dict[str, str]) -> None:
     """What a contract lets through is reported under no contract."""
     assert not [name for name, report in planted.items() if plant.edge in report]

@@ -29,8 +29,13 @@ README = (ROOT / "README.md").read_text()
 
 
 @cache
+def text(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return ast.parse(text(path))
 
 
 @cache
@@ -40,7 +45,7 @@ def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 def sources_with(pattern: str, further: Sequence[Path] = ()) -> list[Path]:
     """Return the few files that a rule can concern at all: to parse every source takes 2 s in each process."""
-    return [path for path in (*SOURCES, *further) if re.search(pattern, path.read_text())]
+    return [path for path in (*SOURCES, *further) if re.search(pattern, text(path))]
 
 
 def keys(part: type[BaseModel], above: str = "") -> Iterator[str]:
@@ -91,7 +96,7 @@ def test_every_command_stands_in_help_and_readme() -> None:
 
 def test_every_key_of_the_configuration_is_obeyed() -> None:
     """Where settings become parts each of them is read."""
-    joined = "".join(path.read_text() for path in (ROOT / "bot/compose").glob("*.py"))
+    joined = "".join(text(path) for path in (ROOT / "bot/compose").glob("*.py"))
     named = {key: key if "." in key else f"keys.{key}" for key in keys(Configuration)}
     read_whole = set(re.findall(r"_agent_limits\(keys\.([a-z.]+)\)", joined))
     of_agents = set(re.findall(r"\bagent\.([a-z]+)", joined))
@@ -124,7 +129,7 @@ def test_every_command_on_a_thread_is_documented() -> None:
 
 def test_only_approval_makes_an_approved_plan() -> None:
     """Nobody else names the constructor (house.md: a proof, not a flag)."""
-    makers = [path for path in SOURCES if re.search(r"\bApprovedPlan\(", path.read_text())]
+    makers = [path for path in SOURCES if re.search(r"\bApprovedPlan\(", text(path))]
     assert makers == [ROOT / "bot/core/approval.py"]
 
 
@@ -134,7 +139,7 @@ def test_the_codec_alone_reads_keys_of_a_journal() -> None:
     rooms = [ROOT / "webhooks", *(ROOT / "bot" / room for room in ("core", "workflow", "compose", "action", "demo"))]
     files = [ROOT / "bot/summary.py", *(path for path in SOURCES if any(map(path.is_relative_to, rooms)))]
     keys = re.compile(r"\.body(\[|\.(get|pop|items|keys)\()|[\"'] in \w+\.body\b|\bfact\(")
-    assert not [path for path in files if path not in beside and keys.search(path.read_text())]
+    assert not [path for path in files if path not in beside and keys.search(text(path))]
 
 
 def test_importing_the_package_does_nothing() -> None:
@@ -146,7 +151,7 @@ def test_importing_the_package_does_nothing() -> None:
 
 def test_the_configuration_alone_reads_the_environment() -> None:
     """os.environ is read in one place; the sandboxed process and the simulated world have their own arguments."""
-    readers = [path for path in SOURCES if re.search(r"os\.(environ|getenv)\b(?!\.get\(\"PATH\")", path.read_text())]
+    readers = [path for path in SOURCES if re.search(r"os\.(environ|getenv)\b(?!\.get\(\"PATH\")", text(path))]
     assert [str(path.relative_to(ROOT)) for path in readers] == ["bot/config/environment.py"]
 
 
@@ -201,10 +206,10 @@ def test_every_outlet_takes_secrets_out() -> None:
     outlets = {
         str(path.relative_to(ROOT))
         for path in SOURCES
-        if writes.search(path.read_text()) and not path.is_relative_to(ROOT / "bot/testing")
+        if writes.search(text(path)) and not path.is_relative_to(ROOT / "bot/testing")
     }
     assert outlets - set(OUTLETS) <= beside
-    printing = [path for path in SOURCES if re.search(r"^\s*print\(", path.read_text(), re.MULTILINE)]
+    printing = [path for path in SOURCES if re.search(r"^\s*print\(", text(path), re.MULTILINE)]
     shells = {
         "bot/cli/main.py",
         "bot/cli/audit.py",
@@ -227,10 +232,9 @@ def test_every_outlet_takes_secrets_out() -> None:
 
 def test_files_and_functions_stay_small() -> None:
     """At most 400 lines a file and 40 a function; every module says its one job."""
-    tests = (ROOT / "tests").rglob("*.py")
-    assert not [path for path in (*SOURCES, *tests) if path.read_text().count("\n") > 400]
-    assert not [path for path in SOURCES if not path.read_text().startswith('"""')]
-    suspects = [path for path in SOURCES if _has_long_block(path.read_text())]
+    assert not [path for path in (*SOURCES, *TESTS) if text(path).count("\n") > 400]
+    assert not [path for path in SOURCES if not text(path).startswith('"""')]
+    suspects = [path for path in SOURCES if _has_long_block(text(path))]
     assert not [f"{path}: {node.name}" for path in suspects for node in functions(path) if _length(node) > 40]
 
 
@@ -247,20 +251,20 @@ def test_a_module_has_a_name_of_its_own() -> None:
 def test_nothing_is_left_for_later() -> None:
     """No marker of unfinished work, and no file whose name says nothing."""
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
-    assert not [path for path in SOURCES if marks.search(path.read_text())]
+    assert not [path for path in SOURCES if marks.search(text(path))]
     assert not [path for path in SOURCES if path.stem in {"utils", "helpers", "common", "manager", "base"}]
 
 
 def test_tests_patch_nothing() -> None:
     """Where a test wants a patch, a seam is missing."""
     patches = re.compile(r"MagicMock|AsyncMock|mock\.patch|(?<![.\w])patch\(|monkeypatch\.setattr|mocker\.")
-    others = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
-    assert not [path for path in others if patches.search(path.read_text())]
+    others = [path for path in TESTS if path != Path(__file__)]
+    assert not [path for path in others if patches.search(text(path))]
 
 
-def _has_long_block(text: str) -> bool:
+def _has_long_block(source: str) -> bool:
     """Return whether more than 40 lines may belong to one function: up to what begins next beside or outside of it."""
-    lines = text.split("\n")
+    lines = source.split("\n")
     begins = [
         (at, len(line) - len(line.lstrip()))
         for at, line in enumerate(lines)
@@ -288,10 +292,8 @@ def test_every_cited_requirement_resolves() -> None:
     family = "|".join(sorted({re.sub(r"\d+[a-z]?$", "", one) for one in listed}, key=len, reverse=True))
     cited = {
         one
-        for path in [*SOURCES, *(ROOT / "tests").rglob("*.py"), ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-        for group in re.findall(
-            rf"\(((?:{family})\d+[a-z]?(?:, (?:{family})\d+[a-z]?)*)\)|req\(([^)]*)\)", path.read_text()
-        )
+        for path in [*SOURCES, *TESTS, ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for group in re.findall(rf"\(((?:{family})\d+[a-z]?(?:, (?:{family})\d+[a-z]?)*)\)|req\(([^)]*)\)", text(path))
         for one in re.findall(rf"\b(?:{family})\d+[a-z]?\b", " ".join(group))
     }
     assert cited - set(listed) == set()
@@ -354,10 +356,12 @@ def test_no_callable_is_set_on_an_object_after_it_was_made() -> None:
         for node in ast.walk(tree(path))
         if isinstance(node, ast.AnnAssign) and holds.match(ast.unparse(node.annotation))
     }
-    methods = {name for path in SOURCES for name in re.findall(r"def (\w+)\(", path.read_text())}
+    methods = {name for path in SOURCES for name in re.findall(r"def (\w+)\(", text(path))}
     late = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {target.attr}"
-        for path in sources_with(r"(?m)^\s+\S+\.\w+(, \S+\.\w+)* = ")
+        for path in sources_with(
+            rf"(?m)^\s+\S+\.\w+(, \S+\.\w+)* = (\(|.*\b(lambda|partial)\b)|\.({'|'.join(fields)})(, \S+)* = "
+        )
         for function in functions(path)
         if function.name not in CONSTRUCTORS
         for node in ast.walk(function)

@@ -106,9 +106,9 @@ def test_the_end_of_a_pull_request(*, merged: bool, left: tuple[TaskFinding, ...
 def test_what_is_remembered_is_bounded() -> None:
     """However many plans are rejected; one without findings is not remembered."""
     state = TaskHistory("deps", "d", BEGAN)
-    for n in range(MOST_REJECTED // 50 + 1):
-        many = [TaskFinding(f"{n}-{each}", f"{n} {each} x") for each in range(50)]
+    for n, count in enumerate((MOST_REJECTED - 10, 50)):
+        many = [TaskFinding(f"{n}-{each}", f"{n} {each} x") for each in range(count)]
         state = add_move(state, Rejected(), KEY, findings=many, at=BEGAN)
     assert len(state.rejected) == MOST_REJECTED
-    assert state.rejected[-1].finding.id == "20-49"
+    assert [state.rejected[each].finding.id for each in (0, -1)] == ["0-40", "1-49"]
     assert add_move(history(), Closed(), KEY, findings=(), at=BEGAN).decided == ()
