@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, cut, inert_line, inert_markdown, inert_message
+from bot.core.markdown.gfm import parse
+from bot.core.markdown.inert import (
+    POSTED_BYTES,
+    POSTED_CHARACTERS,
+    cut,
+    inert_line,
+    inert_markdown,
+    inert_message,
+    may_have_code_block,
+)
 from bot.core.markdown.visible import visible_text
 from tests.core.hidden_channels import HIDDEN
 from tests.core.test_hidden import WRITTEN
@@ -155,3 +164,11 @@ def test_nobody_approves_what_nobody_sees(text: str) -> None:
 def test_what_people_write_is_no_code(text: str) -> None:
     """Ordinary Markdown is posted as Markdown."""
     assert inert_markdown(text).startswith("```text") == text.startswith("```text")
+
+
+@given(st.text("`~ \t\n-1.)>*a#<[^]:", max_size=60))
+def test_only_what_may_have_a_code_block_is_parsed_for_it(text: str) -> None:
+    """A text without a fence or an indent has no code block, wherever lists and quotes may put one."""
+    has_one = any(token.type in {"fence", "code_block"} for token in parse(text))
+    assert may_have_code_block(text) or not has_one
+    assert not may_have_code_block(text.replace(" ", "").replace("\t", "").replace("`", "").replace("~", ""))

@@ -47,6 +47,8 @@ _PERSON: Final = re.compile(r"(?<![A-Za-z0-9_])@[A-Za-z0-9][A-Za-z0-9_-]*(?:/[\w
 _SKIPPING: Final = re.compile(r"\[\s*(skip ci|ci skip|no ci|skip actions|actions skip)\s*\]", re.IGNORECASE)
 # git-interpret-trailers(1): signatures and similar lines that a line of a message can be mistaken for.
 _TRAILER: Final = re.compile(r"^(?=(?:[A-Za-z-]+-by|skip-checks|plangate-plan)\s*:)", re.IGNORECASE | re.MULTILINE)
+_FENCE: Final = re.compile("```|~~~")
+_INDENTED: Final = re.compile(" {4}|\t")
 _WORD: Final = re.compile(r"[^\W_]+")
 _TAG: Final = re.compile(r"<(?=[A-Za-z/!?])")
 # https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
@@ -174,8 +176,18 @@ def _parse(text: str) -> list["Token"]:
     return parse(text)
 
 
+def may_have_code_block(text: str) -> bool:
+    """Return whether a text has to be parsed for code blocks: it has a fence, or as much blank as indents one.
+
+    https://spec.commonmark.org/0.31.2/#indented-code-blocks
+    """
+    return _FENCE.search(text) is not None or _INDENTED.search(text) is not None
+
+
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
     """Apply `change` to a text outside its code blocks."""
+    if not may_have_code_block(text):
+        return change(text)
     lines, made, at = text.split("\n"), list[str](), 0
     for token in _parse(text):
         if token.type in {"fence", "code_block"} and token.map:
@@ -267,6 +279,8 @@ def _cap_length(text: str) -> str:
 
 def _close_code_block(text: str) -> str:
     """Close a code block that is still open at the end of a text, so that it does not swallow what follows."""
+    if _FENCE.search(text) is None:
+        return text
     last = next((token for token in reversed(_parse(text)) if token.level == 0), None)
     if last is None or last.type != "fence" or last.map is None:
         return text
