@@ -110,11 +110,11 @@ async def test_position_learnt_elsewhere(open_on: Open) -> None:
 @every_way
 @pytest.mark.req("E4")
 async def test_at_once(open_on: Open) -> None:
-    """Of five appends at one position that run at once, exactly one goes through."""
-    journals = [open_on(machine) for machine in "abcde"]
+    """Of three appends at one position that run at once, exactly one goes through."""
+    journals = [open_on(machine) for machine in "abc"]
     attempts = [journal.append(ONE, 0, [("won", {"by": n})]) for n, journal in enumerate(journals)]
     results = await asyncio.gather(*attempts, return_exceptions=True)
-    assert sorted(str(type(result).__name__) for result in results) == ["Conflict"] * 4 + ["int"]
+    assert sorted(str(type(result).__name__) for result in results) == ["Conflict"] * 2 + ["int"]
     assert bodies(await journals[0].read(ONE)) == [{"by": next(n for n, r in enumerate(results) if r == 1)}]
 
 

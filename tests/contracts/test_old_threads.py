@@ -27,7 +27,8 @@ def test_only_todays_files_come(repository: Path, tmp_path: Path, clock: Standin
         site.heard = heard.append
         source = RemoteRepository(site.url(repository.name), lambda: TOKEN)
         http = Remote(source.location, environment=source.environment)
-        theirs, ours = (ThreadRefs(http, tmp_path / name / "scratch.git", clock) for name in ("theirs", "ours"))
+        theirs = ThreadRefs(Remote(str(repository)), tmp_path / "theirs/scratch.git", clock)
+        ours = ThreadRefs(http, tmp_path / "ours/scratch.git", clock)
         for number in range(1, 11):
             theirs.commit(ThreadNumber(number), old(number), "old")
         clock.at += timedelta(days=1)
