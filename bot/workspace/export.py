@@ -81,9 +81,11 @@ class Export:
         self._raise_faults()
         await self._refuse_lfs()
         # Deletions go first: a folder may now be where a file was.
-        await self._update(self._deleted_paths(), "--force-remove")
+        deleted = self._deleted_paths()
+        await self._update(deleted, "--force-remove")
         await self._update(self._changed, "--add", "--replace")
-        await self._refuse_lfs()
+        if any(os.path.basename(path) == ".gitattributes" for path in (*deleted, *self._changed)):
+            await self._refuse_lfs()
 
     async def _refuse_lfs(self) -> None:
         """Raise Refused for changed files whose attributes select Git LFS: they would be committed as plain blobs.
@@ -92,6 +94,8 @@ class Export:
         """
         held = {oid for _, oid in self.base.values()} if self._pointers else set()
         paths = [path for path in self._changed if path not in self._links and self._pointers.get(path) not in held]
+        if not paths:
+            return
         stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
         out = (await run.git(self.clone, "check-attr", "--cached", "-z", "--stdin", "filter", stdin=stdin)).out
         fields = os.fsdecode(out).split("\0")

@@ -49,6 +49,8 @@ async def check_attributes(tree: Path, *, seconds: float = MATCHING_SECONDS) -> 
     Nobody can tell by a pattern alone: what it costs depends on the paths as well.
     """
     paths = (await run.git(tree, "ls-files", "-z")).out
+    if b".gitattributes" not in paths:
+        return
     try:
         async with asyncio.timeout(seconds):
             await run.git(tree, "check-attr", "--cached", "-z", "--stdin", "text", stdin=paths)
