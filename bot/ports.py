@@ -305,8 +305,7 @@ class Dialogue(Protocol):
     async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
         """Show above a plan that its work has begun. Raises Transient if the plan is no longer shown.
 
-        After that, older opinions do not count, except in a snapshot that is given this line.
-        """
+        Older opinions then count only in a snapshot that is given this line."""
 
     async def snapshot(
         self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
@@ -330,9 +329,7 @@ class Dialogue(Protocol):
         """Return the number of the newest bot comment that is newer than the journal at this position; 0 for none."""
 
     async def warn_of_rewind(self, number: int, text: str) -> datetime:
-        """Post once per number returned by `find_unrecorded_comment` that the journal was set back; return when
-        that was posted.
-        """
+        """Post once per number of `find_unrecorded_comment` that the journal was set back. Return when it was."""
 
     def ignore_comments_until(self, number: int) -> None:
         """Skip comments up to that number when looking up what the bot posted for later asks."""
@@ -357,6 +354,9 @@ class Dialogue(Protocol):
 
     async def end_progress(self, text: str, ask: int) -> None:
         """Replace the progress of an ask by its last state; where none is shown, post nothing. Never raises."""
+
+    async def end_abandoned_progress(self, text: str) -> None:
+        """Replace progress of execution that a process left when it died. Post nothing new. Never raises."""
 
     async def post(self, text: str, ask: int) -> None:
         """Post a text on the thread."""

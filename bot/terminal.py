@@ -127,6 +127,9 @@ class Terminal:
     async def end_progress(self, text: str, ask: int) -> None:
         """Do nothing: the story shows it."""
 
+    async def end_abandoned_progress(self, text: str) -> None:
+        """Do nothing: the story shows it."""
+
     async def review(self, review: Review, ask: int) -> None:
         """Print a review."""
         await self.post(review.text, ask)

@@ -66,6 +66,8 @@ _OVER: Final = {
     "cancelled": "Stopped",
 }
 """Texts for the ends of a session that need more than their name."""
+EXECUTION_OVER: Final = "**Execution ended.** The result is in a later comment."
+"""The last text of a progress comment whose process died before it could show how its session ended."""
 _PLANNING_OVER: Final = {"answered": "Answered"}
 BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 """The symbol of each status of a todo item."""
@@ -269,6 +271,11 @@ def progress(
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
     parts.append(f"{calls} tool calls, {money}{limit}.")
     return "\n\n".join(parts)
+
+
+def is_at_work(text: str) -> bool:
+    """Return whether a progress comment shows that approved work goes on."""
+    return text.startswith(f"**{Stage.EXECUTING.capitalize()}**")
 
 
 def planning_over(end: str) -> str:

@@ -293,6 +293,13 @@ class GitHubDialogue:
         if self._progress.shows(ask) or self._is_on_thread("progress", ask):
             await self.progress(text, ask)
 
+    async def end_abandoned_progress(self, text: str) -> None:
+        """Replace each progress that a process that died left at work. Never raises."""
+        for _, body, found in self._own_comments(self._read) if self._read else ():
+            is_left = found.kind == "progress" and not self._progress.has_shown(found.ask)
+            if is_left and comment.is_at_work(marker.without(body)):
+                await self.progress(text, found.ask)
+
     async def post(self, text: str, ask: int) -> None:
         """Post a text on the thread, once for each ask, after the last progress update."""
         await self._progress.finish()
@@ -318,23 +325,23 @@ class GitHubDialogue:
             await self._progress.drop()
 
     def _ahead(self, thread: GitHubThread, position: int, ask: int) -> Iterator[int]:
-        for number, found in self._own_markers(thread):
+        for number, _, found in self._own_comments(thread):
             if found.is_ahead(position, ask):
                 yield number
 
-    def _own_markers(self, thread: GitHubThread) -> Iterator[tuple[int, Marker]]:
-        """Yield the id and marker of each comment that the bot made on a thread, without those to be ignored."""
+    def _own_comments(self, thread: GitHubThread) -> Iterator[tuple[int, str, Marker]]:
+        """Yield id, text, and marker of each comment that the bot made on a thread, without those to be ignored."""
         for post in thread.comments:
             number, found = int(post.key.removeprefix("comment-")), marker.parse(post.body)
             if found is None or post.actor.id != self.listener.bot.id or number <= self.comments.after:
                 continue
             if found.thread == self.thread and found.holds(self.key.mac):
-                yield number, found
+                yield number, post.body, found
 
     def _is_on_thread(self, kind: str, ask: int) -> bool:
         """Return whether the thread had a comment of the bot of that kind and ask when it was read last."""
-        found = self._own_markers(self._read) if self._read else ()
-        return any((marker.kind, marker.ask) == (kind, ask) for _, marker in found)
+        found = self._own_comments(self._read) if self._read else ()
+        return any((marker.kind, marker.ask) == (kind, ask) for _, _, marker in found)
 
     def _plan(self, plan: PlanDocument) -> str:
         """Return the comment of a plan exactly as it is posted, so that the two can be compared."""

@@ -24,6 +24,7 @@ class Progress:
     """Shows how far the work on one thread is."""
 
     comments: Comments
+    _asks: set[int] = field(default_factory=set)
     _wanted: tuple[int, str] | None = None
     _shown: tuple[int, str] | None = None
     _began: float | None = None
@@ -36,12 +37,17 @@ class Progress:
         if self._wanted is not None and not self.shows(ask):
             await self.finish()
         self._wanted = (ask, text)
+        self._asks.add(ask)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._deliver())
 
     def shows(self, ask: int) -> bool:
         """Return whether the last text that was to be shown is of this ask."""
         return self._wanted is not None and self._wanted[0] == ask
+
+    def has_shown(self, ask: int) -> bool:
+        """Return whether this process shows, or has shown, the progress of an ask."""
+        return ask in self._asks
 
     async def finish(self) -> None:
         """Deliver the last state now, without waiting for the pace."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.core import comment
 from bot.core.errors import Conflict
 from bot.core.marker import Key
 from bot.github.comments import Comments
@@ -67,6 +68,24 @@ async def test_only_progress_that_is_shown_has_an_end(ground: Ground) -> None:
         await second.end_progress("Over.", 1)
     (comment,) = ground.comments(thread)
     assert comment.text.body.startswith("Over.")
+
+
+@pytest.mark.req("E1", "PR3")
+async def test_progress_that_a_dead_process_left_at_work_is_ended(ground: Ground) -> None:
+    """That of this process, and what shows an end, stays."""
+    thread = ground.issue()
+    dead, living = ground.dialogue(thread), ground.dialogue(thread)
+    at_work, ended = (comment.progress(at, "default", (), (), spent=(1, 0.0, None)) for at in ("executing", "answered"))
+    for ask, text in ((1, at_work), (2, ended), (3, at_work)):
+        async with dead.hold_progress():
+            await dead.progress(text, ask)
+    async with living.hold_progress():
+        await living.end_abandoned_progress("Over.")
+        await living.subject()
+        await living.progress(at_work, 3)
+        await living.end_abandoned_progress("Over.")
+    heads = [posted.text.body.split()[0] for posted in ground.comments(thread)]
+    assert heads == ["Over.", "**Executed**", "**Executing**"]
 
 
 @pytest.mark.req("PR3")

@@ -7,7 +7,7 @@ from datetime import datetime
 from bot.core.actor import Actor, Role
 from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Verdict, Way
 from bot.core.command import Command, Verb, parse
-from bot.core.comment import reasons
+from bot.core.comment import is_at_work, reasons
 from bot.core.errors import PlangateError
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, Author
@@ -163,6 +163,9 @@ class MemoryThread:
     async def end_progress(self, text: str, ask: int) -> None:
         if ask in self.shown_progress:
             self.shown_progress[ask] = text
+
+    async def end_abandoned_progress(self, text: str) -> None:
+        self.shown_progress |= {ask: text for ask, shown in self.shown_progress.items() if is_at_work(shown)}
 
     async def post(self, text: str, ask: int) -> None:
         self._post("text", ask, text)

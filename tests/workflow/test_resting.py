@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from bot.core.comment import EXECUTION_OVER
 from bot.core.errors import Conflict
 from bot.core.gate import Stage
 from bot.core.names import ThreadNumber
@@ -94,6 +95,25 @@ async def test_a_stop_does_not_wait_for_a_session() -> None:
     assert (await ground.look()).stage is Stage.STOPPED
     assert ground.model.requests == []
     assert ground.thread.shown_progress == {1: "**Stopped.**"}
+
+
+@pytest.mark.req("E3", "PR3")
+async def test_progress_that_a_dead_process_left_at_work_is_set_right() -> None:
+    """When the work is over, and not by a process that only answers while another one works."""
+    ground = Ground()
+    await ground.planned()
+    ground.thread.shown_progress[99] = "**Executing** · ▶ default"
+    ground.thread.decide(MAYA)
+
+    async def ask(_: Ground) -> None:
+        ground.thread.say(WILL, "@plangate status")
+        await engine.listen(ground.process(run="1"))
+        assert ground.told == ["This thread is at: executing. ▶ mode acceptEdits."]
+        assert "Executing" in ground.thread.shown_progress[99]
+
+    ground.model.meanwhile[2] = partial(ask, ground)
+    assert (await ground.look()).stage is Stage.IN_REVIEW
+    assert ground.thread.shown_progress[99] == EXECUTION_OVER
 
 
 @pytest.mark.req("PR3", "A5")

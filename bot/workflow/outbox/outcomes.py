@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from bot.core import reply_text
+from bot.core.comment import EXECUTION_OVER
 from bot.core.errors import PlangateError
+from bot.core.gate import AT_WORK
 from bot.core.moves import Answered, Published, Stopped
 from bot.core.notes import Heard, Told
 from bot.core.thread_parts import UnpostedText
@@ -32,7 +34,10 @@ async def post_outcomes(context: ThreadContext, state: ThreadState) -> ThreadSta
     """Post what moves owe, and abandoned replies. Raises Conflict if another look takes the thread over first."""
     if not (texts := state.texts_to_post(context.resources.clock.now())):
         return state
-    return await _post(context, await take_over(context, state), texts)
+    state = await take_over(context, state)
+    if state.stage not in AT_WORK:
+        await context.dialogue.end_abandoned_progress(EXECUTION_OVER)
+    return await _post(context, state, texts)
 
 
 async def _post(context: ThreadContext, state: ThreadState, texts: Iterable[UnpostedText]) -> ThreadState:
