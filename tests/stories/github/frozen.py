@@ -17,7 +17,7 @@ from bot.service.queue.job_worker import Pace
 from bot.service.queue.postgres_queue import PostgresQueue
 from bot.store.postgres.database import Database
 
-QUICK: Final = Pace(poll=0.1, beat=0.2, stalled=2.0, grace=1.0)
+QUICK: Final = Pace(poll=0.1, beat=0.2, stalled=2.0, grace=1.0, watch=0.2, settled=1.0)
 """A worker that is silent for two seconds counts as dead."""
 LIMITS: Final = ServiceSettings(sessions=2, looks=3)
 END_SECONDS: Final = 60.0
