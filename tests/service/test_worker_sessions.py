@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
-from bot.service.queue.job_worker import Pace
+from bot.service.queue.job_worker import MISSES, WATCH_SECONDS, Pace
 from bot.service.queue.jobs import Jobs, WorkerSession
 from bot.store.postgres.database import Database, run
 from bot.store.postgres.migrations import migrate
@@ -17,6 +18,10 @@ DEAF = Pace(poll=0.05, beat=0.1, stalled=600.0, grace=1.0, watch=0.1, settled=0.
 """No heart counts as stopped: sessions alone tell."""
 ENDED = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
 
+FIRST_ENDED = """
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND objid = (SELECT min(worker) FROM plangate_worker_sessions)
+"""
 IN_TABLE_ORDER = "?options=-c%20enable_indexscan%3Doff%20-c%20enable_bitmapscan%3Doff"
 """Whether PostgreSQL reads jobs by an index is its own choice."""
 WAKE = "SELECT plangate_wake_v1(%(about)s, '{}')"
@@ -71,6 +76,23 @@ async def test_workers_that_lost_their_connections_together_are_not_declared_dea
         await asyncio.sleep(5 * DEAF.settled)
         assert len(one.under_way()) + len(two.under_way()) == 4
         assert len(one.calls) + len(two.calls) == 4
+
+
+@pytest.mark.req("E4")
+async def test_a_worker_that_lost_its_connection_alone_is_not_declared_dead(jobs: Jobs) -> None:
+    """It attaches again before the others have missed it often enough."""
+    working, watching, pace = Host(hold=True), Host(), replace(DEAF, watch=WATCH_SECONDS)
+    async with queue_of(jobs, working, pace):
+        await jobs.store(delivery(1))
+        await working.until(1)
+        await until_attached(jobs, 1)
+        async with queue_of(jobs, watching, pace):
+            await until_attached(jobs, 2)
+            await asyncio.sleep(2 * pace.settled)
+            await jobs.database.rows(FIRST_ENDED)
+            await asyncio.sleep(2 * MISSES * pace.watch)
+            assert len(working.under_way()) == 1
+    assert (working.numbers(), watching.numbers()) == ([1], [])
 
 
 @pytest.mark.req("E4")

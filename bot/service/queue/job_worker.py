@@ -7,8 +7,9 @@ Rules
   are given to others. A worker declares others dead only after its own beats went well for as long, because after an
   outage of the database all of them were silent.
 - A worker also keeps a session of the database open. The server ends it with the process, so that others who look
-  every WATCH seconds declare the worker dead when they miss it twice. They do so only once their own session has lasted
-  SETTLED seconds, because after an outage all of them open a new one.
+  every WATCH seconds declare the worker dead when they miss it three times in a row: one that only lost its connection
+  notices that sooner. They do so only once their own session has lasted SETTLED seconds, because after an outage all of
+  them open a new one.
 - A worker that learns that it was declared dead drops its work and starts again. What it does until then the journal
   refuses (E4).
 - While the database is away, jobs under way go on; their end is recorded when it is back.
@@ -36,8 +37,9 @@ POLL_SECONDS: Final = 1.0
 BEAT_SECONDS: Final = 5.0
 STALLED_SECONDS: Final = 25.0
 """With a beat of another worker, and its next fetch, a dead worker's job begins again within 45 s."""
-WATCH_SECONDS: Final = 1.0
-"""A process that ended is missed twice within 2 s."""
+WATCH_SECONDS: Final = 0.5
+MISSES: Final = 3
+"""A process that ended is missed so often within 1.5 s. A living one attaches again after 0.5 s and a moment."""
 SETTLED_SECONDS: Final = 10.0
 """Seconds in which every worker opens a new session after an outage of the database."""
 GRACE_SECONDS: Final = 25.0
@@ -272,22 +274,22 @@ class JobWorker:
                     await self._watch_others(worker)
             except Exception as error:  # noqa: BLE001 - the outermost shell: the next session tries again
                 failure("worker session", error)
-            await self.clock.sleep(self.pace.watch)
+            await self.clock.sleep(self.pace.watch / 10)
 
     async def _watch_others(self, worker: int) -> None:
-        """Declare those dead who are missed twice in a row, as long as this worker keeps its number."""
-        missed, began = frozenset[int](), self.clock.monotonic()
+        """Declare those dead who are missed again and again, as long as this worker keeps its number."""
+        misses, began = dict[int, int](), self.clock.monotonic()
         async with self.jobs.attach(worker) as session:
             if session is None:
                 self._begin_anew(worker)
                 return
             while self.id == worker:
-                lost = await session.find_lost()
+                misses = {lost: misses.get(lost, 0) + 1 for lost in await session.find_lost()}
+                dead = [lost for lost, count in misses.items() if count >= MISSES]
                 is_settled = self.clock.monotonic() - began >= self.pace.settled
-                if is_settled and (dead := lost & missed) and (count := await session.dismiss(dead)):
+                if dead and is_settled and (count := await session.dismiss(dead)):
                     say("took over the jobs of a worker that ended", jobs=count)
                     self._news.set()
-                missed = lost
                 await self.clock.sleep(self.pace.watch)
 
 
