@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -59,7 +60,7 @@ class Inbox:
 
     folder: Path
     limit: int = LIMIT
-    _recent: dict[str, None] = field(init=False, default_factory=dict)
+    _recent: OrderedDict[str, None] = field(init=False, default_factory=OrderedDict)
     _room: int = field(init=False, default=0)
     """How many more may be stored before the files are counted again."""
 
@@ -220,7 +221,7 @@ class Inbox:
     def _remember(self, guid: str) -> None:
         self._recent[guid] = None
         while len(self._recent) > REMEMBERED:
-            self._recent.pop(next(iter(self._recent)), None)
+            self._recent.popitem(last=False)  # of a dict, the first key would be looked for among all that were removed
 
 
 @cache

@@ -76,13 +76,18 @@ async def test_what_arrives_during_writes_shares_the_next_one() -> None:
 
 
 async def test_what_has_arrived_together_shares_the_first_write() -> None:
-    """A burst is not one write for its first delivery and another one for the rest."""
+    """A burst is not one write for its first delivery and another one for the rest, also if it takes a while to read;
+    but a write does not wait for more than a batch can hold."""
     disk = Disk()
     commit = GroupCommit(disk.store_all)
-    tasks = [asyncio.create_task(commit.store(delivery(number))) for number in (1, 2, 3)]
+    tasks = []
+    for number in range(2 * LARGEST_BATCH):
+        tasks.append(asyncio.create_task(commit.store(delivery(number))))
+        await asyncio.sleep(0)
+    assert [len(batch) for batch in disk.batches] == [LARGEST_BATCH]
     await settle()
-    assert disk.batches == [["guid-1", "guid-2", "guid-3"]]
-    disk.end()
+    assert [len(batch) for batch in disk.batches] == [LARGEST_BATCH] * 2
+    disk.end(2)
     await asyncio.gather(*tasks)
 
 

@@ -41,6 +41,10 @@ class GroupCommit:
     _waiting: dict[Installation, deque[Delivery]] = field(init=False, default_factory=dict)
     _answers: "dict[str, list[asyncio.Future[Outcome]]]" = field(init=False, default_factory=dict)
     """Whoever stores a delivery that waits or is being written, by its guid."""
+    _arrived: int = field(init=False, default=0)
+    """How many deliveries have begun to wait."""
+    _is_gathering: bool = field(init=False, default=False)
+    """Whether the next batch takes in deliveries: one does at a time, so that it gets all."""
     _writers: "set[asyncio.Task[None] | None]" = field(init=False, default_factory=set)
 
     async def store(self, delivery: Delivery) -> Outcome:
@@ -58,17 +62,31 @@ class GroupCommit:
         self._answers[delivery.guid] = [answer]
         installation = delivery.address.installation if delivery.address else None
         self._waiting.setdefault(installation, deque()).append(delivery)
-        if len(self._writers) < WRITERS:
-            self._writers.add(asyncio.create_task(self._write()))
+        self._arrived += 1
+        self._start_writer()
         return await answer
 
+    def _start_writer(self) -> None:
+        if self._waiting and not self._is_gathering and len(self._writers) < WRITERS:
+            self._is_gathering = True
+            self._writers.add(asyncio.create_task(self._write()))
+
     async def _write(self) -> None:
-        while self._waiting:
+        """Write one batch, and have the next one written."""
+        await self._gather()
+        self._is_gathering, batch = False, self._next_batch()
+        self._start_writer()
+        await self._commit(batch)
+        self._writers -= {asyncio.current_task()}  # at once: what arrives now needs another one
+        self._start_writer()
+
+    async def _gather(self) -> None:
+        """Wait as long as every few steps of the event loop bring further deliveries, and until a batch is full."""
+        began, seen = self._arrived, -1
+        while seen != self._arrived and self._arrived - began < LARGEST_BATCH:
+            seen = self._arrived
             for _ in range(GATHERING_STEPS):
                 await asyncio.sleep(0)
-            if batch := self._next_batch():  # the other writer may have taken all
-                await self._commit(batch)
-        self._writers -= {asyncio.current_task()}  # at once: what arrives now needs another one
 
     def _next_batch(self) -> list[Delivery]:
         """Take the next deliveries: one of each installation in turn."""
