@@ -34,8 +34,9 @@ from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate
 from tests.postgres import programs, running_server
 from tests.service.ground import SECRET, Host, headers
-from webhooks.app import listening, run
+from webhooks.app import run
 from webhooks.client_limits import ClientLimits
+from webhooks.listener import bind_listener
 
 CONNECTIONS = 16
 BODY_BYTES = 8_000
@@ -165,7 +166,7 @@ def _serve(folder: str, url: str) -> None:
     settings = Settings(data_dir=Path(folder), github=github, database=Secret(url))
     setup("text", redactor=redactor_for(settings))
     service = Service(settings, Host(), worker=False)
-    with listening("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         print(listener.getsockname()[1], flush=True)
         asyncio.run(run(service, listener, ClientLimits()))
 
