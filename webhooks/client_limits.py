@@ -11,6 +11,7 @@ address. A proxy on another machine needs a larger limit. GitHub's deliveries co
 import asyncio
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
+from math import inf
 from typing import Any, ClassVar, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -121,6 +122,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     clients: ClassVar[Clients]
     _timer: asyncio.TimerHandle | None = None
+    """Looks at the deadline once in a while: requests move the deadline, and a timer for each would cost more."""
+    _deadline: float = inf
+    """When to cut the client off, by the clock of the event loop."""
     _timed: RequestResponseCycle | None = None
     """The request that the timer is for. None while the timer is for the head of the next request."""
     _has_body_to_come: bool = False
@@ -136,7 +140,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
-        self._set_timer(None)
+        self._start_timer(inf)
         self.clients.forget(self)
         super().connection_lost(exc)
 
@@ -181,7 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def hold(self) -> None:
         """Let the response take as long as it likes. Whoever sends it has to cut off a client that does not read."""
-        self._set_timer(None)
+        self._set_timer(inf)
 
     def cut_off(self) -> None:
         """Close the connection at once, without a response."""
@@ -196,11 +200,24 @@ class BoundedProtocol(HttpToolsProtocol):
             self._set_timer(limits.head_seconds if request is None else limits.request_seconds)
         self.clients.mark(self, is_waiting=request is None or self._has_body_to_come)
 
-    def _set_timer(self, seconds: float | None) -> None:
-        """Cut the client off after `seconds`, replacing any earlier timer. None: never."""
+    def _set_timer(self, seconds: float) -> None:
+        """Cut the client off after `seconds`, and no longer at any earlier deadline."""
+        self._deadline = self.loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._deadline:
+            self._start_timer(self._deadline)
+
+    def _start_timer(self, until: float) -> None:
+        """Look at the deadline at some time, replacing an earlier timer. inf: never."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if seconds is None else self.loop.call_later(seconds, self.cut_off)
+        self._timer = None if until == inf else self.loop.call_at(until, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._deadline > self.loop.time():
+            self._start_timer(self._deadline)
+        else:
+            self.cut_off()
 
 
 def bounded_protocol(limits: ClientLimits) -> type[BoundedProtocol]:
