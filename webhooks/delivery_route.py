@@ -8,6 +8,7 @@ to a thread.
 import asyncio
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -117,10 +118,15 @@ class DeliveriesFirst:
             await self._app(scope, receive, send)
             return
         status, outcome = await self._deliveries.respond(scope, receive)
-        body = b'{"outcome":%s}' % json.dumps(outcome).encode()
+        body = _outcome_json(outcome)
         headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+@lru_cache(64)
+def _outcome_json(outcome: str) -> bytes:
+    return b'{"outcome":%s}' % json.dumps(outcome).encode()
 
 
 def describe_deliveries(app: FastAPI, deliveries: Deliveries) -> None:

@@ -8,6 +8,7 @@ import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
@@ -15,6 +16,8 @@ from bot.core.errors import Refused
 from bot.core.names import RepositoryId, ThreadNumber
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from bot.github.payloads import Payload
 
 Headers = Iterable[tuple[str, str]]
@@ -114,16 +117,22 @@ def parse(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
     """
     if event not in EVENTS:
         return None
+    text = _form_payload(body) if is_form else body
+    payload, invalid = _payload_model()
+    try:
+        return _wake(event, payload.model_validate_json(text))
+    except invalid as error:
+        raise Malformed(f"the {event} delivery has an unexpected form: {error.errors()[0]['msg']}") from None
+
+
+@cache
+def _payload_model() -> "tuple[type[Payload], type[ValidationError]]":
+    """Return the model of payloads and what it raises. They are imported when the first delivery arrives."""
     from pydantic import ValidationError
 
     from bot.github.payloads import Payload
 
-    text = _form_payload(body) if is_form else body
-    try:
-        payload = Payload.model_validate_json(text)
-    except ValidationError as error:
-        raise Malformed(f"the {event} delivery has an unexpected form: {error.errors()[0]['msg']}") from None
-    return _wake(event, payload)
+    return Payload, ValidationError
 
 
 def _form_payload(body: bytes) -> bytes:
