@@ -101,6 +101,12 @@ class ApiCall:
         return ActingUser(self.world, token.user, token.app)
 
     @property
+    def may_write(self) -> bool:
+        """Whether the token may write: it has permissions of its own, or it speaks for somebody with the role."""
+        token = self.caller.token
+        return token is not None and (token.permissions is not None or self.role.covers(Role.WRITE))
+
+    @property
     def app(self) -> App:
         """The App that calls with its JWT. Raises ApiError (401) for other callers."""
         if self.caller.app is None:

@@ -87,7 +87,7 @@ def create_comment(call: ApiCall) -> RestAnswer:
         raise ApiError(
             422, "Validation Failed", [{"resource": "IssueComment", "code": "missing_field", "field": "body"}]
         )
-    if issue.locked and not _writes(call):
+    if issue.locked and not call.may_write:
         raise ApiError(403, "Unable to create comment because issue is locked.")
     return RestAnswer(comment_json(call.site, conversation.comment(call.actor, issue, body)), 201)
 
@@ -174,17 +174,12 @@ def _body(call: ApiCall, default: str | None = None) -> str:
     return body
 
 
-def _writes(call: ApiCall) -> bool:
-    token = call.caller.token
-    return token is not None and (token.permissions is not None or call.role.covers(Role.WRITE))
-
-
 def _may_triage(call: ApiCall) -> bool:
-    return _writes(call) or call.role.covers(Role.TRIAGE)
+    return call.may_write or call.role.covers(Role.TRIAGE)
 
 
 def _may_change(call: ApiCall, comment: Comment) -> None:
-    if comment.author != call.actor.id and not _writes(call):
+    if comment.author != call.actor.id and not call.may_write:
         raise ApiError(403, "Must have admin rights to Repository.")
 
 

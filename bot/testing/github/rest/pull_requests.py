@@ -88,7 +88,7 @@ def get_pull(call: ApiCall) -> RestAnswer:
 def change_pull(call: ApiCall) -> RestAnswer:
     """Change the title, body, state, or base."""
     issue = _pull(call)
-    if issue.author != call.actor.id and not _writes(call):
+    if issue.author != call.actor.id and not call.may_write:
         raise ApiError(403, "Must have admin rights to Repository.")
     title = call.text("title") if "title" in call.body else None
     body = call.text("body") if call.body.get("body") is not None else None
@@ -203,11 +203,6 @@ def _fork(call: ApiCall, owner: str) -> Repository:
     except NotThereError:
         detail = {"resource": "PullRequest", "field": "head", "code": "invalid"}
         raise ApiError(422, "Validation Failed", [detail]) from None
-
-
-def _writes(call: ApiCall) -> bool:
-    token = call.caller.token
-    return token is not None and (token.permissions is not None or call.role.covers(Role.WRITE))
 
 
 ENDPOINTS = (
