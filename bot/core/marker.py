@@ -4,6 +4,7 @@
 outrank markers.
 """
 
+import hashlib
 import hmac
 import re
 from collections.abc import Callable
@@ -57,6 +58,11 @@ def make(kind: str, thread: ThreadNumber, ask: int, *, digest: str = NO_DIGEST, 
     """Return the marker line of one comment."""
     mac = key.mac(_signed_text(kind, thread, ask, digest))
     return f"<!-- plangate:1 {kind} {thread} {ask} {digest} {key.id} {mac} -->"
+
+
+def digest_of(text: str) -> str:
+    """Return the digest by which a marker names what its comment is about: the SHA-256 of the text, in hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def parse(text: str) -> Marker | None:

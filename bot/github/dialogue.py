@@ -1,7 +1,6 @@
 """The Dialogue port on a GitHub thread. Joins the reading and writing parts of this package, and decides nothing."""
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -256,8 +255,7 @@ class GitHubDialogue:
 
     async def warn_of_rewind(self, number: int, text: str) -> datetime:
         """Post once per comment that the journal is older than that comment. Return when the warning was posted."""
-        digest = hashlib.sha256(str(number).encode()).hexdigest()
-        return (await self.comments.put("ahead", 0, self._inert(text), digest=digest)).at
+        return (await self.comments.put("ahead", 0, self._inert(text), digest=marker.digest_of(str(number)))).at
 
     def ignore_comments_until(self, number: int) -> None:
         """Ignore the bot's comments up to that id in later searches."""

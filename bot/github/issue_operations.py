@@ -4,14 +4,13 @@ https://docs.github.com/en/rest/issues/issues#update-an-issue
 https://docs.github.com/en/rest/issues/labels
 """
 
-import hashlib
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 from bot.core.actor import Actor
 from bot.core.errors import Refused
-from bot.core.marker import Key
+from bot.core.marker import Key, digest_of
 from bot.core.names import ThreadNumber
 from bot.core.operations import IssueOperationResult, IssueState, Operation, OperationKind
 from bot.github.client import GitHubClient
@@ -74,7 +73,7 @@ class IssueOperations:
             case OperationKind.REMOVE_LABEL:
                 await self.client.delete(f"{path}/labels/{quote(text, safe='')}")
             case OperationKind.COMMENT:
-                await self._comments(operation).put(_KIND, 0, text, digest=_digest(name))
+                await self._comments(operation).put(_KIND, 0, text, digest=digest_of(name))
             case OperationKind.CLOSE | OperationKind.REOPEN:
                 is_open = operation.kind is OperationKind.REOPEN
                 await self.client.change(path, {"state": "open" if is_open else "closed"})
@@ -83,7 +82,7 @@ class IssueOperations:
         """Return whether a comment of an earlier process is there; True for what is no comment."""
         if operation.kind is not OperationKind.COMMENT:
             return True
-        return await self._comments(operation).find(_KIND, 0, _digest(name)) is not None
+        return await self._comments(operation).find(_KIND, 0, digest_of(name)) is not None
 
     def _comments(self, operation: Operation) -> Comments:
         number = ThreadNumber(operation.number)
@@ -91,7 +90,3 @@ class IssueOperations:
 
     def _path(self, number: int) -> str:
         return f"{self.at.path}/issues/{number}"
-
-
-def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()

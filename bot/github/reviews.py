@@ -6,7 +6,6 @@ It only comments. Findings at lines that the diff does not show stand in the bod
 https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
 """
 
-import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +49,8 @@ class Reviews:
         shown = await self._lines_of_diff(review)
         at_lines = [finding for finding in review.findings if (finding.path, finding.line) in shown]
         others = [finding for finding in review.findings if finding not in at_lines]
-        mark = marker.make(_KIND, self.comments.thread, ask, digest=_digest(review), key=self.comments.key)
+        digest = marker.digest_of(review.text)
+        mark = marker.make(_KIND, self.comments.thread, ask, digest=digest, key=self.comments.key)
         notes = list(map(self._line_comment, at_lines))
         text = f"{self.inert(body_text(review.summary, others)).rstrip()}\n\n{mark}"
         return {"commit_id": review.commit, "event": "COMMENT", "body": text, "comments": notes}
@@ -86,14 +86,10 @@ class Reviews:
     async def _is_posted(self, review: Review, ask: int) -> bool:
         """Return whether that review of that ask is there. Reads all pages."""
         async for posted in self.comments.client.pages(self._path):
-            if self.comments.ours(posted, _KIND, ask, _digest(review)):
+            if self.comments.ours(posted, _KIND, ask, marker.digest_of(review.text)):
                 return True
         return False
 
     @property
     def _path(self) -> str:
         return f"{self.comments.address.path}/pulls/{self.comments.thread}/reviews"
-
-
-def _digest(review: Review) -> str:
-    return hashlib.sha256(review.text.encode()).hexdigest()

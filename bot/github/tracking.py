@@ -3,7 +3,6 @@
 https://docs.github.com/en/rest/issues/issues
 """
 
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -127,14 +126,12 @@ class TrackingIssues:
 
     def _is_of(self, task: str, body: str) -> bool:
         found = marker.parse(body)
-        return found is not None and found.digest == _digest(task) and found.kind == _KIND and found.holds(self.key.mac)
+        if found is None or not found.holds(self.key.mac):
+            return False
+        return (found.kind, found.digest) == (_KIND, marker.digest_of(task))
 
     def _marker(self, task: str) -> str:
-        return marker.make(_KIND, _NO_THREAD, 0, digest=_digest(task), key=self.key)
-
-
-def _digest(task: str) -> str:
-    return hashlib.sha256(task.encode()).hexdigest()
+        return marker.make(_KIND, _NO_THREAD, 0, digest=marker.digest_of(task), key=self.key)
 
 
 def _tick(shown: Sequence[Version], label: str) -> Tick | None:

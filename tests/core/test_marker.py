@@ -25,6 +25,15 @@ def test_what_was_made_is_read_and_holds() -> None:
     assert not found.holds(OTHER.mac)
 
 
+def test_a_digest_fits_into_a_marker() -> None:
+    """The digest of any text is of the form that a marker takes, and of that text alone."""
+    digest = marker.digest_of("ö")
+    assert digest == hashlib.sha256("ö".encode()).hexdigest() != marker.digest_of("o")
+    found = marker.parse(marker.make("operation", ThreadNumber(7), 0, digest=digest, key=KEY))
+    assert found is not None
+    assert found.digest == digest
+
+
 @pytest.mark.parametrize(("part", "other"), ((" 7 ", " 8 "), (" 3 ", " 4 "), ("plan ", "tell "), ("abab", "abac")))
 def test_a_changed_marker_does_not_hold(part: str, other: str) -> None:
     """The MAC covers kind, thread, ask and digest."""
