@@ -49,7 +49,7 @@ class ManifestForm:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One form that was sent to GitHub, and the App that came of it, if any."""
+    """One form that was sent to GitHub, and the App that was created from it, if any."""
 
     state: str = field(repr=False)
     wanted: WantedApp

@@ -30,7 +30,7 @@ class Cursors:
 
     def forget_before(self, at: datetime) -> None:
         """Remove the times before that one."""
-        self._times = {name: each for name, each in self._load_once().items() if each >= at}
+        self._times = {name: time for name, time in self._load_once().items() if time >= at}
 
     def save(self) -> None:
         """Write the file. If it raises OSError, the old file remains."""

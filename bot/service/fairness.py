@@ -87,7 +87,7 @@ class FairSlots:
     def release(self, installation: Installation) -> None:
         """Release a slot, and let the next one in."""
         self.shares.give_back(installation)
-        while candidates := [each for each in self._waiting if self.shares.has_room(each)]:
+        while candidates := list(filter(self.shares.has_room, self._waiting)):
             chosen = min(candidates, key=self.shares.rank)
             turn = self._next_turn(chosen)
             self.shares.take(chosen)

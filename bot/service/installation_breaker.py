@@ -137,7 +137,7 @@ class InstallationBreakers:
         gauge = "plangate_installation_breaker"
         lines = [f"# TYPE {gauge} gauge", "# TYPE plangate_installation_breaker_openings_total counter"]
         lines[1:1] = [
-            f'{gauge}{{installation="{name}",state="{each["state"]}"}} 1' for name, each in self.states().items()
+            f'{gauge}{{installation="{name}",state="{row["state"]}"}} 1' for name, row in self.states().items()
         ]
         return "".join(
             f"{line}\n" for line in (*lines, f"plangate_installation_breaker_openings_total {self.openings}")

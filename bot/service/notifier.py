@@ -104,7 +104,7 @@ class Notifier:
         """Queue the new notifications of a thread, and start to send them."""
         key = address.repository, address.number
         waiting = self._waiting.get(key, deque())
-        known = {each.id for each in waiting}
+        known = {notification.id for notification in waiting}
         found = [
             notification
             for notification in notifications(address, entries, self.clock.now() - LONGEST)

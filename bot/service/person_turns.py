@@ -215,10 +215,10 @@ class _Comment:
     async def find(self, client: GitHubClient, began: datetime) -> str:
         """Return the URL of the person's comment with this text, posted since then; "" if there is none."""
         since = (began - DRIFT).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        async for each in client.pages(self._path, {"since": since}):
-            is_same = _plain(str(each.get("body") or "")) == _plain(self.text)
-            if (each.get("user") or {}).get("id") == self.person.id and is_same:
-                return str(each["html_url"])
+        async for comment in client.pages(self._path, {"since": since}):
+            is_same = _plain(str(comment.get("body") or "")) == _plain(self.text)
+            if (comment.get("user") or {}).get("id") == self.person.id and is_same:
+                return str(comment["html_url"])
         return ""
 
     @property

@@ -105,8 +105,8 @@ class Reconciler:
         """Yield the served installations, each with its repositories; only those in `host.only`, if it is set."""
         connections = self.host.connections
         for at in self.host.only:
-            installation, each = await connections.repository_by_name(at)
-            yield installation, _one(each)
+            installation, repository = await connections.repository_by_name(at)
+            yield installation, _one(repository)
         if not self.host.only:
             for installation in await connections.installations():
                 yield installation, connections.served_by(installation)
@@ -125,8 +125,8 @@ class Reconciler:
         return asked
 
 
-async def _one(each: ReachableRepository) -> AsyncIterator[ReachableRepository]:
-    yield each
+async def _one(repository: ReachableRepository) -> AsyncIterator[ReachableRepository]:
+    yield repository
 
 
 class _Untaken(Exception):
@@ -173,8 +173,8 @@ class _Reading:
 
     async def _batches(self) -> AsyncIterator[list[ReachableRepository]]:
         batch: list[ReachableRepository] = []
-        async for each in self.served:
-            batch.append(each)
+        async for repository in self.served:
+            batch.append(repository)
             if len(batch) == AT_ONCE:
                 yield batch
                 batch = []
@@ -184,7 +184,7 @@ class _Reading:
     async def _changed_repositories(self, batch: Sequence[ReachableRepository]) -> list[activity.RepositoryActivity]:
         """Return the repositories that changed since they were read. If one breaks the query, retry in halves."""
         try:
-            found = await activity.repository_activities(self._client, [each.node for each in batch])
+            found = await activity.repository_activities(self._client, [repository.node for repository in batch])
         except RateLimited:
             raise
         except PlangateError as error:
@@ -196,9 +196,9 @@ class _Reading:
                 ]
             self.record_failure(error)
             return []
-        listed = {each.node: each.id for each in batch}
+        listed = {repository.node: repository.id for repository in batch}
         # Ignore a response about a repository other than the listed one (W4).
-        return [each for each in found if listed.get(each.node) == each.id and each.since(self._cursor(each))]
+        return [moved for moved in found if listed.get(moved.node) == moved.id and moved.since(self._cursor(moved))]
 
     def _cursor(self, repository: activity.RepositoryActivity) -> datetime:
         return self.cursors.get(str(repository.id), self.began - self.first_span)
@@ -217,10 +217,10 @@ class _Reading:
 
     async def _read(self, repository: activity.RepositoryActivity, since: datetime) -> None:
         listener = await self.host.listener(self.installation, repository.id, repository.address)
-        async for each in activity.active_threads(self._client, repository, since):
-            number = each.thread.number
+        async for active in activity.active_threads(self._client, repository, since):
+            number = active.thread.number
             heard = self.host.heard_turns(repository.id, number)
-            keys = each.may_speak(listener, since, heard)
+            keys = active.may_speak(listener, since, heard)
             if keys:
                 at = repository.address
                 self.tally.found += 1

@@ -112,7 +112,7 @@ class Slots:
 
     def _promise(self) -> None:
         shares = self._session_shares
-        while waiting := [key for key, each in self._queue.items() if shares.has_room(each.installation)]:
+        while waiting := [key for key, waiter in self._queue.items() if shares.has_room(waiter.installation)]:
             key = min(waiting, key=lambda key: shares.rank(self._queue[key].installation))
             address = self._queue.pop(key)
             self._promised.add(key)

@@ -80,14 +80,14 @@ class Viewer:
     async def _read_access(self) -> ViewerAccess:
         """Read all pages. https://docs.github.com/en/rest/apps/installations"""
         listed = self.client.pages("/user/installations", items="installations")
-        installations = [int(each["id"]) async for each in listed]
+        installations = [int(installation["id"]) async for installation in listed]
         roles: dict[int, Role] = {}
         ids: dict[str, int] = {}
         for number in installations:
             path = f"/user/installations/{number}/repositories"
-            async for each in self.client.pages(path, items="repositories"):
-                roles[int(each["id"])] = _role_in(each)
-                ids[str(each["full_name"]).lower()] = int(each["id"])
+            async for repository in self.client.pages(path, items="repositories"):
+                roles[int(repository["id"])] = _role_in(repository)
+                ids[str(repository["full_name"]).lower()] = int(repository["id"])
         return ViewerAccess(roles, ids, frozenset(installations))
 
 

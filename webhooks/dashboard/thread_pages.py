@@ -25,9 +25,9 @@ FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
 }
 STAGED: Final = frozenset({WaitsFor.APPROVER, WaitsFor.ANSWER})
 NEWEST: Final = 10
-"""Threads that tell whether any has moved."""
+"""Number of threads by which a page notices that any thread has moved."""
 MOST_READ: Final = 300
-"""Threads that ended early among which a person's own are looked for."""
+"""Number of threads that ended early, at most, that are searched for a person's own."""
 WORKING: Final = frozenset({WaitsFor.PLANGATE, WaitsFor.SLOT})
 ENDED: Final = frozenset({WaitsFor.REQUESTER})
 LONGEST_QUERY: Final = 200
@@ -54,7 +54,7 @@ GROUPS: Final[Mapping[str, tuple[str, frozenset[Stage]]]] = {
         ),
     ),
 }
-SAID: Final[Mapping[str, str]] = {
+POSTED: Final[Mapping[str, str]] = {
     "approve": "Your approval was posted on the thread. Plangate checks it like any other comment, within seconds.",
     "reject": "Your rejection was posted on the thread.",
     "stop": "Your stop was posted on the thread. The work ends within seconds.",
@@ -70,7 +70,7 @@ class WaitingGroup:
     title: str
     page: ThreadPage
     stage: str
-    """The group of stages in which the list has the rest."""
+    """The group of stages under which the list shows all of them."""
     is_counted: bool = True
     """Whether the number is that of all; otherwise there may be more."""
 
@@ -115,21 +115,21 @@ async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
     for title, waits in FOR_PEOPLE.items():
         query = ThreadQuery(waiting_for=frozenset({waits}), visible=visit.actionable, limit=USUAL_ROWS)
         groups.append(WaitingGroup(title, await reading.page(query), "waiting" if waits in STAGED else "review"))
-    own = await _own_ended(reading, visit)
+    own = await _own_ended_requests(reading, visit)
     return [group for group in (*groups, own) if group.page.total]
 
 
-async def _own_ended(reading: Reading, visit: Visit) -> WaitingGroup:
+async def _own_ended_requests(reading: Reading, visit: Visit) -> WaitingGroup:
     """Return the person's requests that ended early. The index finds their login also in titles of others'."""
     found: list[ThreadSummary] = []
     query = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
-    following: str | None = "" if visit.login else None
-    while following is not None and len(found) < MOST_READ:
-        page = await reading.page(replace(query, after=following))
-        found, following = [*found, *page.threads], page.next
+    cursor: str | None = "" if visit.login else None
+    while cursor is not None and len(found) < MOST_READ:
+        page = await reading.page(replace(query, after=cursor))
+        found, cursor = [*found, *page.threads], page.next
     own = [thread for thread in found if thread.requester.lower() == visit.login.lower()]
     page = ThreadPage(tuple(own[:USUAL_ROWS]), len(own), "" if len(own) > USUAL_ROWS else None)
-    return WaitingGroup("Your requests that ended early", page, "ended", is_counted=following is None)
+    return WaitingGroup("Your requests that ended early", page, "ended", is_counted=cursor is None)
 
 
 async def search(reading: Reading, visit: Visit, parameters: Mapping[str, str]) -> dict[str, object]:
@@ -178,7 +178,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, s
         and chosen.digest == summary.plan_digest,
         "runs": summary.waiting_for in {WaitsFor.PLANGATE, WaitsFor.SLOT, WaitsFor.APPROVER, WaitsFor.ANSWER},
         "retries": summary.waiting_for is WaitsFor.REQUESTER,
-        "said": SAID.get(parameters.get("said", ""), ""),
+        "said": POSTED.get(parameters.get("said", ""), ""),
         "blocks": agent_blocks(detail.agents),
         "most": max([agent.cost_usd or 0 for agent in detail.agents], default=0) or 1,
         "role": visit.role(summary.repository).name.lower(),
