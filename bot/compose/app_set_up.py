@@ -1,7 +1,7 @@
 """Creates the bot's GitHub App with a person at a browser: GitHub's manifest flow, from the first form to the
 saved secrets.
 
-- Each attempt has an unguessable state, which GitHub hands back with its code (W4a). A state is worth one App.
+- Each attempt has an unguessable state, which GitHub hands back with its code (W4a). A state leads to one App at most.
 - The order is: take the space on the disk, exchange the code, save. GitHub answers a code once, so an App whose
   secrets could not be saved stays in memory, and the same page saves them when it is loaded again.
 - After success no other attempt counts.
@@ -26,7 +26,7 @@ from bot.github.pace import WritePace
 from bot.github.tokens import StaticToken
 
 ATTEMPTS: Final = 16
-"""How many forms may wait for GitHub's answer; of more, the oldest no longer counts."""
+"""Number of forms that may wait for GitHub's answer. A further one withdraws the oldest."""
 TIMEOUT: Final = 20
 """Seconds to wait for GitHub, within the time that a request to the set-up may take."""
 _RELOAD: Final = "Reload this page to try again."
@@ -59,7 +59,7 @@ class _Attempt:
 
 @dataclass(slots=True)
 class AppSetUp:
-    """One set-up. Its methods may run side by side."""
+    """One set-up. Its methods may run concurrently."""
 
     settings: Settings
     file: AppFile
@@ -114,11 +114,10 @@ class AppSetUp:
             return attempt.created
 
     def _find(self, state: str) -> _Attempt:
-        given = state.encode()
-        found = [attempt for attempt in self._attempts if hmac.compare_digest(attempt.state.encode(), given)]
-        if not found:
-            raise _unknown_state()
-        return found[0]
+        for attempt in self._attempts:
+            if hmac.compare_digest(attempt.state.encode(), state.encode()):
+                return attempt
+        raise _unknown_state()
 
     async def _prepare(self, attempt: _Attempt) -> None:
         try:
@@ -168,15 +167,22 @@ def open_app_set_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp
     Raises Misconfigured if another process has one there, or if the settings name the web site of one server and the
     API of another: the code of the first must not go to the second.
     """
-    github, usual, clock = settings.github, GitHubSettings(), SystemClock()
-    if (github.server_url == usual.server_url) != (github.api_url == usual.api_url):
+    github, defaults, clock = settings.github, GitHubSettings(), SystemClock()
+    if (github.server_url == defaults.server_url) != (github.api_url == defaults.api_url):
         raise Misconfigured(
             f"{github.server_url} and {github.api_url} are two servers",
             where="GITHUB_SERVER_URL, GITHUB_API_URL",
             fix="set both, for GitHub Enterprise Server to https://HOST and https://HOST/api/v3",
         )
-    beside = (StaticToken(lambda: ""), clock, WritePace(clock, 0.0), TIMEOUT, redactor, settings.network.authorities)
-    client = GitHubClient(github.api_url, github.graphql_url, *beside)
+    connection = (
+        StaticToken(lambda: ""),
+        clock,
+        WritePace(clock, 0.0),
+        TIMEOUT,
+        redactor,
+        settings.network.authorities,
+    )
+    client = GitHubClient(github.api_url, github.graphql_url, *connection)
     with prepare_app_file(settings.data_dir) as file:
         try:
             yield AppSetUp(settings, file, client)
@@ -186,7 +192,7 @@ def open_app_set_up(settings: Settings, redactor: Redactor) -> Iterator[AppSetUp
 
 def saved_variables(created: CreatedApp, github: GitHubSettings) -> dict[str, str]:
     """Return the variables that make a process speak as the App, with the addresses of a server of one's own."""
-    usual = GitHubSettings()
+    defaults = GitHubSettings()
     addresses = {
         "GITHUB_SERVER_URL": github.server_url,
         "GITHUB_API_URL": github.api_url,
@@ -198,7 +204,7 @@ def saved_variables(created: CreatedApp, github: GitHubSettings) -> dict[str, st
         "PLANGATE_WEBHOOK_SECRET": created.webhook_secret,
         "PLANGATE_CLIENT_ID": created.client_id,
         "PLANGATE_CLIENT_SECRET": created.client_secret,
-        **(addresses if github.server_url != usual.server_url else {}),
+        **(addresses if github.server_url != defaults.server_url else {}),
     }
 
 

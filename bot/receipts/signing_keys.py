@@ -132,7 +132,7 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
 def with_current_key_file(content: bytes | None, now: datetime, *, current: PublicKey) -> bytes | None:
     """Return the key file with the current key as the one that signs, or None if `content` already says so.
 
-    A file that cannot be read is replaced. That suits the copy in a repository, because of which nobody trusts a key.
+    A file that cannot be read is replaced. That is safe for the copy in a repository: it makes nobody trust a key.
     """
     try:
         keys = () if content is None else decode_keys(content)

@@ -110,10 +110,14 @@ closed, and the service now runs as this App.</p>
 
 def message_page(title: str, error: PlangateError | str) -> str:
     """Return a page that says why something is refused, and what to do."""
-    told = PlangateError(error) if isinstance(error, str) else error
-    link = f'<p><a href="{escape(told.where)}">{escape(told.where)}</a></p>' if told.where.startswith("http") else ""
-    what = told.what.rstrip(".") + "."
-    return _page(title, f"<h1>{escape(title)}</h1>\n<p>{escape(what)}</p>\n{link}\n<p>{escape(told.fix)}</p>")
+    refusal = PlangateError(error) if isinstance(error, str) else error
+    link = (
+        f'<p><a href="{escape(refusal.where)}">{escape(refusal.where)}</a></p>'
+        if refusal.where.startswith("http")
+        else ""
+    )
+    what = refusal.what.rstrip(".") + "."
+    return _page(title, f"<h1>{escape(title)}</h1>\n<p>{escape(what)}</p>\n{link}\n<p>{escape(refusal.fix)}</p>")
 
 
 _ADDRESS_HINT: Final = f"Your proxy leads <code>{HOOK_PATH}</code> below it to this service. GitHub sends events there."
@@ -130,9 +134,9 @@ def _owner(form: AppForm) -> str:
 
 def _field(form: AppForm, name: Literal["name", "url"], label: str, hint: str) -> str:
     value = form.name if name == "name" else form.url
-    given = f'id="{name}" aria-describedby="{name}-hint"'
+    attributes = f'id="{name}" aria-describedby="{name}-hint"'
     return f"""<div class="field"><label class="above" for="{name}">{label}</label>
-{_input(form, name, value, given)}
+{_input(form, name, value, attributes)}
 <p class="hint" id="{name}-hint">{hint}</p></div>"""
 
 

@@ -23,7 +23,7 @@ from webhooks.setup.set_up_pages import confirmation_page, done_page, form_page,
 from webhooks.setup.set_up_visitor import COOKIE, SetUpVisitor, is_own_form
 
 LARGEST_FORM: Final = 16 * 1024
-_PRINTED: Final = Refused(
+_UNKNOWN_BROWSER: Final = Refused(
     "This page is for whoever started the service",
     fix="Open the address that `plangate serve` printed. It works once, in one browser; for a new one, stop the "
     "service and start it again.",
@@ -32,10 +32,12 @@ _CLOSED: Final = Refused(
     "This service knows its account on GitHub, so its set-up is closed",
     fix="To create another App, stop the service, move github-app.json out of its data directory, and start it again.",
 )
-_ELSEWHERE: Final = Refused(
+_FOREIGN_HOST: Final = Refused(
     "The set-up is not served under this name", fix="Open the address that `plangate serve` printed."
 )
-_FOREIGN: Final = Refused("This form was not sent by the set-up's own page", fix="Open /setup and fill in its form.")
+_FOREIGN_FORM: Final = Refused(
+    "This form was not sent by the set-up's own page", fix="Open /setup and fill in its form."
+)
 _NOT_READY: Final = {"error": "Plangate is not set up yet: open the address that `plangate serve` printed"}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -68,7 +70,7 @@ class SetUpRoutes:
 
         async def check(request: Request) -> Response:
             if not self.visitor.may_name(request.headers.get("host", "")):
-                return self._refusal(421, _ELSEWHERE)
+                return self._refusal(421, _FOREIGN_HOST)
             if self.set_up.created is not None:
                 return self._refusal(410, _CLOSED)
             return await endpoint(request)
@@ -79,7 +81,7 @@ class SetUpRoutes:
         if (token := request.query_params.get("token")) is not None and not self.visitor.knows(request.cookies):
             return self._admit(token)
         if not self.visitor.knows(request.cookies):
-            return self._refusal(403, _PRINTED)
+            return self._refusal(403, _UNKNOWN_BROWSER)
         if token is not None:  # the browser that was admitted opens the printed address again
             return RedirectResponse("/setup", 303, self._headers)
         return self._page(form_page(self._form, self.set_up.server_url, self.set_up.left_over))
@@ -88,7 +90,7 @@ class SetUpRoutes:
         """Exchange the token for the cookie, and lead the browser to an address without the token."""
         cookie = self.visitor.admit(token)
         if not cookie:
-            return self._refusal(403, _PRINTED)
+            return self._refusal(403, _UNKNOWN_BROWSER)
         answer = RedirectResponse("/setup", 303, self._headers)
         # Lax: GitHub's redirect to the callback must carry it, and a form of another site must not.
         answer.set_cookie(COOKIE, cookie, path="/setup", httponly=True, samesite="lax")
@@ -97,25 +99,25 @@ class SetUpRoutes:
     async def _take_form(self, request: Request) -> Response:
         """Answer the form: with its mistakes, or with what the App may do, to be confirmed on GitHub."""
         if not self.visitor.knows(request.cookies):
-            return self._refusal(403, _PRINTED)
+            return self._refusal(403, _UNKNOWN_BROWSER)
         if not is_own_form(request.headers):
-            return self._refusal(403, _FOREIGN)
+            return self._refusal(403, _FOREIGN_FORM)
         fields = await _read_fields(request)
         if fields is None:
-            return self._refusal(400, _FOREIGN)
+            return self._refusal(400, _FOREIGN_FORM)
         form = read_form(fields, self.set_up.server_url)
         if form.mistakes:
             return self._page(form_page(form, self.set_up.server_url, self.set_up.left_over), 422)
         self._form = form
         callback = f"http://{request.headers['host']}/setup/callback"
-        given = {"name": form.name, "organization": form.owner, "webhook_url": form.webhook_url}
-        manifest = self.set_up.begin(**given, redirect_url=callback)
+        wanted = {"name": form.name, "organization": form.owner, "webhook_url": form.webhook_url}
+        manifest = self.set_up.begin(**wanted, redirect_url=callback)
         return self._page(confirmation_page(form, manifest, self.set_up.server_url))
 
     async def _finish(self, request: Request) -> Response:
         """Create the App with GitHub's code. Log that, or why not, and never the code or the state."""
         if not self.visitor.knows(request.cookies):
-            return self._refusal(403, _PRINTED)
+            return self._refusal(403, _UNKNOWN_BROWSER)
         state, code = (request.query_params.get(name, "") for name in ("state", "code"))
         try:
             created = await self.set_up.finish(state, code)

@@ -62,7 +62,7 @@ class FileIndex(SqlIndex):
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._alone = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     def revision(self) -> object:
@@ -75,12 +75,12 @@ class FileIndex(SqlIndex):
 
     def close(self) -> None:
         """Close the connection, if there is one. The next call opens it again."""
-        with self._alone:
+        with self._lock:
             self._close()
 
     def _run(self, work: Callable[[Statements], _T]) -> _T:
         """Return what some work on the database returns, in a transaction. Replaces a damaged file once."""
-        with self._alone:
+        with self._lock:
             try:
                 return self._transact(work)
             except sqlite3.OperationalError:  # it is locked, or the disk is full: the file is whole

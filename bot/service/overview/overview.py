@@ -87,7 +87,7 @@ class Overview:
     sent: SentSource
     sessions: TranscriptSource
     due_times: DueTimes = NoDueTimes()
-    _all: tuple[object, Sequence[ThreadSummary]] = field(init=False, default=(None, ()))
+    _threads: tuple[object, Sequence[ThreadSummary]] = field(init=False, default=(None, ()))
     """All threads, and the revision of the index that they are from."""
 
     async def page(self, query: ThreadQuery) -> ThreadPage:
@@ -98,9 +98,9 @@ class Overview:
     async def threads(self) -> Sequence[ThreadSummary]:
         """Return the row of every thread, the ones that changed last first. Repeating it costs little."""
         revision = await asyncio.to_thread(self.index.revision)
-        if revision != self._all[0]:
-            self._all = revision, await asyncio.to_thread(self._read_all)
-        return self._all[1]
+        if revision != self._threads[0]:
+            self._threads = revision, await asyncio.to_thread(self._read_all)
+        return self._threads[1]
 
     async def thread(self, repository: str, number: int) -> ThreadDetail | None:
         """Return one thread as its journal has it now; None if there is none. Raises as `steps` does."""

@@ -31,7 +31,7 @@ class PostgresIndex(SqlIndex):
     """The ThreadIndex port on PostgreSQL. Every method raises Transient while the server cannot be reached."""
 
     url: str = field(repr=False)
-    _alone: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     _connection: "Connection[tuple[Any, ...]] | None" = field(init=False, default=None)
 
     contains = "strpos(words, ?) > 0"
@@ -43,14 +43,14 @@ class PostgresIndex(SqlIndex):
 
     def close(self) -> None:
         """Close the connection, if there is one. The next call opens it again."""
-        with self._alone:
+        with self._lock:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
 
     def _run(self, work: Callable[[Statements], _T]) -> _T:
         """Return what some work on the database returns, in a transaction. A broken connection is made again once."""
-        with self._alone, as_transient():
+        with self._lock, as_transient():
             from psycopg import InterfaceError, OperationalError
 
             was_open = self._connection is not None

@@ -29,8 +29,8 @@ class Recorder:
     announcements: Announcements
     redactor: Redactor
     server_url: str
-    _checked: dict[tuple[int, int], RecordOrigin] = field(default_factory=dict)
-    """The records that this process has computed. Any other record may be of an older version, or altered."""
+    _computed: dict[tuple[int, int], RecordOrigin] = field(default_factory=dict)
+    """Origins of the records that this process has computed. Others may be of an older version, or altered."""
 
     async def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
         """Record a thread whose journal was just written to, and announce it to open streams."""
@@ -56,7 +56,7 @@ class Recorder:
             return
         for address, entries in threads:
             now = _origin(address, entries)
-            if not known.get(address.number) == self._checked.get((repository, address.number)) == now:
+            if not known.get(address.number) == self._computed.get((repository, address.number)) == now:
                 self._put(address, entries)
 
     def _put(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
@@ -65,7 +65,7 @@ class Recorder:
                 record = thread_record(address, entries, self.server_url)
                 summary, task = redact_view((record.summary, record.task), self.redactor)
                 self.index.put(replace(record, summary=summary, task=task))
-                self._checked[address.repository, address.number] = _origin(address, entries)
+                self._computed[address.repository, address.number] = _origin(address, entries)
         except Exception as error:  # noqa: BLE001 - what people see of the work must never stop the work
             _log.warning("%s/%s#%s is not in the thread index: %s", address.owner, address.name, address.number, error)
 

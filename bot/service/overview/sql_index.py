@@ -217,8 +217,8 @@ def _decode_cursor(text: str) -> tuple[str, int, int]:
 @cache
 def _shape() -> str:
     """Return a word that changes with the shape of what the tables hold."""
-    held = json.dumps([_summaries().json_schema(), _tasks().json_schema()], sort_keys=True)
-    return f"{zlib.crc32(held.encode()):08x}"
+    schemas = json.dumps([_summaries().json_schema(), _tasks().json_schema()], sort_keys=True)
+    return f"{zlib.crc32(schemas.encode()):08x}"
 
 
 @cache

@@ -31,7 +31,7 @@ NOTE_LENGTH: Final = 300
 _SUBJECTS: Final = ("file_path", "notebook_path", "command", "pattern", "url", "query", "description", "path")
 """Arguments that say what a call is about, the most telling one first."""
 _CHANGES: Final = frozenset({"old_string", "new_string", "content", "edits", "new_source"})
-_UNSAID: Final = frozenset({"note", "message", "usage"})
+_NOT_SHOWN: Final = frozenset({"note", "message", "usage"})
 
 
 class TranscriptSource(Protocol):
@@ -56,7 +56,7 @@ def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: 
     shown = enumerate(groups[first : first + STEPS_EACH], start=first)
     opened = next((line.body for line in lines if line.kind is LineKind.OPENED), {})
     answers = [line.body for line in lines if _is_answer(line)]
-    made = TranscriptPage(
+    view = TranscriptPage(
         session=session,
         sessions=(),
         agent_type=str(opened.get("agent_type", "")),
@@ -72,7 +72,7 @@ def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: 
         pages=pages,
         steps=tuple(_step(at, group, redactor) for at, group in shown),
     )
-    return redact_view(made, redactor)
+    return redact_view(view, redactor)
 
 
 def _groups(lines: Iterable[Line]) -> list[list[Line]]:
@@ -163,7 +163,7 @@ def _note(body: Json) -> str:
             report = f": {body['report']}" if body.get("report") else ""
             return f"Sub-agent {body.get('agent')} {body.get('state')}{report}"
         case name:
-            facts = ", ".join(f"{key} {_text(value)}" for key, value in body.items() if key not in _UNSAID)
+            facts = ", ".join(f"{key} {_text(value)}" for key, value in body.items() if key not in _NOT_SHOWN)
             words = str(name).replace("_", " ").capitalize()
             return f"{words}: {facts}" if facts else words
 
@@ -184,14 +184,14 @@ def _block(block: Json, results: Mapping[str, Json], *, is_answer: bool) -> Iter
 
 
 def _call(block: Json, result: Json | None) -> ToolCall:
-    given: Json = block["input"] if isinstance(block["input"], dict) else {"input": block["input"]}
-    about = next((name for name in _SUBJECTS if isinstance(given.get(name), str)), "")
-    replacements = tuple(_replacements(given)) if about in {"file_path", "notebook_path"} else ()
+    arguments: Json = block["input"] if isinstance(block["input"], dict) else {"input": block["input"]}
+    about = next((name for name in _SUBJECTS if isinstance(arguments.get(name), str)), "")
+    replacements = tuple(_replacements(arguments)) if about in {"file_path", "notebook_path"} else ()
     shown = {about, *_CHANGES} if replacements else {about}
-    rest = {name: value for name, value in given.items() if name not in shown}
+    rest = {name: value for name, value in arguments.items() if name not in shown}
     return ToolCall(
         tool=str(block["name"]),
-        subject=_shorten(str(given.get(about, ""))),
+        subject=_shorten(str(arguments.get(about, ""))),
         arguments=_shorten(json.dumps(rest, ensure_ascii=False, indent=2)) if rest else "",
         replacements=replacements,
         result=_shorten(_text(result.get("content", ""))) if result is not None else "",
