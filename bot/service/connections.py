@@ -268,6 +268,8 @@ class Connections:
 
     async def close(self) -> None:
         """Revoke the tokens that were created, as far as GitHub does so within REVOKING_SECONDS (W4)."""
+        for reached in self._reached.values():
+            await asyncio.to_thread(reached.refs.close)
         clients = [*(reached.client for reached in self._reached.values()), *self._others.values()]
         made = [client.credentials for client in clients if isinstance(client.credentials, AppTokens)]
         with suppress(TimeoutError):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from bot.core.errors import Misconfigured, Transient
 
@@ -26,6 +28,7 @@ _SETTINGS = (
     "http.lowSpeedTime=30",
 )
 _REASON_LIMIT = 300
+_ENDING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,14 @@ class Plumbing:
 
         An `opening`, if given, is sent first. `stdin` follows only if git answers the opening with an empty line.
         """
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        return self._end([_git(), "--git-dir", str(self.directory), *settings, *arguments], stdin, opening)
+        return self._end(self._command(*arguments), stdin, opening)
+
+    def start_helper(self, location: str) -> "subprocess.Popen[bytes]":
+        """Start git's helper for the transport of a URL, and leave it running. `end_process` ends it.
+
+        https://git-scm.com/docs/gitremote-helpers
+        """
+        return self._start(self._command(f"remote-{urlsplit(location).scheme}", location, location))
 
     def serve(self, command: str, *, stdin: bytes) -> GitResult:
         """Run the shell command that serves a repository, and talk to it in version 2 of git's protocol."""
@@ -70,14 +79,7 @@ class Plumbing:
         self, command: Sequence[str], stdin: bytes, opening: bytes, environment: Mapping[str, str] | None = None
     ) -> GitResult:
         """Run a command to its end. If it takes too long, end every process that it started."""
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**_environment(), **self.environment(), **(environment or {})},
-            start_new_session=True,
-        ) as process:
+        with self._start(command, environment or {}) as process:
             try:
                 if opening and not _is_open(process, opening, self.seconds):
                     stdin = b""
@@ -89,12 +91,37 @@ class Plumbing:
                 raise
         return GitResult(process.returncode, out, err)
 
+    def _command(self, *arguments: str) -> list[str]:
+        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        return [_git(), "--git-dir", str(self.directory), *settings, *arguments]
+
+    def _start(
+        self, command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+    ) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**_environment(), **self.environment(), **environment},
+            start_new_session=True,
+        )
+
     def ask(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Return the output of one git command. Raises Transient, with git's reason, if it failed."""
         ran = self.run(*arguments, stdin=stdin)
         if ran.code:
             raise Transient(f"git {arguments[0]} failed", where=str(self.directory), fix=ran.reason)
         return ran.out
+
+
+def end_process(process: "subprocess.Popen[bytes]") -> None:
+    """End a process that ends when its input does; kill it, and all that it started, if it does not."""
+    with process:
+        try:
+            process.communicate(timeout=_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _is_open(process: subprocess.Popen[bytes], opening: bytes, seconds: float) -> bool:

@@ -9,15 +9,17 @@ https://git-scm.com/docs/gitremote-helpers#_commands (stateless-connect)
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import Final
 from urllib.parse import urlsplit
 
 from bot.core.errors import Transient
 from bot.core.names import CommitId
 from bot.store.plumbing import GitResult, Plumbing
 
-_CONNECT = b"stateless-connect git-upload-pack\n"
+CONNECT: Final = b"stateless-connect git-upload-pack\n"
+HEADER: Final = 4
+"""The length of a packet's header, which is the packet's length in hex. Lengths below 4 are markers."""
 _FLUSH, _DELIMITER = b"0000", b"0001"
-_LENGTH = 4
 _SMALLEST = 4
 """The length of an empty packet. Smaller lengths are markers."""
 
@@ -27,9 +29,9 @@ def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) ->
 
     `location` is a URL or a path. `upload_pack` is the command that serves a path. Raises Transient with git's reason.
     """
-    request = _request(prefixes)
+    request = request_bytes(prefixes)
     if "://" in location:
-        ran = git.run(f"remote-{urlsplit(location).scheme}", location, location, opening=_CONNECT, stdin=request)
+        ran = git.run(f"remote-{urlsplit(location).scheme}", location, location, opening=CONNECT, stdin=request)
     else:
         ran = git.serve(f"{upload_pack} {quote(location)}", stdin=request)
     capabilities, *answers = _sections(ran)
@@ -39,8 +41,16 @@ def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) ->
     return dict(map(_ref, answers[0]))
 
 
-def _request(prefixes: tuple[str, ...]) -> bytes:
-    """Return the request as packets."""
+def read_refs(answer: bytes) -> dict[str, CommitId]:
+    """Return the refs in the packets of one answer: name -> commit. Raises ValueError if the answer is an error."""
+    *packets, end = _packets(answer)
+    if end is not None:
+        raise ValueError("the server did not end its list")
+    return dict(_ref(packet.removesuffix(b"\n")) for packet in packets if packet is not None)
+
+
+def request_bytes(prefixes: tuple[str, ...]) -> bytes:
+    """Return the request for the refs whose names begin with one of the prefixes, as packets."""
     head = (b"command=ls-refs\n", b"agent=plangate\n", b"object-format=sha1\n")
     return b"".join(
         (
@@ -53,7 +63,7 @@ def _request(prefixes: tuple[str, ...]) -> bytes:
 
 
 def _packet(content: bytes) -> bytes:
-    return b"%04x%b" % (len(content) + _LENGTH, content)
+    return b"%04x%b" % (len(content) + HEADER, content)
 
 
 def _ref(line: bytes) -> tuple[str, CommitId]:
@@ -78,15 +88,15 @@ def _sections(ran: GitResult) -> list[list[bytes]]:
 def _packets(out: bytes) -> Iterator[bytes | None]:
     """Yield the complete packets of an answer; None for a flush packet."""
     at = 0
-    while at + _LENGTH <= len(out):
+    while at + HEADER <= len(out):
         try:
-            size = int(out[at : at + _LENGTH], 16)
+            size = int(out[at : at + HEADER], 16)
         except ValueError:
             return
         if size == 0:
             yield None
         elif size >= _SMALLEST and at + size <= len(out):
-            yield out[at + _LENGTH : at + size]
+            yield out[at + HEADER : at + size]
         elif size >= _SMALLEST:
             return
-        at += max(size, _LENGTH)
+        at += max(size, HEADER)

@@ -28,9 +28,9 @@ from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.names import CommitId, ThreadNumber, thread_ref
 from bot.ports import Clock
 from bot.store.blob_cache import BlobCache
+from bot.store.kept_listing import KeptListing
 from bot.store.plumbing import Plumbing
 from bot.store.pushes import Pushes
-from bot.store.ref_listing import list_refs
 
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
 """Seconds between attempts at one change. An attempt fails if another writer's succeeded or holds the lock."""
@@ -86,9 +86,9 @@ class ThreadRefs:
     def __init__(self, remote: Remote, scratch: Path, clock: Clock) -> None:
         self._remote = remote.normalize()
         self._upload = [f"--upload-pack={remote.upload_pack}"] if remote.upload_pack else []
-        self._upload_pack = remote.upload_pack or "git upload-pack"
         self._scratch = scratch.absolute()
         self.git = Plumbing(self._scratch, remote.environment)
+        self._listing = KeptListing(self.git, self._remote, remote.upload_pack or "git upload-pack")
         self.pushes = Pushes(self.git, self._remote, remote.receive_pack)
         self._clock = clock
         self._seen: dict[ThreadNumber, Tip] = {}
@@ -96,6 +96,10 @@ class ThreadRefs:
         self._dates: dict[CommitId, int] = {}
         self.head: CommitId | None = None
         """The head of the remote's default branch when its refs were last listed."""
+
+    def close(self) -> None:
+        """End what runs to list refs sooner. The next listing starts it again."""
+        self._listing.close()
 
     def look(self, thread: ThreadNumber) -> Tip:
         """Return what the remote holds for a thread now."""
@@ -248,7 +252,7 @@ class ThreadRefs:
 
     def _list(self, *prefixes: str) -> dict[str, CommitId]:
         """Return the remote's refs whose names begin with one of the prefixes: name -> commit."""
-        refs = self._retry(lambda: list_refs(self.git, self._remote, self._upload_pack, *prefixes))
+        refs = self._retry(lambda: self._listing.list(*prefixes))
         self.head = refs.get("HEAD")
         return refs
 

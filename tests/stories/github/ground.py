@@ -315,11 +315,11 @@ class Story(Hub):
 
     async def watched(self) -> None:
         """Wait until the work under way has seen what the journal holds now: it reads it on, and then once more."""
-        reads = len(self.asked(f"GET /{HOME}.git/info/refs")) + 3
+        reads = len(self.asked(listed := f"POST /{HOME}.git/git-upload-pack")) + 4  # of which a fetch is two
 
         def has_read() -> bool:
             self.clock.advance(0.5)  # the next reading is due at once
-            return len(self.asked(f"GET /{HOME}.git/info/refs")) >= reads
+            return len(self.asked(listed)) >= reads
 
         await asyncio.to_thread(until, has_read, "a reading")
 

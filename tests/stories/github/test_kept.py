@@ -166,7 +166,7 @@ async def test_a_watch_that_fails_ends_no_work(story: Story) -> None:
     await story.planned()
     story.reacts("maya", "+1")
     async with story.at_work(story.model.pause("w1")):
-        story.github.faults.plan(f"GET /{HOME}.git/info/refs", Fault("status", 502))
+        story.github.faults.plan(f"POST /{HOME}.git/git-upload-pack", Fault("status", 502))
         await asyncio.to_thread(until, lambda: story.github.faults.remaining_strikes == 0, "the watch fails")
     assert story.stage is Stage.IN_REVIEW
     exactly_one(story)
