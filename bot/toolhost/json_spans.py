@@ -6,8 +6,7 @@ linear time. Inside a skipped value, only brackets and strings are checked.
 
 import json
 import re
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bot.toolhost.protocol import Failure
 
@@ -21,8 +20,7 @@ _TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"[^"\[\]{}]*+)*+([
 _CLOSING = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
-@dataclass(frozen=True, slots=True)
-class JsonSpan:
+class JsonSpan(NamedTuple):
     """One member of an object or element of an array: its bytes, with the white space and key before its value."""
 
     lead: bytes
@@ -40,8 +38,7 @@ class JsonSpan:
         return self.lead + self.key + self.value + self.trail
 
 
-@dataclass(frozen=True, slots=True)
-class Composite:
+class Composite(NamedTuple):
     """An object or array, split into its parts."""
 
     opening: bytes
@@ -62,8 +59,8 @@ class Composite:
 
     def put(self, name: str, value: bytes) -> "Composite":
         """Return a copy with another value for a member. A new member comes last, in the format of the first one."""
-        parts = tuple(replace(part, value=value) if part.name() == name else part for part in self.parts)
-        made = replace(self, parts=parts)
+        parts = tuple(part._replace(value=value) if part.name() == name else part for part in self.parts)
+        made = self._replace(parts=parts)
         if made.find(name) or not parts:
             return made
         colon = parts[0].key[len(_STRING.match(parts[0].key)[0]) :]  # type: ignore[index]
@@ -72,13 +69,13 @@ class Composite:
     def insert(self, index: int, part: JsonSpan) -> "Composite":
         """Return a copy with one more part; the white space before the closing bracket stays there."""
         parts = [*self.parts[:index], part, *self.parts[index:]]
-        return replace(self, parts=self._move_space_behind_last(parts))
+        return self._replace(parts=self._move_space_behind_last(parts))
 
     def drop(self, index: int) -> "Composite":
         """Return a copy without a part; the white space before the closing bracket stays there."""
         parts = [*self.parts[:index], *self.parts[index + 1 :]]
         return (
-            replace(self, parts=self._move_space_behind_last(parts))
+            self._replace(parts=self._move_space_behind_last(parts))
             if parts
             else Composite(self.opening, (), self.closing)
         )
@@ -86,8 +83,8 @@ class Composite:
     def _move_space_behind_last(self, parts: list[JsonSpan]) -> tuple[JsonSpan, ...]:
         """Move the white space before the closing bracket to the part that is now the last one."""
         ending = self.parts[-1].trail if self.parts else b""
-        inner = [replace(part, trail=b"") if part is self.parts[-1] else part for part in parts[:-1]]
-        return (*inner, replace(parts[-1], trail=ending))
+        inner = [part._replace(trail=b"") if part is self.parts[-1] else part for part in parts[:-1]]
+        return (*inner, parts[-1]._replace(trail=ending))
 
 
 def parse(content: bytes) -> JsonSpan:

@@ -11,8 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bot.toolhost.json_spans import Composite, JsonSpan, decode_value, parse, split_members
 from bot.toolhost.protocol import Failure
@@ -26,8 +25,7 @@ _BREAK = re.compile(rb"(\r?\n)([ \t]*)$")
 _ESCAPED = re.compile(rb"\\u(?!00[01])[0-9a-fA-F]{4}")
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """How a file is formatted; `newline` is empty if everything is on one line."""
 
     newline: bytes
@@ -44,8 +42,7 @@ class Style:
         return text.encode().replace(b"\n", self.newline + margin)
 
 
-@dataclass(frozen=True, slots=True)
-class Notebook:
+class Notebook(NamedTuple):
     """A notebook's bytes, split down to its cells."""
 
     document: JsonSpan
@@ -62,8 +59,8 @@ class Notebook:
         proper = (id_ if id_ and _ID.fullmatch(id_) and count[id_] == 1 else None for id_ in own)
         return [id_ or f"cell-{n}" for n, id_ in enumerate(proper)]
 
-    def index(self, id_: str) -> int:
-        """Return the index of a cell; raises Failure if there is none."""
+    def position(self, id_: str) -> int:
+        """Return the position of a cell; raises Failure if there is none."""
         ids = self.ids()
         if id_ in ids:
             return ids.index(id_)
@@ -76,7 +73,7 @@ class Notebook:
     def with_cells(self, cells: Composite) -> bytes:
         """Return the file's bytes with other cells."""
         top = self.top.put("cells", cells.raw())
-        return self.bom + replace(self.document, value=top.raw()).raw()
+        return self.bom + self.document._replace(value=top.raw()).raw()
 
     def with_replaced_cell(self, index: int, source: str, kind: str | None) -> bytes:
         """Return the file with another source, and optionally another kind, for one cell."""
@@ -87,9 +84,9 @@ class Notebook:
             cell = _drop_foreign_members(cell.put("cell_type", self.style.write(kind, b"")), kind)
         if (kind or before) == "code":
             cell = cell.put("execution_count", b"null").put("outputs", b"[]")
-        cell = cell.put("source", self._source(cell, source))
-        parts = (*self.cells.parts[:index], replace(part, value=cell.raw()), *self.cells.parts[index + 1 :])
-        return self.with_cells(replace(self.cells, parts=parts))
+        cell = cell.put("source", self._source_lines(cell, source))
+        parts = (*self.cells.parts[:index], part._replace(value=cell.raw()), *self.cells.parts[index + 1 :])
+        return self.with_cells(self.cells._replace(parts=parts))
 
     def without_cell(self, index: int) -> bytes:
         """Return the file without one cell."""
@@ -113,7 +110,7 @@ class Notebook:
         only = JsonSpan(lead, b"", style.write(cell, _margin(lead)), outer if style.newline else b"")
         return self.with_cells(Composite(b"[", (only,), b"]")), id_
 
-    def _source(self, cell: Composite, source: str) -> bytes:
+    def _source_lines(self, cell: Composite, source: str) -> bytes:
         """Return a source in the form that the cell uses."""
         old = cell.find("source")
         listed = old.value.startswith(b"[") if old else self._writes_line_lists()

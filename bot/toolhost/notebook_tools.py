@@ -29,7 +29,7 @@ def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
     before, notebook = _load(host, place)
     ids = notebook.ids()
     wanted = arguments.get("cell_id")
-    chosen = [notebook.index(wanted)] if wanted else range(len(ids))
+    chosen = [notebook.position(wanted)] if wanted else range(len(ids))
     view = _View(place.name)
     shown: list[str] = []
     size = 0
@@ -78,11 +78,11 @@ def _apply_edit(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
     if mode == "insert":
         if not kind:
             raise Failure("cell_type is needed to insert a cell: code or markdown.")
-        content, made = notebook.with_inserted_cell(notebook.index(id_) + 1 if id_ else 0, source or "", kind)
+        content, made = notebook.with_inserted_cell(notebook.position(id_) + 1 if id_ else 0, source or "", kind)
         return content, f"Inserted the {kind} cell {made} {f'after {id_}' if id_ else 'at the beginning'}"
     if not id_:
         raise Failure(f"cell_id is needed to {mode} a cell: NotebookRead shows them.")
-    index = notebook.index(id_)
+    index = notebook.position(id_)
     if mode == "delete":
         return notebook.without_cell(index), f"Deleted the cell {id_}"
     cell = open_object(notebook.cells.parts[index])

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bot.workspace.toolhost import program
 from tests.toolhost.client import Client
 
 whole_program = pytest.mark.parametrize("whole", (True,), ids=["whole"])
@@ -27,6 +30,14 @@ def alive(pid: int) -> bool:
 def test_ready(host: Client) -> None:
     """The first line says that it is ready, and who it is."""
     assert host.ready == {"ready": True, "pid": host.process.pid}
+
+
+def test_a_start_loads_little() -> None:
+    """Every session starts several: the program needs no `dataclasses`, a third of what it would load."""
+    *python, start = program(sys.executable, str(Path(__file__).parents[2]))
+    names = "print({'ast', 'asyncio', 'dataclasses', 'inspect'} & sys.modules.keys())"
+    shown = subprocess.run([*python, start.replace("main()", names)], capture_output=True, text=True, check=True)
+    assert shown.stdout == "set()\n"
 
 
 @whole_program
