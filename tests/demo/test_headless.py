@@ -2,12 +2,11 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(sys.executable).with_name("plangate")
+from tests import forks
 
 
 @pytest.mark.soak  # .ci/run plays each story by itself
@@ -62,5 +61,5 @@ def test_the_demo_without_github_has_no_scheduled_task(tmp_path: Path) -> None:
 def play(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     """Play the demo by itself, without a key and without a terminal."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
-    command = [str(PROGRAM), "demo", "--headless", "--dir", str(folder / "kept"), *options]
-    return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    command = ["demo", "--headless", "--dir", str(folder / "kept"), *options]
+    return forks.plangate().run(*command, env=env, timeout=600)

@@ -2,17 +2,14 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests import forks
 from tests.stories.ground import until
-
-PROGRAM = Path(sys.executable).with_name("plangate")
 
 
 def services(folder: Path) -> list[int]:
@@ -28,14 +25,17 @@ def services(folder: Path) -> list[int]:
 
 
 @contextmanager
-def playing(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+def playing(folder: Path) -> Iterator[forks.Fork]:
     """Play the demo with its page, until its service runs."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
-    command = [str(PROGRAM), "demo", "--port", "0", "--dir", str(folder)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    out, written = os.pipe()
+    process = forks.plangate().start(
+        "demo", "--port", "0", "--dir", str(folder), env=env, stdout=written, stderr=written
+    )
+    os.close(written)
+    with open(out) as lines:
         try:
-            assert process.stdout is not None
-            assert any("Ctrl-C ends it" in line for line in process.stdout)
+            assert any("Ctrl-C ends it" in line for line in lines)
             assert services(folder)
             yield process
         finally:
