@@ -50,11 +50,18 @@ def marker(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def bare_template(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Path:
+    """The same repository as a server keeps it, which is only ever copied."""
+    bare = tmp_path_factory.mktemp("bare") / "repo.git"
+    Repository(template).git("clone", "-q", "--bare", "--template=", ".", str(bare))
+    return bare
+
+
 @pytest.fixture
-def bare(repository: Repository, tmp_path: Path) -> Repository:
+def bare(bare_template: Path, tmp_path: Path) -> Repository:
     """The repository on the server."""
-    repository.git("clone", "-q", "--bare", ".", str(tmp_path / "site" / NAME))
-    return Repository(tmp_path / "site" / NAME)
+    return Repository(shutil.copytree(bare_template, tmp_path / "site" / NAME))
 
 
 @pytest.fixture

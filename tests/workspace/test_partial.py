@@ -37,8 +37,9 @@ def repository(repository: Repository) -> Repository:
 
 
 @pytest.fixture
-def bare(bare: Repository) -> Repository:
+def bare(bare: Repository, repository: Repository) -> Repository:
     """On a server that knows filters, as GitHub does."""
+    repository.git("push", "-q", str(bare.path), "main")
     bare.git("config", "uploadpack.allowFilter", "true")
     return bare
 
