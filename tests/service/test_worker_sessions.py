@@ -152,3 +152,19 @@ async def test_a_taking_over_and_a_batch_never_wait_for_each_other(jobs: Jobs, n
     living = await jobs.register()
     found = [await jobs.fetch(BOTH, living) for _ in range(6)]
     assert len([job for job in found if job and job.task == "look"]) == 2
+
+
+async def test_one_process_takes_over_at_a_time(jobs: Jobs) -> None:
+    """Another one does not wait for it: two that had begun would each delete a worker whose job the other one holds."""
+    dead = await jobs.register()
+    await jobs.store(delivery(1))
+    await fetched(jobs, dead)
+    await jobs.database.rows("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 hour'")
+    async with jobs.database.connection() as first:
+        await run(first, "BEGIN")
+        assert await run(first, "SELECT plangate_take_over_v1(60) AS count") == [{"count": 1}]
+        async with asyncio.timeout(20):
+            assert await jobs.take_over(60) == 0
+        await run(first, "COMMIT")
+    assert await jobs.take_over(60) == 0
+    assert not await jobs.beat(dead)

@@ -2,6 +2,7 @@
 PostgreSQL.
 """
 
+import os
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ class Cluster(Served):
     workers: dict[int, forks.Fork] = field(default_factory=dict)
     webs: dict[int, forks.Fork] = field(default_factory=dict)
     """The processes that take deliveries, all on one port."""
+    niceness: int = 0
+    """How far workers stand back behind all else on this machine."""
 
     def start(self) -> None:
         """Migrate the database, and start all processes."""
@@ -60,7 +63,9 @@ class Cluster(Served):
         own = self.environment() | {"PLANGATE_DATA_DIR": str(self.home / f"data-{number}")}
         with self._log(f"worker-{number}") as log:
             command, written = ("worker", "--looks", "4", "--sessions", "2"), log.fileno()
-            self.workers[number] = forks.plangate().start(*command, env=own, stdout=written, stderr=written)
+            worker = forks.plangate().start(*command, env=own, stdout=written, stderr=written)
+        os.setpriority(os.PRIO_PROCESS, worker.pid, os.getpriority(os.PRIO_PROCESS, 0) + self.niceness)
+        self.workers[number] = worker
 
     def end_worker(self, number: int, signal_: int) -> int:
         """Send a signal to a worker, and wait for its end."""

@@ -17,6 +17,8 @@ from tests.stories.github.moments import exactly_one
 
 KILL_SECONDS = 20.0
 AWAY_SECONDS = 1.0
+NICENESS = 10
+"""Of workers, which share this machine with the processes that take deliveries (docs/several-machines.md)."""
 WEBS = 2
 """Processes that take deliveries, on one port."""
 SAMPLE = Load(30.0, 2, burst_rate=60.0, burst_seconds=1.0)
@@ -35,6 +37,7 @@ def test_nothing_that_was_acknowledged_is_lost(cluster: Cluster, load: Load) -> 
     """Every 20 s a process is killed, and the database crashes twice: each delivery that got its 202 leads to a look
     that begins afterwards, and each request to one plan and one pull request. Deliveries alone wake: nothing is read.
     """
+    cluster.niceness = NICENESS
     cluster.variables = {"PLANGATE_LOG": "json", "PLANGATE_RECONCILE_SECONDS": "99999"}
     where = places(cluster, load.repositories)
     cluster.start()

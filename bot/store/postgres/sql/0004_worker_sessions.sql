@@ -30,20 +30,26 @@ $$;
 -- how many jobs there were.
 CREATE FUNCTION plangate_dismiss_v1(workers bigint[]) RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN
+    IF NOT pg_try_advisory_xact_lock(1886150760, 0) THEN
+        RETURN 0;
+    END IF;
     DELETE FROM procrastinate_workers w
         WHERE w.id = ANY(workers) AND w.id IN (SELECT plangate_lost_workers_v1());
     RETURN plangate_take_over_v1(86400 * 365);
 END;
 $$;
 
--- The same as before, but in the order in which plangate_store_all_v1 and plangate_wake_v1 defer jobs, so that a taking
--- over and the storing of deliveries never wait for each other in a circle.
+-- The same as before, but by one process at a time, and in the order in which plangate_store_all_v1 and plangate_wake_v1
+-- defer jobs: two takings over, or one and the storing of deliveries, could wait for each other in a circle.
 CREATE OR REPLACE FUNCTION plangate_take_over_v1(seconds double precision) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     _oldest timestamptz := now() - make_interval(secs => seconds);
     _job record;
     _count integer := 0;
 BEGIN
+    IF NOT pg_try_advisory_xact_lock(1886150760, 0) THEN
+        RETURN 0;
+    END IF;
     FOR _job IN
         SELECT j.id, j.attempts FROM procrastinate_jobs j
             WHERE j.status = 'doing'
