@@ -8,6 +8,7 @@ does the same to real processes. ``pytest -s -m soak tests/stories/github/test_f
 import asyncio
 import random
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ STORIES: Final = 50
 FEW: Final = 5
 """Threads of the run before a change lands."""
 SECONDS: Final = 1500.0
+IDLE: Final = 30.0
 STRIKES: Final = (1.0, 4.0)
 """Seconds between two strikes."""
 FROZEN: Final = (0.5, 5.0)
@@ -146,11 +148,13 @@ async def striking(ground: Ground) -> AsyncIterator[None]:
 
 
 async def carry_on(ground: Ground, numbers: list[int]) -> None:
-    """Approve each plan, until each thread was told of its pull request."""
-    hub, waiting, approved = ground.hub, set(numbers), set[int]()
+    """Approve each plan, until each thread was told of its pull request. Fail if nobody works on one that was not."""
+    hub, waiting, approved, busy_at = ground.hub, set(numbers), set[int](), time.monotonic()
     async with asyncio.timeout(SECONDS):
         while waiting:
             await asyncio.sleep(0.5)
+            busy_at = time.monotonic() if (await ground.jobs.load()).busy else busy_at
+            assert time.monotonic() - busy_at < IDLE, f"no job is left, and these threads are not done: {waiting}"
             for number in sorted(waiting):
                 plans = hub.plans(number)
                 if number not in approved and plans and is_past(hub, plans[0]):
