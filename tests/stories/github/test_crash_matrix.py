@@ -18,6 +18,7 @@ from typing import Final
 
 import pytest
 
+from bot.core.comment import is_at_work
 from tests.stories.github.deaths import Boundary, Death, Life, Mortal, disturbed, recorded
 from tests.stories.github.ground import HOME, PATIENCE, long, soak
 from tests.stories.github.moments import MOMENTS, READ_BACK, READY, REVIEWERS, Moment, exactly_one, strike
@@ -80,6 +81,7 @@ def test_killed(face: Served | Runs, name: str) -> None:
         time.sleep(0.001)
     face.rest()
     exactly_one(face)
+    assert not any(is_at_work(text) for text in face.said("progress"))
     assert face.github.faults.remaining_strikes == 0
 
 
