@@ -41,8 +41,8 @@ _INTAKE: Final = ThreadPoolExecutor(4, "intake")
 """A separate thread pool, so that threads that wait for GitHub never delay the response to a delivery (W1, D2)."""
 _SUFFIX: Final = ".json"
 _ASIDE: Final = "unreadable"
-_NAMES: Final = ThreadAddress.__match_args__
-_VALUES: Final = attrgetter(*_NAMES)
+_FIELDS: Final = ThreadAddress.__match_args__
+_READ_FIELDS: Final = attrgetter(*_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ async def run_in_intake_pool(work: Callable[[], Result]) -> Result:
 
 
 def _render(delivery: Delivery) -> bytes:
-    address = delivery.address and dict(zip(_NAMES, _VALUES(delivery.address), strict=True))
+    address = delivery.address and dict(zip(_FIELDS, _READ_FIELDS(delivery.address), strict=True))
     return json.dumps({"guid": delivery.guid, "event": delivery.event, "address": address}).encode()
 
 

@@ -40,3 +40,20 @@ async def test_nothing_goes_on_connecting_afterwards(database_url: str, postgres
             postgres.start()
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
+
+
+LAST_QUERY = "SELECT query FROM pg_stat_activity WHERE pid = %(pid)s"
+END = "SELECT pg_terminate_backend(%(pid)s, 5000)"
+
+
+@pytest.mark.req("D2")
+async def test_a_connection_is_checked_without_asking_the_server(database_url: str) -> None:
+    """One that is open costs no query; one that the server closed meanwhile is replaced."""
+    async with Database(database_url).open() as database, Database(database_url).open() as other:
+        used = [(await database.rows("SELECT pg_backend_pid() AS pid"))[0]["pid"] for _ in range(4)]
+        async with database.connection() as connection:
+            found = await other.rows(LAST_QUERY, pid=connection.info.backend_pid)
+        assert found == [{"query": "SELECT pg_backend_pid() AS pid"}]
+        for pid in set(used):
+            await other.rows(END, pid=pid)
+        assert await database.rows("SELECT 2 AS two") == [{"two": 2}]

@@ -13,8 +13,9 @@ machine) can neither finish nor return a job that another worker has begun again
 
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bot.core.names import ThreadAddress
@@ -34,6 +35,8 @@ https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redeliv
 UNKNOWN_SECONDS: Final = 5.0
 """Seconds for which a job that this release does not know is left to newer workers."""
 EVERY: Final = "every"
+_FIELDS: Final = ThreadAddress.__match_args__
+_READ_FIELDS: Final = attrgetter(*_FIELDS)
 _WAKE: Final = "SELECT plangate_wake_v1(%(about)s, %(args)s)"
 _STORE_ALL: Final = "SELECT * FROM plangate_store_all_v1(%(guids)s, %(events)s, %(abouts)s, %(args)s)"
 _WAIT: Final = "SELECT plangate_wait_v1(%(about)s, %(args)s)"
@@ -285,4 +288,5 @@ def _about(address: ThreadAddress | None) -> str:
 def _values(address: ThreadAddress | None) -> dict[str, Any]:
     from psycopg.types.json import Jsonb
 
-    return {"about": _about(address), "args": Jsonb({} if address is None else asdict(address))}
+    args = {} if address is None else dict(zip(_FIELDS, _READ_FIELDS(address), strict=True))
+    return {"about": _about(address), "args": Jsonb(args)}

@@ -5,6 +5,7 @@ psycopg is imported when a database is opened, because it belongs to the extra `
 
 import asyncio
 import logging
+import select
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -82,7 +83,7 @@ class Database:
             timeout=self.wait_seconds,
             reconnect_timeout=RETRY_SECONDS,
             reconnect_failed=self._retry_soon,
-            check=AsyncConnectionPool.check_connection,
+            check=_check_connection,
             open=False,
         )
 
@@ -108,6 +109,20 @@ async def run(connection: "AsyncConnection[dict[str, Any]]", query: str, **value
     """Run one statement on a connection, and return its rows."""
     cursor = await connection.execute(query.encode(), values or None)
     return await cursor.fetchall() if cursor.description else []
+
+
+async def _check_connection(connection: "AsyncConnection[dict[str, Any]]") -> None:
+    """Raise an error if the server has closed the connection, so that the pool replaces it.
+
+    What a server that ends sends, if only the end of the stream, has arrived here: it is asked only if something has.
+    A question before each query would cost as much as the query.
+    """
+    from psycopg_pool import AsyncConnectionPool
+
+    arrived = select.poll()
+    arrived.register(connection.fileno(), select.POLLIN)
+    if arrived.poll(0):
+        await AsyncConnectionPool.check_connection(connection)
 
 
 @contextmanager
