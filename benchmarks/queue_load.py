@@ -30,8 +30,6 @@ from bot.config.environment import redactor_for
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.logs import setup
 from bot.service.service import Service
-from bot.store.postgres.database import Database
-from bot.store.postgres.migrations import migrate
 from tests.postgres import programs, running_server
 from tests.service.ground import SECRET, Host, headers
 from webhooks.app import run
@@ -194,20 +192,14 @@ def _probot(folder: Path) -> Iterator[Server | None]:
         yield server
 
 
-async def _migrate(url: str) -> None:
-    async with Database(url).open() as database:
-        await migrate(database)
-
-
 @contextmanager
 def _postgres(folder: Path) -> Iterator[Server | None]:
     if programs() is None:
         print("PostgreSQL is skipped: it is not installed; on Debian: sudo apt-get install postgresql")
         yield None
         return
-    with running_server() as database:
-        url = database.new_database()
-        asyncio.run(_migrate(url))
+    with running_server(is_durable=True) as database:
+        url = database.new_migrated_database()
         with _plangate(folder, url) as server:
             yield server
 

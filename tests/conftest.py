@@ -127,3 +127,9 @@ def postgres() -> Iterator[Server]:
 def database_url(postgres: Server) -> str:
     """The URL of a new, empty database."""
     return postgres.new_database()
+
+
+@pytest.fixture
+def migrated_url(postgres: Server) -> str:
+    """The URL of a new database that has the tables of this release."""
+    return postgres.new_migrated_database()

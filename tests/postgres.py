@@ -3,6 +3,7 @@
 PostgreSQL refuses to run as root, so that root runs it as the account `nobody`.
 """
 
+import asyncio
 import os
 import shutil
 import signal
@@ -10,13 +11,19 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bot.store.postgres.database import Database
+from bot.store.postgres.migrations import migrate
+
 ACCOUNT = "nobody"
+TEMPLATE = "migrated"
+"""The database of which those with tables are copies."""
 
 
 def programs() -> Path | None:
@@ -33,11 +40,15 @@ class Server:
     bin: Path
     folder: Path
     port: int
+    is_durable: bool = False
+    """Whether what it commits survives a loss of power. Tests end the server, never the kernel, which syncs later."""
     made: int = 0
+    has_template: bool = False
 
     def start(self) -> None:
-        """Start the server, and return when it answers. It leaves syncing to the kernel, which no test ends."""
-        options = f"-p {self.port} -h 127.0.0.1 -k {self.folder} -c max_connections=200 -c fsync=off"
+        """Start the server, and return when it answers."""
+        fsync = "on" if self.is_durable else "off"
+        options = f"-p {self.port} -h 127.0.0.1 -k {self.folder} -c max_connections=200 -c fsync={fsync}"
         self._run("pg_ctl", "start", "-w", "-s", "-D", self.data, "-l", str(self.folder / "log"), "-o", options)
 
     def stop(self, how: str = "fast") -> None:
@@ -45,7 +56,7 @@ class Server:
         self._run("pg_ctl", "stop", "-w", "-s", "-m", how, "-D", self.data)
 
     def kill(self) -> None:
-        """Kill -9 the server, as a loss of power does."""
+        """Kill -9 the server."""
         os.kill(int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
 
     @property
@@ -57,14 +68,25 @@ class Server:
         """Return the URL of a database."""
         return f"postgresql://{ACCOUNT}@127.0.0.1:{self.port}/{database}"
 
-    def new_database(self) -> str:
-        """Create an empty database, and return its URL."""
+    def new_database(self, template: str = "template1") -> str:
+        """Create a database like another one, by default an empty one, and return its URL."""
+        self.made += 1
+        return self._create(f"test{self.made}", template)
+
+    def new_migrated_database(self) -> str:
+        """Create a database that has the tables of this release, and return its URL. Only the first one is migrated."""
+        if not self.has_template:
+            url = self._create(TEMPLATE, "template1")
+            with ThreadPoolExecutor(1) as thread:  # an event loop may be running in this one
+                thread.submit(asyncio.run, _migrate(url)).result()
+            self.has_template = True
+        return self.new_database(TEMPLATE)
+
+    def _create(self, name: str, template: str) -> str:
         import psycopg
 
-        self.made += 1
-        name = f"test{self.made}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         return self.url(name)
 
     def initialize(self) -> None:
@@ -81,9 +103,14 @@ class Server:
             subprocess.run(command, check=True, cwd="/", stdout=out, stderr=out, **root)  # type: ignore[call-overload]
 
 
+async def _migrate(url: str) -> None:
+    async with Database(url).open() as database:
+        await migrate(database)
+
+
 @contextmanager
-def running_server() -> Iterator[Server]:
-    """Run a server; skips where none is installed."""
+def running_server(*, is_durable: bool = False) -> Iterator[Server]:
+    """Run a server; skips where none is installed. Benchmarks ask for a durable one."""
     bin_folder = programs()
     if bin_folder is None:
         pytest.skip("no PostgreSQL is installed; on Debian: sudo apt-get install postgresql")
@@ -94,7 +121,7 @@ def running_server() -> Iterator[Server]:
         port = probe.getsockname()[1]
     above = Path(tempfile.mkdtemp(prefix="plangate-postgres-"))
     above.chmod(0o755)
-    server = Server(bin_folder, above / "server", port)
+    server = Server(bin_folder, above / "server", port, is_durable)
     server.folder.mkdir()
     try:
         server.initialize()

@@ -18,7 +18,6 @@ from bot.service.queue.postgres_queue import PostgresQueue
 from bot.service.queue.queue_port import Outcome, Queue
 from bot.service.worker import Worker
 from bot.store.postgres.database import Database
-from bot.store.postgres.migrations import migrate
 from tests.service.ground import Host, delivery, thread
 
 Start: TypeAlias = Callable[..., Awaitable[Queue]]
@@ -58,9 +57,7 @@ class Processes:
 async def processes(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Processes]:
     url = ""
     if request.param == "postgres":
-        url = request.getfixturevalue("database_url")
-        async with Database(url).open() as database:
-            await migrate(database)
+        url = request.getfixturevalue("migrated_url")
     made = Processes(tmp_path, url)
     yield made
     await made.stop_all()

@@ -15,8 +15,6 @@ from bot.service.overview.file_index import FileIndex
 from bot.service.overview.index import ThreadIndex, ThreadQuery
 from bot.service.overview.postgres_index import PostgresIndex
 from bot.service.overview.views import TaskView, WaitsFor
-from bot.store.postgres.database import Database
-from bot.store.postgres.migrations import migrate
 from tests.service.overview.ground import address, everything, fill
 
 
@@ -24,9 +22,7 @@ from tests.service.overview.ground import address, everything, fill
 async def index(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ThreadIndex]:
     made: ThreadIndex = FileIndex(tmp_path / "overview.sqlite3")
     if request.param == "postgres":
-        url = request.getfixturevalue("database_url")
-        async with Database(url).open() as database:
-            await migrate(database)
+        url = request.getfixturevalue("migrated_url")
         made = PostgresIndex(url)
     with closing(made):
         yield made

@@ -10,7 +10,6 @@ from bot.service.inbox import Delivery
 from bot.service.queue.jobs import Jobs
 from bot.service.queue.queue_port import Outcome
 from bot.store.postgres.database import Database
-from bot.store.postgres.migrations import migrate
 from tests.service.ground import delivery, thread
 
 
@@ -21,10 +20,9 @@ async def stored_by_two(jobs: Jobs, one: Sequence[Delivery], other: Sequence[Del
 
 
 @pytest.mark.req("W2")
-async def test_batches_never_wait_for_each_other(database_url: str) -> None:
+async def test_batches_never_wait_for_each_other(migrated_url: str) -> None:
     """Whatever order deliveries arrive in, and whichever process gets a redelivery: each is stored once."""
-    async with Database(database_url).open() as database:
-        await migrate(database)
+    async with Database(migrated_url).open() as database:
         jobs = Jobs(database)
         for turn in range(5):
             again = [delivery(1, f"{turn}-{number}") for number in range(1000)]
@@ -35,10 +33,9 @@ async def test_batches_never_wait_for_each_other(database_url: str) -> None:
             assert Outcome.DUPLICATE not in found
 
 
-async def test_installations_take_turns_within_a_batch(database_url: str) -> None:
+async def test_installations_take_turns_within_a_batch(migrated_url: str) -> None:
     """A thousand mentions in one organization are behind the first one of another."""
-    async with Database(database_url).open() as database:
-        await migrate(database)
+    async with Database(migrated_url).open() as database:
         jobs = Jobs(database)
         other = replace(delivery(9, "other"), address=replace(thread(9), installation=8, repository=2))
         await jobs.store_all([*map(delivery, range(1, 6)), other, *map(delivery, range(6, 9))])

@@ -20,7 +20,6 @@ from bot.service.queue.postgres_queue import PostgresQueue
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from bot.store.postgres.database import Database
-from bot.store.postgres.migrations import migrate
 from tests import forks
 from tests.contracts.test_queue_contract import settled, soon
 from tests.postgres import Server
@@ -31,10 +30,9 @@ BOTH = (LOOKS, SESSIONS)
 
 
 @pytest.fixture
-async def jobs(database_url: str) -> AsyncIterator[Jobs]:
-    """The jobs of a database that was migrated."""
-    async with Database(database_url).open() as database:
-        await migrate(database)
+async def jobs(migrated_url: str) -> AsyncIterator[Jobs]:
+    """The jobs of a database that has the tables of this release."""
+    async with Database(migrated_url).open() as database:
         yield Jobs(database)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bot.service.queue.jobs import Jobs
 from bot.store.postgres.database import Database
-from bot.store.postgres.migrations import migrate, require_current
+from bot.store.postgres.migrations import require_current
 from tests.contracts.test_queue_contract import settled, soon
 from tests.service.ground import Host, delivery, thread
 from tests.service.test_postgres_queue import queue_of
@@ -29,10 +29,9 @@ SELECT procrastinate_defer_jobs_v1(ARRAY[
 
 
 @pytest.fixture
-async def jobs(database_url: str) -> AsyncIterator[Jobs]:
+async def jobs(migrated_url: str) -> AsyncIterator[Jobs]:
     """The jobs of a database that was migrated to the schema of this release."""
-    async with Database(database_url).open() as database:
-        await migrate(database)
+    async with Database(migrated_url).open() as database:
         yield Jobs(database)
 
 

@@ -9,7 +9,6 @@ import pytest
 from bot.service.queue.job_worker import MISSES, WATCH_SECONDS, Pace
 from bot.service.queue.jobs import Jobs, WorkerSession
 from bot.store.postgres.database import Database, run
-from bot.store.postgres.migrations import migrate
 from tests.contracts.test_queue_contract import soon
 from tests.service.ground import Host, delivery
 from tests.service.test_postgres_queue import BOTH, fetched, queue_of, started
@@ -42,10 +41,9 @@ async def until_attached(jobs: Jobs, count: int) -> None:
 
 
 @pytest.fixture
-async def jobs(database_url: str) -> AsyncIterator[Jobs]:
-    """The jobs of a database that was migrated."""
-    async with Database(database_url).open() as database:
-        await migrate(database)
+async def jobs(migrated_url: str) -> AsyncIterator[Jobs]:
+    """The jobs of a database that has the tables of this release."""
+    async with Database(migrated_url).open() as database:
         yield Jobs(database)
 
 

@@ -7,9 +7,11 @@ seconds and the figures at the end, whatever happens.
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
+from tests.postgres import Server, running_server
 from tests.stories.github.cluster import Cluster
 from tests.stories.github.ground import soak
 from tests.stories.github.load import Load, People, Sender, places, progress_shown, report_of, show
@@ -24,6 +26,13 @@ WEBS = 2
 SAMPLE = Load(30.0, 2, burst_rate=60.0, burst_seconds=1.0)
 MINUTE = Load(60.0, 10, repositories=2, burst_seconds=2.0)
 WHOLE = Load(600.0, 1000, repositories=25)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    """A server that syncs what it commits, as one in production does: acknowledgements wait for it."""
+    with running_server(is_durable=True) as server:
+        yield server
 
 
 @pytest.mark.req("W2", "D2", "E3", "PR2")
