@@ -166,3 +166,13 @@ async def test_one_process_takes_over_at_a_time(jobs: Jobs) -> None:
         await run(first, "COMMIT")
     assert await jobs.take_over(60) == 0
     assert not await jobs.beat(dead)
+
+
+@pytest.mark.req("E4")
+async def test_a_worker_that_was_declared_dead_begins_nothing(jobs: Jobs) -> None:
+    """Its next beat tells it so; until then there is nothing for it, which is no error."""
+    dead = await jobs.register()
+    await jobs.store(delivery(1))
+    await jobs.unregister(dead)
+    assert await jobs.fetch(BOTH, dead) is None
+    assert (await fetched(jobs, await jobs.register())).run == 0

@@ -161,12 +161,15 @@ class Jobs:
         """Begin the next job of these queues, or return None. A waiting job of a thread with one under way is passed
         over, and one that only a newer release knows is left to its workers."""
         from procrastinate.exceptions import UniqueViolation
+        from psycopg.errors import ForeignKeyViolation
 
-        with _transient():
-            try:
+        try:
+            with _transient():
                 found = await (await self._procrastinate()).fetch_job(list(queues), worker)
-            except UniqueViolation:  # another worker began one of the same thread at this moment
-                return None
+        except UniqueViolation:  # another worker began one of the same thread at this moment
+            return None
+        except ForeignKeyViolation:  # this worker was declared dead, as its next beat tells it
+            return None
         if found is None or found.id is None:
             return None
         about = found.task_kwargs
