@@ -18,10 +18,13 @@ from datetime import datetime
 from typing import Final
 
 from bot.testing.github.entities import Comment
+from bot.testing.github.person import Person
 from tests.stories.github.cluster import Cluster
 from tests.stories.github.ground import Hub, kind_of, settle
 from tests.stories.github.moments import READY, pulls_for
 
+ASKS_EACH: Final = 10
+"""Requests of one person in one repository, well below `ask.per_day`."""
 NOISE: Final = 30
 """Issues of each repository on which people talk to each other."""
 LOG_SECONDS: Final = 0.2
@@ -90,6 +93,13 @@ def places(cluster: Cluster, count: int) -> list[Place]:
         hub = Hub(cluster.github, installation, cluster.advance, repository=name)
         found.append(Place(hub, dict(_talk(hub) for _ in range(NOISE))))
     return found
+
+
+def writer(hub: Hub, index: int) -> Person:
+    """Return who asks for the request of that number in a repository: nobody may ask more than 20 times a day."""
+    login = f"writer-{index // ASKS_EACH}"
+    hub.world.set_role(hub.repository, login, "write")
+    return hub.world.person(login)
 
 
 def _talk(hub: Hub) -> tuple[int, int]:
@@ -188,8 +198,8 @@ class People:
         for index in range(load.threads):
             time.sleep(max(0.0, began + index * load.seconds / load.threads - time.monotonic()))
             place = self.places[index % len(self.places)]
-            will = place.hub.world.person("will")
-            issue = will.open_issue(place.hub.repository, f"Request {index}", "@plangate Orders of 50 ship free.")
+            asker = writer(place.hub, index // len(self.places))
+            issue = asker.open_issue(place.hub.repository, f"Request {index}", "@plangate Orders of 50 ship free.")
             self.asked.append((place, issue.number))
 
     def approve_until(self, total: int) -> None:

@@ -27,6 +27,7 @@ from bot.testing.model.server import ScriptedModel
 from tests.stories.github.clocks import RealClock
 from tests.stories.github.frozen import FrozenWorker
 from tests.stories.github.ground import HOME, Hub, Model, long, settings, settle, soak
+from tests.stories.github.load import writer
 from tests.stories.github.moments import READY, exactly_one
 
 STORIES: Final = 50
@@ -180,10 +181,11 @@ async def test_one_of_everything(ground: Ground, count: int, seed: int) -> None:
     ground.chance = random.Random(100 * count + seed)
     for _ in range(count):
         await ground.start_worker()
-    will, numbers = ground.hub.world.person("will"), list[int]()
+    numbers = list[int]()
     async with striking(ground):
         for index in range(STORIES if seed else FEW):
-            numbers.append(will.open_issue(HOME, f"Issue {index}", "@plangate Let orders of 50 ship free.").number)
+            asker = writer(ground.hub, index)
+            numbers.append(asker.open_issue(HOME, f"Issue {index}", "@plangate Let orders of 50 ship free.").number)
             await ground.wake(numbers[-1])
         await carry_on(ground, numbers)
     await ground.rest()
