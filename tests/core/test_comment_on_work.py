@@ -11,6 +11,7 @@ from bot.core.actor import Actor
 from bot.core.approval import Verdict, VerdictOutcome
 from bot.core.comment import (
     AgentRow,
+    is_at_work,
     planning_over,
     progress,
     work_begun_line,
@@ -57,6 +58,12 @@ def test_progress() -> None:
         "| plan | d | failed: a \\| b | 0 | 0 | 0 | unknown |\n\n"
         "9 tool calls, $0.50 of $5.00."
     )
+
+
+def test_progress_shows_whether_work_goes_on() -> None:
+    """Only approved work counts: a plan that is being made is none."""
+    shown = {at: progress(at, "acceptEdits", (), (), spent=(9, 0.5, 5)) for at in (*Stage, "completed", "cancelled")}
+    assert [at for at, text in shown.items() if is_at_work(text)] == [Stage.EXECUTING]
 
 
 @pytest.mark.parametrize("end", End)
