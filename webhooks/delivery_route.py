@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bot.core.names import ThreadAddress
 from bot.github.deliveries import BadSignature, Envelope, Headers, Malformed, Wake, envelope, parse, verify
 from bot.logs import say_each
-from bot.service.inbox import Delivery, run_in_intake_pool
+from bot.service.delivery_log import Delivery
+from bot.service.inbox import run_in_intake_pool
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 

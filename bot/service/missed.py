@@ -11,7 +11,7 @@ from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.github.redelivery import KnownGuids
 from bot.logs import say
-from bot.service.inbox import Delivery
+from bot.service.delivery_log import Delivery
 from bot.service.queue.queue_port import Outcome, Queue
 from bot.service.reconcile import ReadingTotals, Take
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import Transient
 from bot.logs import failure
+from bot.service.delivery_log import Delivery
 from bot.service.health import Check
 from bot.service.host_port import HostPort
-from bot.service.inbox import Delivery
 from bot.service.missed import MissedFinder, MissedStore
 from bot.service.queue.choice import choose_queue
 from bot.service.queue.queue_port import Outcome

@@ -26,9 +26,10 @@ from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.logs import failure, say
 from bot.ports import Clock
+from bot.service.delivery_log import Delivery
 from bot.service.fairness import FairSlots, Installation
 from bot.service.host_port import HostPort
-from bot.service.inbox import Delivery, Inbox
+from bot.service.inbox import Inbox
 from bot.service.installation_breaker import AdmittedLook, InstallationBreakers, InstallationUnavailable
 from bot.service.slots import LookSlot, Slots
 

@@ -15,8 +15,8 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
+from bot.service.delivery_log import Delivery
 from bot.service.host_port import LookedAt
-from bot.service.inbox import Delivery
 from bot.service.queue.file_queue import FileQueue
 from bot.service.service import Service
 

@@ -14,8 +14,9 @@ from bot.core.errors import Conflict, Transient
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.github.errors import Forbidden, Missing
+from bot.service.delivery_log import Delivery
 from bot.service.fairness import FairShares, FairSlots
-from bot.service.inbox import Delivery, Inbox
+from bot.service.inbox import Inbox
 from bot.service.installation_breaker import FIRST_PAUSE, THREADS, InstallationBreakers, InstallationUnavailable
 from bot.service.queue.file_queue import MOST_OF_ONE
 from bot.service.queue.queue_port import Outcome

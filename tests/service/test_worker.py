@@ -279,6 +279,7 @@ async def test_at_the_end_looks_are_cancelled_and_their_deliveries_stay(tmp_path
         await settle()
     assert host.under_way() == []
     assert host.numbers() == [1]
+    work.inbox.close()  # as the end of a process does
     later = Host()
     again = worker(tmp_path, later)
     async with again.running():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Refused, Unreadable
-from bot.service.inbox import Delivery
+from bot.service.delivery_log import Delivery
 from bot.service.overview.views import RateLimit
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import LIMIT, World, place

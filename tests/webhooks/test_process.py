@@ -51,10 +51,10 @@ def test_killed_between_the_answer_and_the_end_of_the_look(tmp_path: Path) -> No
         assert first.line() == "began 3"
         assert deliver(first.base, 3, "guid-2").status == 202
         assert first.end(signal.SIGKILL) == -signal.SIGKILL
-    assert len(Inbox(tmp_path / "inbox").waiting()) == 2
+    assert len(Inbox(tmp_path / "inbox").list_stored()) == 2
     with started(tmp_path, "ends") as second:
         assert (second.line(), second.line()) == ("began 3", "ended 3")
-        until(lambda: Inbox(tmp_path / "inbox").waiting() == (), "the inbox is empty")
+        until(lambda: Inbox(tmp_path / "inbox").list_stored() == (), "the inbox is empty")
         assert second.end(signal.SIGTERM) == 0
         assert second.line() == "down"
 

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
 from bot.core.names import ThreadAddress
-from bot.service.inbox import LIMIT, Delivery, Inbox, run_in_intake_pool
+from bot.service.delivery_log import Delivery
+from bot.service.inbox import LIMIT, Inbox, run_in_intake_pool
 from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.group_commit import GroupCommit
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
@@ -91,11 +92,11 @@ class FileQueue:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Process what waits in the inbox, if there is a worker. Raises Misconfigured if another process does."""
-        if self.worker is None:
-            yield
-            return
-        async with self.worker.running():
-            yield
+        try:
+            async with self.worker.running() if self.worker else nullcontext():
+                yield
+        finally:
+            self.inbox.close()
 
     async def _store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
         new = await run_in_intake_pool(partial(self.inbox.store_all, deliveries))

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.core.errors import Transient
+from bot.service.delivery_log import Delivery
 from bot.service.fairness import Installation
-from bot.service.inbox import Delivery
 from bot.service.queue.queue_port import Outcome
 
 WRITERS: Final = 2

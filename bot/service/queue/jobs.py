@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bot.core.names import ThreadAddress
-from bot.service.inbox import Delivery
+from bot.service.delivery_log import Delivery
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.store.postgres.database import Database, as_transient, run
 

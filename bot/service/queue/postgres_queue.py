@@ -14,8 +14,8 @@ from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.logs import failure, say
 from bot.ports import Clock
+from bot.service.delivery_log import Delivery
 from bot.service.host_port import HostPort
-from bot.service.inbox import Delivery
 from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.group_commit import GroupCommit
 from bot.service.queue.job_worker import JobWorker, Pace

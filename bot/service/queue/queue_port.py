@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from bot.core.names import ThreadAddress
-from bot.service.inbox import Delivery
+from bot.service.delivery_log import Delivery
 from bot.service.installation_breaker import InstallationBreakers
 
 

@@ -1,0 +1,202 @@
+"""A file of deliveries that grows at its end: what one process stored, and which of it looks have covered.
+
+Each line is JSON: a delivery, or the guids of deliveries that were covered. Deliveries are synced before anybody learns
+that they are stored. What was covered is not synced: a delivery that reappears after a loss of power costs one look.
+
+One process at a time writes a file, and holds a lock on it. A process that dies may leave half a line, or lines that
+were not synced. Nobody was told that those deliveries are stored.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import uuid4
+
+from bot.core.names import ThreadAddress
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SUFFIX: Final = ".log"
+CAPACITY: Final = 1_000
+"""Deliveries after which another file is begun. A file is deleted once all of its deliveries were covered."""
+_COVERED: Final = "covered"
+_FIELDS: Final = ThreadAddress.__match_args__
+_READ_FIELDS: Final = attrgetter(*_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What is stored of a delivery: which thread to look at. Without an address: every thread."""
+
+    guid: str
+    event: str
+    address: ThreadAddress | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogContent:
+    """What a file says."""
+
+    waiting: dict[str, tuple[Delivery, float]] = field(default_factory=dict)
+    """Deliveries that no look has covered, by guid, in the order of arrival, and when each was stored (seconds)."""
+    covered: set[str] = field(default_factory=set)
+    unreadable: dict[int, bytes] = field(default_factory=dict)
+    """Whole lines that say neither, by number."""
+    size: int = 0
+    """Bytes up to the end of the last whole line."""
+
+
+@dataclass(slots=True, eq=False)
+class DeliveryLog:
+    """A file that this process writes. One thread at a time may use it."""
+
+    path: Path
+    content: LogContent
+    _descriptor: int
+    _size: int
+
+    @classmethod
+    def create(cls, folder: Path) -> Self:
+        """Create a file in a folder, so that it survives a loss of power. Raises OSError."""
+        path = folder / f"{time.time_ns():020}-{uuid4().hex[:8]}{SUFFIX}"
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            sync_folder(folder)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+            raise
+        log = cls(path, LogContent(), descriptor, 0)
+        if log.can_grow:
+            return log
+        log.close()  # a worker that began just now took the empty file for a dead process's, before it was locked
+        return cls.create(folder)
+
+    @classmethod
+    def adopt(cls, path: Path) -> Self | None:
+        """Continue a file whose writer has ended. Return None if another process writes it, or if it is gone."""
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            content = read_log(path)
+            os.ftruncate(descriptor, content.size)  # half a line would spoil the next one
+        except (BlockingIOError, FileNotFoundError):
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, content, descriptor, content.size)
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether more deliveries belong into this file. One that somebody deleted keeps nothing."""
+        is_full = len(self.content.waiting) + len(self.content.covered) >= CAPACITY
+        return not is_full and os.fstat(self._descriptor).st_nlink > 0
+
+    def append(self, deliveries: Sequence[Delivery]) -> None:
+        """Store deliveries, synced, all or none. Raises OSError; then this file must not grow any more."""
+        now = time.time()
+        self._write(b"".join([_render(delivery, now) for delivery in deliveries]), is_synced=True)
+        self.content.waiting.update({delivery.guid: (delivery, now) for delivery in deliveries})
+        self.content.covered.difference_update(self.content.waiting)
+
+    def cover(self, guids: Collection[str]) -> None:
+        """Record that a look has covered deliveries of this file, which becomes empty with the last one.
+
+        Raises OSError; then this file must not grow any more.
+        """
+        for guid in guids:
+            self.content.waiting.pop(guid, None)
+        self.content.covered.update(guids)
+        if self.content.waiting:
+            self._write(json.dumps({_COVERED: list(guids)}).encode() + b"\n")
+        else:
+            os.ftruncate(self._descriptor, 0)
+            self.content, self._size = LogContent(), 0
+
+    def delete(self) -> None:
+        """Delete the file."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def close(self) -> None:
+        """Leave the file to other processes."""
+        os.close(self._descriptor)
+
+    def _write(self, data: bytes, *, is_synced: bool = False) -> None:
+        """Write whole lines, or nothing."""
+        left = data
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            if is_synced:
+                os.fdatasync(self._descriptor)
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+
+
+def read_log(path: Path) -> LogContent:
+    """Return what a file says, without changing it. Raises OSError."""
+    content, data = LogContent(), path.read_bytes()
+    whole, _, _ = data.rpartition(b"\n")
+    for number, line in enumerate(whole.split(b"\n") if whole else (), 1):
+        try:
+            _read_line(content, json.loads(line))
+        except (ValueError, TypeError, KeyError):
+            content.unreadable[number] = line
+    return replace(content, size=len(whole) + 1 if whole else 0)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder survive a loss of power. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def delivery_of(facts: object) -> Delivery:
+    """Return the delivery that JSON describes. Raises ValueError."""
+    return _reader().validate_python(facts)
+
+
+def _read_line(content: LogContent, facts: dict[str, Any]) -> None:
+    if _COVERED in facts:
+        for guid in facts[_COVERED]:
+            content.waiting.pop(guid, None)
+            content.covered.add(guid)
+        return
+    delivery = delivery_of(facts)
+    content.waiting[delivery.guid] = delivery, float(facts["at"])
+    content.covered.discard(delivery.guid)
+
+
+def _render(delivery: Delivery, at: float) -> bytes:
+    address = delivery.address and dict(zip(_FIELDS, _READ_FIELDS(delivery.address), strict=True))
+    facts = {"guid": delivery.guid, "event": delivery.event, "address": address, "at": at}
+    return json.dumps(facts).encode() + b"\n"
+
+
+@cache
+def _reader() -> "TypeAdapter[Delivery]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Delivery)
