@@ -63,10 +63,11 @@ class Inbox:
         # GitHub gives a redelivery the guid of the first attempt.
         # https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
         with self._lock:
-            places = self._load() if self._places is None else self._places
+            if self._places is None:
+                self._load()
             new = {each.guid: at for at, each in [*enumerate(deliveries)][::-1] if each.guid not in self._recent}
             if new:
-                self._prepare(len(new))
+                places = self._prepare(len(new))
                 path = self._append([deliveries[at] for at in sorted(new.values())])
                 for guid in new:
                     places.setdefault(guid, set()).add(path)
@@ -166,14 +167,20 @@ class Inbox:
                     self._places.setdefault(guid, set()).add(path)
         return self._places
 
-    def _prepare(self, count: int) -> None:
-        """Make sure that there is a folder with room for some more deliveries. Raises OSError or Transient."""
+    def _prepare(self, count: int) -> dict[str, set[Path]]:
+        """Make sure that there is a folder with room for some more deliveries. Return where the others wait.
+
+        Raises OSError or Transient.
+        """
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             sync_folder(self.folder.parent)
         places = self._places if self._places is not None else self._load()
-        if len(places) + count > self.limit and len(self._load()) + count > self.limit:
+        if len(places) + count > self.limit:
+            places = self._load()  # another process may have covered some
+        if len(places) + count > self.limit:
             raise Transient("the inbox is full", where=str(self.folder), fix="see in the log why looks fail")
+        return places
 
     def _append(self, deliveries: Sequence[Delivery]) -> Path:
         """Append deliveries to the file that grows, and return its path."""
@@ -210,29 +217,32 @@ class Inbox:
             self._drop_if_covered(log)
 
     def _adopt(self, path: Path) -> DeliveryLog | None:
-        """Return a file that this process may write, or None if another process does."""
+        """Return a file that this process may write, or None if another process does or if nothing waits in it."""
         if self._current is not None and self._current.path == path:
             return self._current
-        log = self._adopted.get(path)
-        if log is None and (log := DeliveryLog.adopt(path)) is not None:
+        if path not in self._adopted and (log := DeliveryLog.adopt(path)) is not None:
             self._adopted[path] = log
             for number, line in log.content.unreadable.items():
                 self._set_aside(f"{path.stem}-{number}", line)
             self._drop_if_covered(log)
-        return log
+        return self._adopted.get(path)
 
     def _drop_if_covered(self, log: DeliveryLog) -> None:
         if not log.content.waiting:
-            self._adopted.pop(log.path, None)
+            del self._adopted[log.path]
             log.delete()
 
-    def _set_aside(self, name: str, content: bytes) -> None:
-        """Keep what cannot be read for people."""
-        aside = self.folder / _ASIDE
-        aside.mkdir(exist_ok=True)
-        with suppress(FileExistsError), (aside / name).open("xb") as out:
-            out.write(content)
-            say("inbox", level=logging.WARNING, outcome="set aside", file=str(aside / name))
+    def _set_aside(self, name: str, found: bytes | Path) -> None:
+        """Keep a line or a file that cannot be read for people."""
+        aside = self.folder / _ASIDE / name
+        aside.parent.mkdir(exist_ok=True)
+        if aside.exists():
+            return
+        if isinstance(found, Path):
+            found.replace(aside)
+        else:
+            aside.write_bytes(found)
+        say("inbox", level=logging.WARNING, outcome="set aside", file=str(aside))
 
     def _take_in_files_before(self) -> None:
         """Move deliveries that a release before stored, each in a file of its name, into the file that grows.
@@ -241,15 +251,15 @@ class Inbox:
         """
         files = sorted(self.folder.glob(f"[!.]*{_SUFFIX_BEFORE}"), key=lambda file: (file.stat().st_mtime, file.name))
         for file in files:
-            lines = file.read_bytes().split(b"\n")
             start = b'{"guid": "%s"' % file.stem.encode()
             try:
+                lines = file.read_bytes().split(b"\n")
                 delivery = delivery_of(json.loads(next((line for line in lines if line.startswith(start)), b"")))
-            except ValueError:
-                self._set_aside(file.name, b"\n".join(lines))
+            except (ValueError, OSError):
+                self._set_aside(file.name, file)
             else:
                 self._append((delivery,))
-            file.unlink()
+                file.unlink()
 
     def _remember(self, guid: str) -> None:
         self._recent[guid] = None

@@ -63,10 +63,12 @@ def test_a_line_that_cannot_be_read_is_set_aside(tmp_path: Path, line: bytes, ca
 def test_a_folder_in_the_place_of_a_file_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and what can be read is read."""
     (tmp_path / "a.log").mkdir()
+    (tmp_path / "b.json").mkdir()
     inbox = Inbox(tmp_path)
     inbox.store(delivery(1))
     assert inbox.waiting() == (delivery(1),)
-    assert [record.getMessage() for record in caplog.records] == ["inbox"]
+    assert [record.getMessage() for record in caplog.records] == ["inbox", "inbox"]
+    assert (tmp_path / "unreadable" / "b.json").is_dir()
 
 
 @pytest.mark.req("W2")
@@ -111,6 +113,30 @@ def test_two_processes_store_and_one_works(tmp_path: Path) -> None:
     receiver.close()
     assert "guid-3" in guids(worker)
     assert "guid-2" not in guids(worker)
+
+
+def test_what_was_refused_when_there_was_no_room_can_be_stored_and_covered(tmp_path: Path) -> None:
+    """Another process made room: what is stored then is covered like everything else."""
+    receiver = Inbox(tmp_path, limit=1)
+    receiver.store(delivery(1))
+    receiver.close()
+    worker = Inbox(tmp_path)
+    worker.waiting()
+    worker.remove(["guid-1"])
+    assert receiver.store(delivery(2))
+    receiver.remove(["guid-2"])
+    assert Inbox(tmp_path).list_stored() == ()
+
+
+def test_a_file_that_somebody_emptied_is_deleted(tmp_path: Path) -> None:
+    """A look covers what waits there no longer."""
+    inbox = Inbox(tmp_path)
+    inbox.store_all([delivery(1), delivery(2)])
+    inbox.close()
+    logs(tmp_path)[0].write_bytes(b"")
+    inbox.remove(["guid-1"])
+    inbox.remove(["guid-2"])
+    assert logs(tmp_path) == []
 
 
 @pytest.mark.req("W2")
