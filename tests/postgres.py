@@ -7,7 +7,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import pytest
 
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate
+from tests.ports import free_port
 
 ACCOUNT = "nobody"
 TEMPLATE = "migrated"
@@ -116,9 +116,7 @@ def running_server(*, is_durable: bool = False) -> Iterator[Server]:
         pytest.skip("no PostgreSQL is installed; on Debian: sudo apt-get install postgresql")
     for library in ("psycopg", "procrastinate"):
         pytest.importorskip(library, reason=f"{library} is not installed: pip install 'plangate[cluster]'")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     above = Path(tempfile.mkdtemp(prefix="plangate-postgres-"))
     above.chmod(0o755)
     server = Server(bin_folder, above / "server", port, is_durable)

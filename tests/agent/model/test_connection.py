@@ -54,6 +54,8 @@ class Platform:
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     async def answer(self, request: Request) -> Response:
+        if request.method == "GET":  # what the model is
+            return JSONResponse({})
         self.asked.append((request.url.path, json.loads(await request.body())))
         if not request.url.path.endswith(":streamRawPredict"):
             return JSONResponse(ANSWER)

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.server import ScriptedModel
 from tests import forks
+from tests.ports import free_port
 from tests.stories.github.clocks import RealClock
 from tests.stories.github.ground import Hub, Model, settle
 from tests.stories.ground import bare, until
@@ -31,9 +31,7 @@ class Served(Hub):
     """Further variables of every process."""
 
     def __post_init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
 
     def start(self) -> None:
         """Start the service, and return when it answers."""
