@@ -1,6 +1,7 @@
 """What the doctor learns of the database of several workers, with the cure of each thing that is missing."""
 
 import asyncio
+from collections.abc import Iterator
 from importlib import resources
 
 import pytest
@@ -9,10 +10,17 @@ from bot.cli.doctor import Finding, _database
 from bot.config.settings import Secret, Settings
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate
-from tests.postgres import Server
+from tests.postgres import Server, running_server
 
 OWNER = "nobody"
 OURS = sorted(each.name for each in (resources.files("bot.store.postgres") / "sql").iterdir())
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    """A server of which the doctor has nothing to say: it syncs what it commits."""
+    with running_server(is_durable=True) as server:
+        yield server
 
 
 def found(url: str) -> list[Finding]:

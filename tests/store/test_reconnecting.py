@@ -43,6 +43,7 @@ async def test_nothing_goes_on_connecting_afterwards(database_url: str, postgres
 
 
 LAST_QUERY = "SELECT query FROM pg_stat_activity WHERE pid = %(pid)s"
+PID = "SELECT pg_backend_pid() AS pid"
 END = "SELECT pg_terminate_backend(%(pid)s, 5000)"
 
 
@@ -50,10 +51,13 @@ END = "SELECT pg_terminate_backend(%(pid)s, 5000)"
 async def test_a_connection_is_checked_without_asking_the_server(database_url: str) -> None:
     """One that is open costs no query; one that the server closed meanwhile is replaced."""
     async with Database(database_url).open() as database, Database(database_url).open() as other:
-        used = [(await database.rows("SELECT pg_backend_pid() AS pid"))[0]["pid"] for _ in range(4)]
+        await database.pool.wait()
+        async with database.connection() as one, database.connection() as two:
+            used = [await (await each.execute(PID)).fetchone() for each in (one, two)]
         async with database.connection() as connection:
             found = await other.rows(LAST_QUERY, pid=connection.info.backend_pid)
-        assert found == [{"query": "SELECT pg_backend_pid() AS pid"}]
-        for pid in set(used):
-            await other.rows(END, pid=pid)
+        assert found == [{"query": PID}]
+        for row in used:
+            assert row is not None
+            await other.rows(END, pid=row["pid"])
         assert await database.rows("SELECT 2 AS two") == [{"two": 2}]
