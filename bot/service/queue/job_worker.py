@@ -28,6 +28,7 @@ from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.host_port import HostPort
 from bot.service.installation_breaker import AdmittedLook, InstallationBreakers
+from bot.service.queue.cancellation import end_tasks
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
 from bot.service.queue.watching import Watching
 from bot.service.worker import CLOSING_SECONDS, FIRST_WAIT, LONGEST_WAIT, PASSING
@@ -101,9 +102,7 @@ class JobWorker:
             self._news.set()
             self.host.end_at_next_step()
             await self._end_runs()
-            for loop in loops:
-                loop.cancel()
-            await asyncio.wait(loops)
+            await end_tasks(loops)
             if self.id is not None:
                 with suppress(Transient):
                     await self.jobs.unregister(self.id)

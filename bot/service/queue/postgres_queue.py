@@ -17,6 +17,7 @@ from bot.ports import Clock
 from bot.service.delivery_log import Delivery
 from bot.service.host_port import HostPort
 from bot.service.installation_breaker import InstallationBreakers
+from bot.service.queue.cancellation import end_tasks
 from bot.service.queue.group_commit import GroupCommit
 from bot.service.queue.job_worker import JobWorker, Pace
 from bot.service.queue.jobs import Jobs
@@ -125,9 +126,7 @@ class PostgresQueue:
         try:
             yield
         finally:
-            for loop in loops:
-                loop.cancel()
-            await asyncio.wait(loops)
+            await end_tasks(loops)
             self._leads_until = float("-inf")
             with suppress(Transient):
                 await self._jobs.end_lead(self._holder)
