@@ -313,9 +313,12 @@ class Story(Hub):
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
 
-    async def watched(self) -> None:
-        """Wait until the work under way has seen what the journal holds now: it reads it on, and then once more."""
-        reads = len(self.asked(listed := f"POST /{HOME}.git/git-upload-pack")) + 4  # of which a fetch is two
+    async def watched(self, *, again: bool = True) -> None:
+        """Wait until the work under way has seen what the journal holds now: it lists, fetches, and lists once more.
+
+        Work that was stopped does not do so `again`.
+        """
+        reads = len(self.asked(listed := f"POST /{HOME}.git/git-upload-pack")) + 3 + again  # of which a fetch is two
 
         def has_read() -> bool:
             self.clock.advance(0.5)  # the next reading is due at once

@@ -23,7 +23,7 @@ async def test_heard_beside_strangers(story: Story) -> None:
         story.says("will", "@plangate stop")
         await story.hears()
         assert story.stage is Stage.STOPPED
-        await story.watched()
+        await story.watched(again=False)
     assert story.records[1].current_approval.by == ("maya",)
     assert [entry.kind for entry in await story.entries()].count("approved") == 1
 
