@@ -314,10 +314,7 @@ class Story(Hub):
             await asyncio.gather(looking, return_exceptions=True)
 
     async def watched(self, *, again: bool = True) -> None:
-        """Wait until the work under way has seen what the journal holds now: it lists, fetches, and lists once more.
-
-        Work that was stopped does not do so `again`.
-        """
+        """Wait until work has seen what the journal holds now: it lists, fetches and, unless stopped, lists `again`."""
         reads = len(self.asked(listed := f"POST /{HOME}.git/git-upload-pack")) + 3 + again  # of which a fetch is two
 
         def has_read() -> bool:
