@@ -16,6 +16,7 @@ from typing import Final
 
 from bot.config.saved_app import FILE
 from bot.core.errors import Misconfigured
+from bot.disk import sync_folder
 
 PREPARED: Final = "github-app.unfinished"
 SPACE: Final = 16 * 1024
@@ -107,8 +108,4 @@ def _publish(folder: Path) -> None:
             "there are credentials of an App already, which were kept", where=str(folder / FILE), fix="see which count"
         ) from None
     (folder / PREPARED).unlink()
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(folder)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from bot.disk import sync_folder
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -44,11 +46,7 @@ class Cursors:
             fresh.replace(self.file)
         finally:
             fresh.unlink(missing_ok=True)
-        folder = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self.file.parent)
 
     def _load_once(self) -> dict[str, datetime]:
         if self._times is None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
 from bot.core.names import ThreadAddress
+from bot.disk import sync_folder
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -112,7 +113,6 @@ class DeliveryLog:
         now = time.time()
         self._write(b"".join([_render(delivery, now) for delivery in deliveries]), is_synced=True)
         self.content.waiting.update({delivery.guid: (delivery, now) for delivery in deliveries})
-        self.content.covered.difference_update(self.content.waiting)
 
     def cover(self, guids: Collection[str]) -> None:
         """Record that a look has covered deliveries of this file, which becomes empty with the last one.
@@ -162,15 +162,6 @@ def read_log(path: Path) -> LogContent:
         except (ValueError, TypeError, KeyError):
             content.unreadable[number] = line
     return replace(content, size=len(whole) + 1 if whole else 0)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder survive a loss of power. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def delivery_of(facts: object) -> Delivery:

@@ -20,8 +20,9 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from bot.core.errors import Misconfigured, Transient
+from bot.disk import sync_folder
 from bot.logs import failure, say
-from bot.service.delivery_log import SUFFIX, Delivery, DeliveryLog, delivery_of, read_log, sync_folder
+from bot.service.delivery_log import SUFFIX, Delivery, DeliveryLog, delivery_of, read_log
 
 Result = TypeVar("Result")
 
