@@ -1,6 +1,6 @@
 """The log of a process: one line per event, as text or JSON (PLANGATE_LOG), without secrets or message bodies (PR4).
 
-Service and Action log what happens. A `run` logs only what goes wrong, because it prints its story on the screen.
+Service and Action log what happens. A `run` logs only warnings and errors, because it prints its events on the screen.
 """
 
 import json
@@ -23,10 +23,10 @@ OURS: Final = logging.getLogger("bot")
 LONGEST_VALUE: Final = 500
 _NUMBERS: Final = (bool, int, float, type(None))
 _BETWEEN: Final = "\n" * 5
-"""What stands between texts that are searched together. At most four line breaks stand between a secret and the word
+"""Separates texts that are searched together. At most four line breaks may separate a secret from the word
 that gives it away, so that each text is searched as if it stood alone."""
 _PLAIN: Final = re.compile(r"[\w.:/#@+ \n-]*", re.ASCII)
-"""Texts without signs that could hide a secret, or quote one."""
+"""Texts without characters that could hide or quote a secret."""
 _QUOTED: Final = re.compile(r'[ "=]')
 
 
@@ -52,7 +52,7 @@ class LineFormatter(logging.Formatter):
         return " ".join([head, *[f"{name}={_format_value(value)}" for name, value in facts.items()]])
 
     def _clean_all(self, events: list[dict[str, object]]) -> list[dict[str, object]]:
-        """Return facts without secrets. Plain texts are searched together, because each search has a fixed price."""
+        """Return facts without secrets. Plain texts are searched together, because each search has a fixed cost."""
         values = [value for facts in events for value in facts.values() if not isinstance(value, _NUMBERS)]
         texts = [value for value in values if isinstance(value, str) and len(value) <= LONGEST_VALUE]
         joined = _BETWEEN.join(dict.fromkeys([text for text in texts if len(text) >= SHORTEST]))
@@ -81,8 +81,8 @@ def setup(style: str, level: str = "INFO", *, redactor: Redactor | None = None, 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries log only when something is wrong
-    for ours in (LOGGER, OURS):
-        ours.setLevel(level)
+    for logger in (LOGGER, OURS):
+        logger.setLevel(level)
 
 
 def say(what: str, *, level: int = logging.INFO, **fields: object) -> None:
@@ -98,11 +98,11 @@ def say_each(what: str, events: Sequence[Mapping[str, object]]) -> None:
 def failure(what: str, error: BaseException, **fields: object) -> None:
     """Write one line about a failure: our errors with their text, other errors with their type and origin.
 
-    The text of a foreign error may quote what nobody should read.
+    The text of another library's error may quote a secret or a message body.
     """
-    ours = isinstance(error, PlangateError)
-    text = str(error) if ours else f"{type(error).__name__} at {_origin(error)}"
-    level = logging.WARNING if ours else logging.ERROR
+    is_own = isinstance(error, PlangateError)
+    text = str(error) if is_own else f"{type(error).__name__} at {_origin(error)}"
+    level = logging.WARNING if is_own else logging.ERROR
     say(what, level=level, **fields, failed=type(error).__name__, error=text)
 
 
@@ -115,7 +115,7 @@ def _events(record: logging.LogRecord) -> Sequence[Mapping[str, object]]:
     """Return the facts of each event that a record stands for."""
     fields: Mapping[str, object] = getattr(record, "fields", {})
     if record.exc_info and record.exc_info[0] is not None:
-        # The text of an error, and its traceback, may quote what nobody should read.
+        # The text of an error, and its traceback, may quote a secret or a message body.
         fields = {**fields, "error": record.exc_info[0].__name__}
     return getattr(record, "events", (fields,))
 

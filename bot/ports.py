@@ -288,10 +288,10 @@ class Dialogue(Protocol):
         """
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Put a sign under a turn. Repeating it changes nothing."""
+        """Add a reaction to a turn. Repeating it changes nothing."""
 
     async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
-        """Put the sign for SEEN under the turn that a delivery has just reported, if its author may ask."""
+        """Add the reaction for SEEN to the turn that a delivery has just reported, if its author may ask."""
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Post the plan and return where it is shown."""
@@ -320,7 +320,7 @@ class Dialogue(Protocol):
         """Post why a verdict is not an approval, editing an earlier explanation if there is one."""
 
     def interrupt(self, error: PlangateError) -> None:
-        """Raise the error if whoever asked reads it at once, as at a terminal; return if the thread has to be told."""
+        """Raise the error if the requester reads it at once, as at a terminal; return if it has to be posted."""
 
     def is_retry(self) -> bool:
         """Return whether looking at the thread again is itself a request to continue what was interrupted."""
@@ -362,7 +362,7 @@ class Dialogue(Protocol):
         """Post a text on the thread."""
 
     async def review(self, review: Review, ask: int) -> None:
-        """Post a review of the pull request that the thread is, once; as one text where that cannot be."""
+        """Post a review of the thread's pull request, once; as one text if GitHub does not accept the review."""
 
     async def reply(self, turns: Collection[str], text: str, ask: int) -> None:
         """Post a text, once, in each review thread that contains a comment of the given turns."""
@@ -391,7 +391,7 @@ class Pulls(Protocol):
 
 
 class RepositoryReader(Protocol):
-    """What the repository of a thread, and no other, holds on GitHub (K8, K9)."""
+    """Reads from GitHub the repository of a thread, and no other (K8, K9)."""
 
     async def read(self, query: RepositoryQuery) -> RepositoryText:
         """Return a page of what a query is about. Raises Refused with the reason, such as a missing permission."""

@@ -66,8 +66,8 @@ class Counters:
         for (name, labels), value in sorted(self.values.items()):
             if (kind := f"# TYPE plangate_{name} counter") not in lines:
                 lines.append(kind)
-            told = ",".join(f'{label}="{_quote(text)}"' for label, text in labels)
-            lines.append(f"plangate_{name}{{{told}}} {value:g}")
+            pairs = ",".join(f'{label}="{_quote(text)}"' for label, text in labels)
+            lines.append(f"plangate_{name}{{{pairs}}} {value:g}")
         return "".join(f"{line}\n" for line in lines)
 
 
@@ -175,12 +175,12 @@ class Telemetry:
         self, what: str, key: object, event: AnswerArrived | Billed, *, at: datetime | None = None
     ) -> None:
         """End the span of a request, and log it."""
-        read, used = event.usage.cache_read, _tokens(event.usage)
+        cached, used = event.usage.cache_read, _tokens(event.usage)
         facts: Facts = {"gen_ai.response.model": event.model, "plangate.cost_usd": event.cost_usd}
         counts: Facts = {f"gen_ai.usage.{kind}_tokens": count for kind, count in used.items()}
-        self._end(key, facts={**facts, **counts, "gen_ai.usage.cache_read.input_tokens": read}, at=at)
-        told = {name.rpartition(".")[2]: value for name, value in {**facts, **counts}.items()}
-        self._log(what, event.agent, {**told, "cached_tokens": read})
+        self._end(key, facts={**facts, **counts, "gen_ai.usage.cache_read.input_tokens": cached}, at=at)
+        fields = {name.rpartition(".")[2]: value for name, value in {**facts, **counts}.items()}
+        self._log(what, event.agent, {**fields, "cached_tokens": cached})
 
     def _count_bill(self, event: Billed) -> None:
         """Count a paid request. One without a start event gets a span now, with the duration it took."""
@@ -196,7 +196,7 @@ class Telemetry:
             self._send()
 
     def _count_info(self, event: Info | Compacted | Recovery) -> None:
-        """Count and log what the runtime did on its own."""
+        """Count and log an event that the runtime itself caused."""
         match event:
             case Info():
                 if event.kind in _TROUBLES:
@@ -219,8 +219,13 @@ class Telemetry:
             facts = {"plangate.steps": row.steps, "plangate.cost_usd": row.cost_usd, "plangate.context": row.tokens}
             self._end(row.agent, "" if row.state is Lifecycle.COMPLETED else str(row.state), facts, at=row.at)
             self.counters.add("subagents_total", type=row.type, state=str(row.state))
-            told: Facts = {"type": row.type, "state": str(row.state), "calls": row.tool_calls, "context": row.tokens}
-            self._log("sub-agent", row.agent, {**told, "seconds": row.seconds, "cost_usd": row.cost_usd})
+            attributes: Facts = {
+                "type": row.type,
+                "state": str(row.state),
+                "calls": row.tool_calls,
+                "context": row.tokens,
+            }
+            self._log("sub-agent", row.agent, {**attributes, "seconds": row.seconds, "cost_usd": row.cost_usd})
 
     def _end_session(self, event: Ended) -> None:
         """End the open spans, innermost first, and send all spans."""
@@ -255,8 +260,8 @@ class Telemetry:
         """Begin a span, and end an unanswered one of the same key."""
         self._end(key, _UNANSWERED)
         above = self._open[parent].id if parent in self._open else self._under
-        told = {"gen_ai.conversation.id": self.thread, **(facts or {})}
-        self._open[key] = _Span(name, above, self._time(), told, kind)
+        attributes = {"gen_ai.conversation.id": self.thread, **(facts or {})}
+        self._open[key] = _Span(name, above, self._time(), attributes, kind)
         return self._open[key]
 
     def _end(self, key: object, error: str = "", facts: Facts | None = None, at: datetime | None = None) -> None:
@@ -264,12 +269,12 @@ class Telemetry:
         span = self._open.pop(key, None)
         if span is None:
             return
-        told = {**span.facts, **(facts or {}), **({"error.type": error} if error else {})}
-        made = {"traceId": self._trace, "spanId": span.id, "name": span.name, "kind": span.kind}
+        attributes = {**span.facts, **(facts or {}), **({"error.type": error} if error else {})}
+        record = {"traceId": self._trace, "spanId": span.id, "name": span.name, "kind": span.kind}
         times = {"startTimeUnixNano": str(span.start), "endTimeUnixNano": str(self._time(at))}
         above = {"parentSpanId": span.parent} if span.parent else {}
         self._done.append(
-            made | above | times | {"attributes": _attributes(told), "status": {"code": 2 if error else 0}}
+            record | above | times | {"attributes": _attributes(attributes), "status": {"code": 2 if error else 0}}
         )
         if self.clock.monotonic() - self._sent >= PERIOD:
             self._send()

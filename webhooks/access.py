@@ -1,4 +1,4 @@
-"""Who may read what the service shows: callers with the API token or, if none is set, programs on this machine."""
+"""Decides who may read the service's data: callers with the API token or, if none is set, programs on this machine."""
 
 import hmac
 from collections.abc import Collection

@@ -94,10 +94,10 @@ class ApiParts:
         visible = await self.visibility.repositories(request)
         repository = f"{path.owner}/{path.repo}"
         may_see = visible is None or repository.casefold() in {name.casefold() for name in visible}
-        found = await self.overview.find(repository, path.number) if may_see else None
-        if found is None:
+        address = await self.overview.find(repository, path.number) if may_see else None
+        if address is None:
             raise Problem(404, "there is no such thread, or you may not see it", f"{repository}#{path.number}", FIND)
-        return found
+        return address
 
 
 FIND: Final = "list the threads with GET /api/threads, or run `plangate reindex`"
@@ -150,16 +150,16 @@ def _add_journal(router: APIRouter, parts: ApiParts) -> None:
         """Return the entries of a thread's journal, oldest first. The header `Link` has the next page."""
         address = await parts.find(request, path)
         steps = await parts.overview.steps(address)
-        found = steps[after : after + limit]
+        page = steps[after : after + limit]
         cursor = str(after + limit) if len(steps) > after + limit else None
-        lines = [journal_json(step, parts.overview.redactor) for step in found]
+        lines = [journal_json(step, parts.overview.redactor) for step in page]
         return json_response(lines, headers=_link(request, cursor))
 
 
 def journal_json(step: JournalStep, redactor: Redactor) -> dict[str, Any]:
     """Return one journal entry as JSON, without secrets."""
-    shown = as_json(timeline_entry(step)) | {"body": step.entry.body}
-    return {key: redactor.redact_json(value) if key in _FREE_TEXTS else value for key, value in shown.items()}
+    fields = as_json(timeline_entry(step)) | {"body": step.entry.body}
+    return {key: redactor.redact_json(value) if key in _FREE_TEXTS else value for key, value in fields.items()}
 
 
 _FREE_TEXTS: Final = frozenset({"text", "people", "body"})
@@ -167,9 +167,9 @@ _FREE_TEXTS: Final = frozenset({"text", "people", "body"})
 
 def thread_json(detail: ThreadDetail) -> dict[str, Any]:
     """Return a thread as one flat object: its row of the list, and the rest beside."""
-    shown: dict[str, Any] = as_json(detail)
-    summary: dict[str, Any] = shown.pop("summary")
-    return summary | shown
+    fields: dict[str, Any] = as_json(detail)
+    summary: dict[str, Any] = fields.pop("summary")
+    return summary | fields
 
 
 def as_json(value: Any) -> Any:

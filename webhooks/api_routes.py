@@ -18,7 +18,7 @@ from webhooks.turn_route import TurnPoster, add_turns
 
 
 def api_routes(overview: Overview, turns: TurnPoster, api_token: Secret, streams: Streams) -> Callable[[FastAPI], None]:
-    """Return what adds the API's routes to an application."""
+    """Return a function that adds the API's routes to an application."""
 
     def add(app: FastAPI) -> None:
         parts = ApiParts(overview, OperatorOnly(api_token))
@@ -30,5 +30,5 @@ def api_routes(overview: Overview, turns: TurnPoster, api_token: Secret, streams
 
 
 def person_turns(host: GitHubHost) -> PersonTurns:
-    """Return what posts turns of people in the repositories that a host serves."""
+    """Return the component that posts people's turns in the repositories that a host serves."""
     return PersonTurns(GitHubPersonHost(host), TurnLedger(host.settings.data_dir / "turns"), host.clock)

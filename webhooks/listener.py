@@ -41,7 +41,7 @@ def bind_listener(host: str, port: int, *, shares: bool = False) -> socket.socke
             listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        taken = error.errno == errno.EADDRINUSE
-        fix = (_IN_USE if shares else _IN_USE_ALONE) if taken else _OTHERS
+        is_taken = error.errno == errno.EADDRINUSE
+        fix = (_IN_USE if shares else _IN_USE_ALONE) if is_taken else _OTHERS
         raise Misconfigured(f"cannot listen: {error.strerror}", where=f"{host}:{port}", fix=fix) from error
     return listener

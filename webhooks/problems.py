@@ -47,7 +47,7 @@ class Problem(Exception):
 
 
 def problem_of(error: PlangateError) -> Problem:
-    """Return the problem that an error of ours means for who reads: 503 if it may be over later."""
+    """Return the problem that reports an error of ours to the caller: 503 if a later request may succeed."""
     status = 503 if isinstance(error, Transient) else 500 if isinstance(error, Broken) else 409
     return Problem(status, error.what, error.where, error.fix)
 

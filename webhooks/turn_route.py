@@ -15,7 +15,7 @@ from webhooks.api import ThreadPath, as_json
 from webhooks.problems import Problem, json_response, problem_answers
 
 LARGEST: Final = 512 * 1024
-"""Bytes of a body: more than 65,536 characters, which GitHub takes of a comment, can need."""
+"""Maximum bytes of a body: room for a comment of 65,536 characters, GitHub's limit."""
 _STATUS: Final = {
     TurnFault.NOT_SIGNED_IN: 401,
     TurnFault.NOT_VISIBLE: 404,
@@ -50,7 +50,7 @@ class TurnBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class TurnAnswer:
-    """Where the turn stands."""
+    """The comment that a turn became."""
 
     url: str
     author: str
@@ -86,9 +86,9 @@ def add_turns(app: FastAPI, turns: TurnPoster) -> None:
 
         The same key posts once for seven days, however often it is sent.
         """
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        credentials = request.headers.get("authorization", "").removeprefix("Bearer ")
         text = await _read_text(request)
-        order = TurnOrder(f"{path.owner}/{path.repo}", path.number, text, idempotency_key, given)
+        order = TurnOrder(f"{path.owner}/{path.repo}", path.number, text, idempotency_key, credentials)
         try:
             return json_response(as_json(await turns.post(order)), 201)
         except TurnRefused as error:

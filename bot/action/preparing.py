@@ -1,4 +1,4 @@
-"""What a job does only if it has something to do: it makes the machine fit for a sandbox, and switches the sweep.
+"""What a job does only if it has work: it prepares the machine for a sandbox, and switches the sweep.
 
 Most jobs only read: they install nothing. While a job works, the sweep stays on, so that the work of a job that dies is
 found soon. At the end it stays on if something waits for people.
@@ -16,7 +16,7 @@ from bot.config.action_inputs import ActionSettings
 from bot.core.errors import PlangateError
 
 _SECONDS: Final = 120
-"""When the script, which limits itself to less, is given up."""
+"""Seconds after which the script is ended. It limits itself to less."""
 _COSTS: Final = (
     "A 👍 is then found only by the daily run or beside another event; a ticked box or a comment is still seen at once."
 )
@@ -39,7 +39,7 @@ class Preparation:
     _began: bool = field(default=False, init=False)
 
     async def before_work(self) -> None:
-        """Keep the sweep on, and make the machine fit for a sandbox. Does this once in a job, and never raises."""
+        """Keep the sweep on, and prepare the machine for a sandbox. Does this once in a job, and never raises."""
         if self._began:
             return
         self._began = True
@@ -61,9 +61,9 @@ class Preparation:
         except PlangateError as error:
             if on:
                 fix = f"add {SWEEP} (`plangate init` writes it), and grant this job `actions: write`"
-                told = f"The sweep cannot be switched on: {error.what}. {_COSTS} To fix it, {fix}."
-                self.runner.warning(told)
-                self.runner.add_summary(f"> {told}", self.given.summary)
+                warning = f"The sweep cannot be switched on: {error.what}. {_COSTS} To fix it, {fix}."
+                self.runner.warning(warning)
+                self.runner.add_summary(f"> {warning}", self.given.summary)
 
 
 def preparation(action: ActionSettings, runner: Runner) -> Preparation:
@@ -73,9 +73,9 @@ def preparation(action: ActionSettings, runner: Runner) -> Preparation:
 
 
 def _run_script(action: ActionSettings) -> list[str]:
-    """Run the script, and return what it could not do, a line each."""
+    """Run the script, and return one line for each thing that it could not do."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", str(action.sandbox_script)],
             env={"PATH": action.settings.path},
             capture_output=True,
@@ -86,4 +86,4 @@ def _run_script(action: ActionSettings) -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return [f"the sandbox was not set up: {error}"]
-    return done.stderr.splitlines()
+    return result.stderr.splitlines()

@@ -39,18 +39,18 @@ def outputs(action: ActionSettings, at: ThreadAddress | None, state: ThreadState
 
 def summary(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
     """Return one thread's part of the job's summary: stage, plan, pull request, and cost."""
-    said = outputs(action, at, state)
+    values = outputs(action, at, state)
     thread = f"[{action.repository}#{at.number}]({_thread_url(action, at)})"
     lines = [f"### {thread}: {str(state.stage).replace('_', ' ')}", ""]
     if state.newest_plan is not None:
         plan = comment.heading(state.newest_plan)
-        lines.append(f"- [{plan}]({said['plan_comment_url']})" if said["plan_comment_url"] else f"- {plan}")
-    if said["pull_request_url"]:
-        lines.append(f"- Pull request: {said['pull_request_url']}")
+        lines.append(f"- [{plan}]({values['plan_comment_url']})" if values["plan_comment_url"] else f"- {plan}")
+    if values["pull_request_url"]:
+        lines.append(f"- Pull request: {values['pull_request_url']}")
     if state.detail:
         lines.append(f"- {comment.code(' '.join(state.detail.split())[:500])}")
-    lines.append(f"- Cost: ${said['cost_usd']}" if said["cost_usd"] else "- Cost: see the thread")
-    lines.append("- Receipt: " + (comment.code(said["receipt"]) if said["receipt"] else "none"))
+    lines.append(f"- Cost: ${values['cost_usd']}" if values["cost_usd"] else "- Cost: see the thread")
+    lines.append("- Receipt: " + (comment.code(values["receipt"]) if values["receipt"] else "none"))
     return "\n".join(lines) + "\n"
 
 

@@ -64,8 +64,8 @@ class Runner:
 
     def _command(self, name: str, text: str) -> None:
         """Send one command, which the runner obeys."""
-        said = _escape(self.redactor.redact(text))
-        self._write(f"::{self._token}::\n::{name} title=Plangate::{said}\n::stop-commands::{self._token}")
+        message = _escape(self.redactor.redact(text))
+        self._write(f"::{self._token}::\n::{name} title=Plangate::{message}\n::stop-commands::{self._token}")
 
     def _write(self, line: str) -> None:
         self.out.write(f"{line}\n")

@@ -27,8 +27,8 @@ def verify_pull_request(action: ActionSettings, runner: Runner) -> int:
     checked = list(verified_commits(action.workspace, _range(action), keys=action.keys, repository=repository, now=now))
     lines = ["### Receipts", ""]
     for commit in checked:
-        told = commit.problem or ("valid receipt" if commit.has_receipt else "not made by Plangate")
-        line = f"{commit.commit[:12]}: {shorten_line(told, _WIDTH)}"
+        verdict = commit.problem or ("valid receipt" if commit.has_receipt else "not made by Plangate")
+        line = f"{commit.commit[:12]}: {shorten_line(verdict, _WIDTH)}"
         lines.append(f"- {code(line)}")
         (runner.error if commit.problem else runner.say)(line)
     runner.add_summary("\n".join([*lines, *([] if checked else ["There are no commits."])]), action.summary)

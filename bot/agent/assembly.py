@@ -130,8 +130,8 @@ def assemble_session(
     tools = by_name((*ALL, *optional_tools, *review, task_tool(pool)))
     if settings.plan_limits is not None:
         tools = {**tools, TASK_PLAN.name: TASK_PLAN}
-    fresh = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
-    prefix = load_request_prefix(lines, settings.model) or fresh
+    new_prefix = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))
+    prefix = load_request_prefix(lines, settings.model) or new_prefix
     return AssembledSession(Session(log, prefix, tools, context, monitor, pool.rows), pool)
 
 
@@ -167,8 +167,8 @@ async def restore_session(assembled: AssembledSession, lines: Sequence[Line], *,
 
 def _planning_reminder(commands: frozenset[str]) -> str:
     """Return the reminder of plan mode, with the commands that may run in it."""
-    listed = "".join(f"\n- {command}" for command in sorted(commands))
-    may = f"\nThese commands may run, exactly so, on a copy that is thrown away afterwards:{listed}" if commands else ""
+    lines = "".join(f"\n- {command}" for command in sorted(commands))
+    may = f"\nThese commands may run, exactly so, on a copy that is thrown away afterwards:{lines}" if commands else ""
     return prompt_text("plan_mode") + may
 
 
@@ -177,7 +177,7 @@ def picture_blocks(pictures: Sequence[Picture]) -> list[Json]:
     blocks: list[Json] = []
     for number, picture in enumerate(pictures, start=1):
         alt = f", alternative text: {picture.alt}" if picture.alt else ""
-        shown = ":" if picture.image else f" (picture, not shown: {picture.why})"
-        blocks.append({"type": "text", "text": as_data(f"Picture {number}, {picture.label}{alt}{shown}")})
+        note = ":" if picture.image else f" (picture, not shown: {picture.why})"
+        blocks.append({"type": "text", "text": as_data(f"Picture {number}, {picture.label}{alt}{note}")})
         blocks += [picture.image] if picture.image else []
     return blocks

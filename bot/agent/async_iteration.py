@@ -29,17 +29,17 @@ async def iterate_events(
         reports.put_nowait((event, handled))
         await handled.wait()
 
-    working = asyncio.create_task(work(emit))
-    working.add_done_callback(lambda _: reports.put_nowait(None))
+    task = asyncio.create_task(work(emit))
+    task.add_done_callback(lambda _: reports.put_nowait(None))
     try:
         while (report := await reports.get()) is not None:
             event, handled = report
             yield event
             handled.set()
-        yield await working
+        yield await task
     finally:
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def iterate_within(

@@ -112,11 +112,11 @@ def prepare(session: Session, call: Json, *, permitted: bool = False) -> Prepare
 def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> PreparedCall:
     """Check a validated call against the allowed paths and the gate."""
     call, paths = ready.call, session.context.paths
-    named = relative_input(call["input"], session.context.folder)
-    if paths and not within_paths(paths, ready.tool.name, named):
+    tool_input = relative_input(call["input"], session.context.folder)
+    if paths and not within_paths(paths, ready.tool.name, tool_input):
         return RefusedCall(call, f"Not run: you are kept to {', '.join(paths)}. Name a path in there.")
     kind = ready.tool.kind(ready.tool_input)
-    ruling = session.resources.gate.decide(session.context.mode, kind, ready.tool.name, named)
+    ruling = session.resources.gate.decide(session.context.mode, kind, ready.tool.name, tool_input)
     match ruling.decision:
         case Decision.ALLOW:
             return ready
@@ -125,7 +125,7 @@ def _apply_gate(session: Session, ready: ReadyCall, *, permitted: bool) -> Prepa
         case Decision.ASK if permitted:
             return ready
         case Decision.ASK:
-            return _request(session, call, subject(ready.tool.name, named), why=ruling.why)
+            return _request(session, call, subject(ready.tool.name, tool_input), why=ruling.why)
         case Decision.DENY:
             return RefusedCall(call, f"Denied: {ruling.why}")
 
@@ -166,7 +166,7 @@ async def run(
     for batch in _batches(prepared):
         queueing = sum(isinstance(call, ReadyCall) and call.tool.queues for call in batch)
         runs = [started.get(call.call["id"]) or partial(run_call, session, call, results) for call in batch]
-        await run_together([partial(run, emit) for run in runs], at_once=max(most_at_once(session), queueing))
+        await run_together([partial(start, emit) for start in runs], at_once=max(most_at_once(session), queueing))
 
 
 def most_at_once(session: Session) -> int:
@@ -291,8 +291,8 @@ async def _with_scope_notice(session: Session, ready: ReadyCall, output: ToolOut
     watch, kind = session.context.scope, ready.tool.kind(ready.tool_input)
     if watch is None or (output.is_error and kind is CallKind.EDIT):
         return output
-    named = relative_input(ready.call["input"], session.context.folder)
-    new = await watch.new_paths(session.context.host, kind, named)
+    tool_input = relative_input(ready.call["input"], session.context.folder)
+    new = await watch.new_paths(session.context.host, kind, tool_input)
     if not new:
         return output
     session.note(NOTE, {"paths": new})

@@ -36,8 +36,8 @@ def end_at_limit(session: Session) -> Ended | None:
 def end_on_budget(session: Session) -> Ended:
     """Return Ended for a spent budget."""
     ledger = session.resources.ledger
-    spent = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
-    return Ended(session.agent, End.LIMIT, ledger.reason or spent)
+    default_reason = f"the budget of ${ledger.budget_usd:.2f} was reached (${ledger.cost_usd:.2f} spent)"
+    return Ended(session.agent, End.LIMIT, ledger.reason or default_reason)
 
 
 def end_with_answer(session: Session, completed: AnswerCompleted) -> Ended:
@@ -48,8 +48,8 @@ def end_with_answer(session: Session, completed: AnswerCompleted) -> Ended:
         case "end_turn" | "stop_sequence" if text:
             return Ended(session.agent, End.ANSWERED, text)
         case "refusal":
-            told = f"the model refused to answer{f' ({completed.why})' if completed.why else ''}"
-            return Ended(session.agent, End.REFUSED, told + (f", after: {text}" if text else ""))
+            reason = f"the model refused to answer{f' ({completed.why})' if completed.why else ''}"
+            return Ended(session.agent, End.REFUSED, reason + (f", after: {text}" if text else ""))
         case "end_turn" | "stop_sequence" | "max_tokens" | "tool_use" | "pause_turn":
             return Ended(session.agent, End.FAILED, f"the model gave no usable answer ({completed.stop_reason})")
         case other:

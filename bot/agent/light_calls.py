@@ -28,7 +28,7 @@ LINE_SECONDS: Final = 20.0
 """Longest wait for a one-line answer, including retries. Every caller has a fallback."""
 TITLE_ROOM: Final = 72
 MEANING_ROOM: Final = 200
-_TOLD_ROOM: Final = 4_000
+_INPUT_ROOM: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class LightCalls:
 
     async def _send(self, request: ModelRequest, ticket: Ticket, size: int) -> AnswerCompleted | None:
         """Send a request that has a ticket. Returns None if it failed."""
-        found = None
+        answer = None
         try:
             async with aclosing(stream_and_book(self.log, request, ticket, size=size, aside=True)) as events:
                 async for event in events:
                     match event:
                         case AnswerCompleted():
-                            found = event
+                            answer = event
                         case Notice():
                             self._emit(event.kind, event.text)
                         case _:
@@ -80,7 +80,7 @@ class LightCalls:
         except PlangateError as error:
             self.log.note("light", {"text": str(error)})
             self._emit("light", f"a small question failed: {error}")
-        return found
+        return answer
 
     def _emit(self, kind: str, text: str) -> None:
         self.log.resources.emit(Info(self.log.agent, kind, text))
@@ -88,12 +88,12 @@ class LightCalls:
 
 async def pull_request_title(light: LightCalls | None, asked: str, done: str) -> str:
     """Return a one-line pull request title for what was done, or "" if there is no usable answer."""
-    return await _line(light, prompt_text("title"), f"Asked for: {asked}\n\nDone: {done[:_TOLD_ROOM]}", TITLE_ROOM)
+    return await _line(light, prompt_text("title"), f"Asked for: {asked}\n\nDone: {done[:_INPUT_ROOM]}", TITLE_ROOM)
 
 
 async def explain_permission(light: LightCalls | None, asking: Asking) -> str:
     """Return one line that explains what the call would do that people are asked to permit, or "" if there is none."""
-    return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_TOLD_ROOM]}", MEANING_ROOM)
+    return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_INPUT_ROOM]}", MEANING_ROOM)
 
 
 async def _line(light: LightCalls | None, system: str, text: str, room: int) -> str:

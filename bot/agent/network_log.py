@@ -40,8 +40,8 @@ class NetworkLog:
 
 def network_rows(rows: Counter[NetworkDecision], beyond: int) -> list[Json]:
     """Return decisions in the form that a journal stores."""
-    told: list[Json] = [
+    counted: list[Json] = [
         {"host": row.host, "port": row.port, "allowed": row.allowed, "reason": row.reason, "times": times}
         for row, times in rows.items()
     ]
-    return told + ([{"beyond": beyond}] if beyond else [])
+    return counted + ([{"beyond": beyond}] if beyond else [])

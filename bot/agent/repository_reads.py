@@ -59,5 +59,5 @@ class RepositoryReads:
 
 
 def repository_reads(reader: RepositoryReader | None, *, strangers: bool) -> RepositoryReads | None:
-    """Return a main agent's access, or None if no repository on GitHub stands behind its thread."""
+    """Return a main agent's access, or None if its thread is not on GitHub."""
     return None if reader is None else RepositoryReads(reader, strangers)

@@ -38,7 +38,7 @@ class SessionResources:
     web: Web | None = None
     """None if no rule opens a host to WebFetch."""
     repository: RepositoryReader | None = None
-    """None if no repository on GitHub stands behind the thread."""
+    """None if the thread is not on GitHub."""
     compact_at: int = 250_000
     """Tokens from which older history is summarized; in a small window earlier (C1)."""
     emit: Callable[[AgentEvent], None] = lambda _: None

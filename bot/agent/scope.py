@@ -40,12 +40,12 @@ class ScopeWatch:
         """
         match kind:
             case CallKind.EDIT:
-                touched = [rule_paths.target_path(tool_input)]
+                paths = [rule_paths.target_path(tool_input)]
             case CallKind.COMMAND:
-                touched = await _changed_paths(host)
+                paths = await _changed_paths(host)
             case _:
                 return []
-        return self._add(touched)
+        return self._add(paths)
 
     def for_subagent(self) -> "ScopeWatch":
         """Return a watch that starts with the paths reported here."""
@@ -78,5 +78,5 @@ async def _changed_paths(host: Toolhost) -> list[str]:
         output = await host.call("Bash", {"command": _STATUS, "timeout": _STATUS_MS})
     except PlangateError:
         return []
-    found = [] if output.is_error else _ENTRY.findall(output.text)
-    return [path.strip('"') for path in found]
+    paths = [] if output.is_error else _ENTRY.findall(output.text)
+    return [path.strip('"') for path in paths]

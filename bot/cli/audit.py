@@ -43,10 +43,10 @@ def print_rows(rows: Sequence[AuditRow], out: TextIO, *, as_lines: bool) -> None
 
 def unreadable_text(threads: Sequence[int]) -> str:
     """Return which threads an export lacks, and why."""
-    named = ", ".join(f"#{thread}" for thread in threads[:_THREADS_NAMED])
+    numbers = ", ".join(f"#{thread}" for thread in threads[:_THREADS_NAMED])
     more = f", and {len(threads) - _THREADS_NAMED} more" if len(threads) > _THREADS_NAMED else ""
     why = "Another state key wrote their journals, or somebody altered them."
-    return f"plangate: threads that are not in the export: {named}{more}. {why}"
+    return f"plangate: threads that are not in the export: {numbers}{more}. {why}"
 
 
 def _cell(value: object) -> object:

@@ -49,8 +49,8 @@ def table(outcomes: Collection[ExperimentOutcome]) -> Iterator[str]:
         if outcome.differs:
             yield f"    so:       {row.consequence}"
             yield f"    see:      {', '.join(row.sources)}"
-    seen, differ = sum(bool(outcome.seen) for outcome in outcomes), sum(outcome.differs for outcome in outcomes)
-    yield f"{seen} of {len(outcomes)} rows seen, {differ} of them different."
+    count, different = sum(bool(outcome.seen) for outcome in outcomes), sum(outcome.differs for outcome in outcomes)
+    yield f"{count} of {len(outcomes)} rows seen, {different} of them different."
 
 
 def _has_pressed_enter() -> bool:

@@ -1,4 +1,4 @@
-"""`plangate sign`: adds an approver's own signature to a receipt, and says what it means. SHELL."""
+"""`plangate sign`: adds an approver's own signature to a receipt, and explains what it states. SHELL."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

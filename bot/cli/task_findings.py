@@ -1,5 +1,5 @@
-"""The findings of `plangate doctor` about scheduled tasks: when they are due, mistakes in them, and what their checks
-say.
+"""The findings of `plangate doctor` about scheduled tasks: their due times, their mistakes, and the results of their
+checks.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     TryCheck = Callable[[str, Configuration], CheckResult]
 
 SHOWN: Final = 5
-"""Due times that are listed of a task."""
+"""Number of due times that are listed for a task."""
 _SECONDS: Final = 10
 _LINE_SHOWN: Final = 200
 _PROGRAM: Final = re.compile(r"[\w./+-]+")
@@ -43,7 +43,7 @@ _NEEDS: Final = (
 def check_tasks(
     text: str, now: datetime, *, read_recipe: Callable[[str], str | None], try_check: "TryCheck | None" = None
 ) -> Iterator[CheckupResult]:
-    """Yield the findings on each scheduled task of a configuration, or one that says what is wrong with the file.
+    """Yield the findings on each scheduled task of a configuration, or one about the mistake in the file.
 
     `read_recipe` returns the project's own recipe of a name, or None. `try_check` runs a check; None if none is run.
     """
@@ -104,10 +104,10 @@ def _check_task(
 
 def due_time_rows(task: MaintenanceTask, now: datetime) -> Iterator[str]:
     """Yield the next due times of a task, each in its time zone and in UTC, and say where its clocks change."""
-    before = now.astimezone(task.due_times().zone).utcoffset()
+    offset = now.astimezone(task.due_times().zone).utcoffset()
     for time in next_due(task, now, SHOWN):
-        changed = "" if time.utcoffset() == before else ", after clocks change"
-        before = time.utcoffset()
+        changed = "" if time.utcoffset() == offset else ", after clocks change"
+        offset = time.utcoffset()
         in_utc = f" ({time.astimezone(UTC):%Y-%m-%d %H:%M} UTC{changed})" if task.timezone != "UTC" else ""
         yield f"{time:%a %Y-%m-%d %H:%M %Z}{in_utc}"
 
@@ -120,38 +120,38 @@ def _try_check(folder: Path, settings: Settings, check: str, keys: "Configuratio
 
 
 def _check_run(task: MaintenanceTask, minutes: float, run: Callable[[], CheckResult]) -> CheckupResult:
-    """Return what a check says when it is run as an occurrence would run it. The person sees that it runs."""
-    said = f"task {task.name}: its check"
-    print(f"{said} runs on the newest commit; limit: {minutes:g} min ...", file=sys.stderr, flush=True)
+    """Run a check as an occurrence would, and return its result. Prints a line first, because it may take minutes."""
+    subject = f"task {task.name}: its check"
+    print(f"{subject} runs on the newest commit; limit: {minutes:g} min ...", file=sys.stderr, flush=True)
     try:
         result = run()
     except PlangateError as error:
-        return CheckupResult(f"{said} was not run: {error.what}", error.fix, optional=True)
+        return CheckupResult(f"{subject} was not run: {error.what}", error.fix, optional=True)
     place = task.place_of("check" if task.check else "recipe")
     if result.problem:
-        return CheckupResult(f"{said} ({place}) failed: {with_visible_codepoints(result.problem)}", _NEEDS)
+        return CheckupResult(f"{subject} ({place}) failed: {with_visible_codepoints(result.problem)}", _NEEDS)
     if not result.found:
-        return CheckupResult(f"{said} finds nothing to do")
+        return CheckupResult(f"{subject} finds nothing to do")
     first, *more = result.printed.splitlines()
-    shown = with_visible_codepoints(first[:_LINE_SHOWN])
-    return CheckupResult(f"{said} finds something to do: {shown}{' ...' if more else ''}")
+    line = with_visible_codepoints(first[:_LINE_SHOWN])
+    return CheckupResult(f"{subject} finds something to do: {line}{' ...' if more else ''}")
 
 
 def _check_github(task: MaintenanceTask, check: str) -> CheckupResult:
     """Return the mistake in a check that asks GitHub, or how to try it."""
-    said = f"task {task.name}: its check"
+    subject = f"task {task.name}: its check"
     try:
         parse_github_check(check)
     except Refused as error:
-        return CheckupResult(f"{said} ({task.place_of('check' if task.check else 'with')}): {error.what}", error.fix)
-    return CheckupResult(f"{said} asks GitHub; plangate maintenance run --dry-run tries it")
+        return CheckupResult(f"{subject} ({task.place_of('check' if task.check else 'with')}): {error.what}", error.fix)
+    return CheckupResult(f"{subject} asks GitHub; plangate maintenance run --dry-run tries it")
 
 
 def _check_command(task: MaintenanceTask, check: str) -> Iterator[CheckupResult]:
     """Yield the mistakes in a check that can be found without running it."""
     where = f"task {task.name}: its check ({task.place_of('check')})"
-    if said := _bash("bash", "-n", "-c", check):
-        yield CheckupResult(f"{where} is no shell command: {said}", "correct it")
+    if problem := _bash("bash", "-n", "-c", check):
+        yield CheckupResult(f"{where} is no shell command: {problem}", "correct it")
         return
     first = check.split(maxsplit=1)[0]
     if _PROGRAM.fullmatch(first) and _bash("bash", "-c", 'type -- "$1"', "bash", first):
@@ -161,5 +161,5 @@ def _check_command(task: MaintenanceTask, check: str) -> Iterator[CheckupResult]
 
 def _bash(*arguments: str) -> str:
     """Run bash, and return the first line of its error, or "" if it succeeds."""
-    done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[0]
+    result = subprocess.run(arguments, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False)
+    return "" if result.returncode == 0 else (result.stderr.strip().splitlines() or ["?"])[0]

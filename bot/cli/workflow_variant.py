@@ -21,7 +21,7 @@ SHIPPED: Final = {WORKFLOW: "workflow.yml", SWEEP: "sweep.yml"}
 ACTION: Final = "plangate/plangate"
 GITHUB: Final = "https://github.com"
 RUNNER: Final = "ubuntu-24.04"
-"""Runner of GitHub's for work; the jobs without a sandbox have a smaller one."""
+"""GitHub's runner for jobs that work. Jobs without a sandbox use a smaller one."""
 KEY_NAME: Final = "ANTHROPIC_API_KEY"
 ACCOUNT_KEY_NAME: Final = "PLANGATE_TOKEN"
 """Secret that holds the token of the bot's own account, beside the key."""
@@ -98,14 +98,14 @@ class Stamp:
     @classmethod
     def of(cls, text: str) -> Self | None:
         """Return the stamp of a workflow's text, or None if it has none."""
-        found = _STAMP.search(text)
-        if found is None:
+        match = _STAMP.search(text)
+        if match is None:
             return None
-        told = dict(part.split("=", 1) for part in found[1].split() if "=" in part)
-        known = {name: told[name] for name, form in _FORMS.items() if form.fullmatch(told.get(name, ""))}
-        told_version = told.get("version", "")
-        is_edited = told.get("sha256") != _digest(text[: found.start()])
-        return cls(told_version if is_word(told_version) else "", Variant(**known), is_edited)
+        choices = dict(part.split("=", 1) for part in match[1].split() if "=" in part)
+        valid = {name: choices[name] for name, form in _FORMS.items() if form.fullmatch(choices.get(name, ""))}
+        told_version = choices.get("version", "")
+        is_edited = choices.get("sha256") != _digest(text[: match.start()])
+        return cls(told_version if is_word(told_version) else "", Variant(**valid), is_edited)
 
 
 _FORMS: Final = {
@@ -117,25 +117,26 @@ _FORMS: Final = {
     "runner": _WORD,
     "attest": re.compile("true"),
 }
-"""What a stamp may say. Whoever can change the file can write one, and it becomes part of conditions and keys."""
+"""The valid values in a stamp. Everybody who can change the file can write one, and its values become part of
+conditions and keys."""
 
 
 def workflow_text(variant: Variant | None = None, name: str = WORKFLOW) -> str:
     """Return one workflow of this version in a variant, with its stamp."""
-    made = variant or Variant()
+    choices = variant or Variant()
     text = files("bot.cli").joinpath(SHIPPED[name]).read_text(encoding="utf-8")
-    text = _with_name(text, made)
-    if made.key_place == "repository":
+    text = _with_name(text, choices)
+    if choices.key_place == "repository":
         text = _with_repository_secret(text)
-    if made.commit:
-        text = _USES.sub(f"uses: {ACTION}@{made.commit} # {made.tag}", text)
-    if made.attest:
+    if choices.commit:
+        text = _USES.sub(f"uses: {ACTION}@{choices.commit} # {choices.tag}", text)
+    if choices.attest:
         text = _with_attestation(text)
-    if made.is_enterprise_server:
-        text = _for_enterprise_server(text, made)
-    elif made.runner != RUNNER:
-        text = _RUNS_ON.sub(lambda _: f"runs-on: {made.runner}", text)
-    return text + _stamp(text, made)
+    if choices.is_enterprise_server:
+        text = _for_enterprise_server(text, choices)
+    elif choices.runner != RUNNER:
+        text = _RUNS_ON.sub(lambda _: f"runs-on: {choices.runner}", text)
+    return text + _stamp(text, choices)
 
 
 def variant_in(text: str, mention: str) -> Variant:
@@ -157,7 +158,7 @@ def is_login(text: str) -> bool:
 
 
 def is_word(text: str) -> bool:
-    """Return whether a text can stand in a workflow as one word."""
+    """Return whether a workflow can hold a text as one word."""
     return _WORD.fullmatch(text) is not None
 
 
@@ -204,8 +205,8 @@ def _for_enterprise_server(text: str, variant: Variant) -> str:
 
 def _stamp(text: str, variant: Variant) -> str:
     """Return the last line of a workflow. It records no mention, which the configuration holds."""
-    told = {name: str(getattr(variant, name)) for name in _FORMS}
-    parts = [f"{name}={value}" for name, value in told.items() if value]
+    choices = {name: str(getattr(variant, name)) for name in _FORMS}
+    parts = [f"{name}={value}" for name, value in choices.items() if value]
     return f"# plangate init: version={installed_version()} {' '.join(parts)} sha256={_digest(text)}\n"
 
 

@@ -2,7 +2,7 @@
 saved secrets.
 
 - Each attempt has an unguessable state, which GitHub hands back with its code (W4a). A state leads to one App at most.
-- The order is: take the space on the disk, exchange the code, save. GitHub answers a code once, so an App whose
+- The order is: reserve space on the disk, exchange the code, save. GitHub accepts a code only once, so an App whose
   secrets could not be saved stays in memory, and the same page saves them when it is loaded again.
 - After success no other attempt counts.
 """
@@ -76,7 +76,7 @@ class AppSetUp:
 
     @property
     def is_saved(self) -> bool:
-        """Whether an App's credentials are on the disk, which also an earlier process may have done."""
+        """Whether an App's credentials are on the disk, saved by this process or an earlier one."""
         return self.file.path.exists()
 
     @property
@@ -89,17 +89,17 @@ class AppSetUp:
 
         GitHub sends the person back to `redirect_url` with a code and a new state.
         """
-        wanted = WantedApp(name, organization, webhook_url)
-        attempt = _Attempt(secrets.token_urlsafe(32), wanted)
+        app = WantedApp(name, organization, webhook_url)
+        attempt = _Attempt(secrets.token_urlsafe(32), app)
         self._attempts = [*self._attempts[1 - ATTEMPTS :], attempt]
-        url = wanted.form_url(self.server_url, attempt.state)
-        return ManifestForm(url, wanted.manifest(redirect_url), wanted.permissions, EVENTS)
+        url = app.form_url(self.server_url, attempt.state)
+        return ManifestForm(url, app.manifest(redirect_url), app.permissions, EVENTS)
 
     async def finish(self, state: str, code: str) -> CreatedApp:
         """Create the App that a state was given for, save its credentials, and return it.
 
-        Raises Refused if that cannot be, and Transient if loading the same page again may help. `where` is the page of
-        the owner's Apps if one may be left there.
+        Raises Refused if that is impossible, and Transient if loading the same page again may help. Its `where` is the
+        page of the owner's Apps if an App may have been left there.
         """
         attempt = self._find(state)
         async with self._saving:
@@ -142,16 +142,16 @@ class AppSetUp:
         self.client.redactor.learn(created.client_secret, "client secret")
         if difference := created.differs_from(attempt.wanted):
             self._attempts.remove(attempt)
-            told = f"This is not the App that you asked for: {difference}. Nothing was saved"
-            raise Refused(told, where=apps, fix="Delete the App if it is yours, and begin again.")
+            why = f"This is not the App that you asked for: {difference}. Nothing was saved"
+            raise Refused(why, where=apps, fix="Delete the App if it is yours, and begin again.")
         return created
 
     async def _save(self, created: CreatedApp) -> None:
         try:
             await asyncio.to_thread(self.file.save, saved_variables(created, self.settings.github))
         except OSError as error:
-            told = f"The App exists, and only this process knows its key. Make room, or let this user write. {_RELOAD}"
-            raise _disk_error(error, told) from None
+            fix = f"The App exists, and only this process knows its key. Make room, or let this user write. {_RELOAD}"
+            raise _disk_error(error, fix) from None
         except Misconfigured as error:
             raise Refused(
                 f"There are credentials of another App in {error.where}, which were kept",

@@ -19,8 +19,8 @@ async def check_database(settings: Settings) -> tuple[CheckupResult, ...]:
     """
     if not settings.database:
         return ()
-    found = await inspect(settings.database.reveal())
-    return (_server(found), *_tables(found), *_durability(found))
+    inspection = await inspect(settings.database.reveal())
+    return (_server(inspection), *_tables(inspection), *_durability(inspection))
 
 
 def _server(inspection: Inspection) -> CheckupResult:
@@ -31,10 +31,10 @@ def _server(inspection: Inspection) -> CheckupResult:
 def _tables(inspection: Inspection) -> Iterator[CheckupResult]:
     """Yield whether the account may use and create the tables of this release."""
     if inspection.denied:
-        shown = ", ".join(inspection.denied[:_SHOWN])
+        rights = ", ".join(inspection.denied[:_SHOWN])
         more = f", and {len(inspection.denied) - _SHOWN} more" if inspection.denied[_SHOWN:] else ""
         cure = f"run plangate migrate as {inspection.account}, or GRANT it all privileges on all tables and sequences"
-        yield CheckupResult(f"database: the account {inspection.account} lacks {shown}{more}", cure)
+        yield CheckupResult(f"database: the account {inspection.account} lacks {rights}{more}", cure)
         return
     if inspection.missing and not inspection.may_create:
         grant = f"GRANT CREATE ON SCHEMA {inspection.schema or 'public'} TO {inspection.account}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bot.config.repository_file import Configuration
 
 COMMITS: Final = 5
-"""Number of newest commits that a session is told of."""
+"""Number of newest commits that a session is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class JobEnvironment:
         """Return the environment of work on a commit. Each session gets its own, with the memory of this moment."""
         mirror, mounts = self.workspace.mirror, self.workspace.limits.mounts
         await mirror.ensure(base)
-        made = replace(
+        environment = replace(
             self.job,
             base=base[:12],
             tools=await asyncio.to_thread(installed_tools, mounts, unsafe=self.workspace.source.unsafe),
@@ -58,10 +58,10 @@ class JobEnvironment:
             commits=await mirror.newest_commits(base, COMMITS),
         )
         if self.guidance is None:
-            return made
+            return environment
         await mirror.ensure(self.guidance)
         project = ProjectMemory(CommitFiles(mirror, self.guidance))
-        return replace(made, project=project, memory=await project.root())
+        return replace(environment, project=project, memory=await project.root())
 
 
 def job_of(keys: "Configuration", *, folder: str, repository: str, clock: Clock) -> Environment:
@@ -81,10 +81,10 @@ def job_of(keys: "Configuration", *, folder: str, repository: str, clock: Clock)
 def _operating_system() -> str:
     """Return system, processor, and distribution, as programs in the sandbox see them too."""
     try:
-        named = f", {platform.freedesktop_os_release()['PRETTY_NAME']}"
+        name = f", {platform.freedesktop_os_release()['PRETTY_NAME']}"
     except OSError:
-        named = ""
-    return f"{platform.system()} {platform.machine()}{named}"
+        name = ""
+    return f"{platform.system()} {platform.machine()}{name}"
 
 
 def place_on_github(job: Environment, location: ThreadLocation) -> Environment:

@@ -14,7 +14,7 @@ from bot.store.keys import StateKey
 
 
 def journal(path: Path, settings: Settings) -> tuple[tuple[Entry, ...], str] | None:
-    """Return a journal, verified line by line, and what was verified. Returns None if the path holds no journal.
+    """Return a journal, verified line by line, and a description of the checks; None if the path holds no journal.
 
     Raises Unreadable, which names the first line that is not as it was written.
     """

@@ -18,7 +18,7 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class VerifiedCommit:
-    """A commit of a pull request, and what is wrong with its receipt."""
+    """A commit of a pull request, and the problem with its receipt."""
 
     commit: str
     has_receipt: bool
@@ -65,8 +65,8 @@ def _trusted_keys(clone: ReceiptRepository, keys: str, base: str) -> tuple[Publi
         if not path.is_file():
             raise Misconfigured("there is no such file", where=f"keys: {keys}", fix="write it in an earlier step")
         return decode_keys(path.read_bytes())
-    found = clone.git.run("cat-file", "blob", f"{base}:{path.as_posix()}") if keys else None
-    if found is None or found.code:
+    result = clone.git.run("cat-file", "blob", f"{base}:{path.as_posix()}") if keys else None
+    if result is None or result.code:
         fix = "give the path of plangate-keys.json on the branch that the pull request goes into"
         raise Misconfigured("the base commit has no such file", where=f"keys: {keys}", fix=fix)
-    return decode_keys(found.out)
+    return decode_keys(result.out)

@@ -26,13 +26,13 @@ def published_keys(settings: Settings) -> bytes:
     row of the file. Raises Unreadable if the file is no list of keys: writing a new one would forget what was revoked.
     """
     path = settings.data_dir / KEYS_FILE
-    known = path.read_bytes() if path.is_file() else None
-    if known is not None:
-        decode_keys(known, where=str(path))
-    changed = with_current_key_file(known, datetime.now(UTC), current=receipt_key(settings).public)
+    published = path.read_bytes() if path.is_file() else None
+    if published is not None:
+        decode_keys(published, where=str(path))
+    changed = with_current_key_file(published, datetime.now(UTC), current=receipt_key(settings).public)
     if changed is not None:
         _write(path, changed)
-    return changed or known or b""
+    return changed or published or b""
 
 
 def _write(path: Path, content: bytes) -> None:

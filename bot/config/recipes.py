@@ -52,11 +52,11 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> ScheduledTa
         return plain_task(task)
     recipes = {**shipped_recipes(), **own}
     if task.recipe not in recipes:
-        known = ", ".join(sorted(recipes))
+        names = ", ".join(sorted(recipes))
         raise Misconfigured(
             f"task {task.name!r}: there is no recipe {task.recipe!r}",
             where=task.place_of("recipe"),
-            fix=f"use one of {known}, or write {FOLDER}{task.recipe}.md",
+            fix=f"use one of {names}, or write {FOLDER}{task.recipe}.md",
         )
     where = f"{FOLDER}{task.recipe}.md" if task.recipe in own else f"the recipe {task.recipe} of Plangate"
     recipe, prompt = _split(recipes[task.recipe], where)
@@ -73,18 +73,18 @@ def scheduled_task(task: MaintenanceTask, own: Mapping[str, str]) -> ScheduledTa
 
 def _split(text: str, where: str) -> tuple[RecipeFrontMatter, str]:
     """Return a recipe's front matter and its prompt. Raises Misconfigured with line and column."""
-    found = _FRONT.fullmatch(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    if found is None or not found[2].strip():
+    match = _FRONT.fullmatch(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    if match is None or not match[2].strip():
         raise Misconfigured(
             "no front matter with a text below it",
             where=f"{where}:1",
             fix="begin with ---, keys, and ---; then write the prompt",
         )
-    return validate_yaml(RecipeFrontMatter, f"\n{found[1]}", where), found[2]  # the first line is the ---
+    return validate_yaml(RecipeFrontMatter, f"\n{match[1]}", where), match[2]  # the first line is the ---
 
 
 def plain_task(task: MaintenanceTask) -> ScheduledTask:
-    """Return a task as the configuration has it, without what its recipe adds."""
+    """Return a task as the configuration defines it, without the prompt and check of its recipe."""
     return _task(task, task.prompt or "", task.check or "")
 
 

@@ -40,7 +40,7 @@ def with_saved_app(env: Mapping[str, str], data_dir: Path) -> dict[str, str]:
 
 def _saved_variables(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_bytes())
+        variables = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -48,11 +48,11 @@ def _saved_variables(path: Path) -> dict[str, str]:
             f"the App's credentials cannot be read: {error.strerror}", where=str(path), fix="let this user read it"
         ) from None
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        variables = None
+    if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
         raise Misconfigured(
             "not the credentials of an App",
             where=str(path),
             fix="restore the file, or delete it and set up the App again",
         )
-    return {name: found[name] for name in VARIABLES if name in found}
+    return {name: variables[name] for name in VARIABLES if name in variables}

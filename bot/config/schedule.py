@@ -84,15 +84,15 @@ class Schedule:
     def _newest(self, now: datetime) -> datetime:
         """Return the newest due time that is not after `now`."""
         local = now.astimezone(self.zone)
-        before = next(CronSim(self._local_expression, local, reverse=True)).astimezone(UTC)
-        return max((before, *takewhile(lambda time: time <= now, self.times_after(before))))
+        earlier = next(CronSim(self._local_expression, local, reverse=True)).astimezone(UTC)
+        return max((earlier, *takewhile(lambda time: time <= now, self.times_after(earlier))))
 
 
 @lru_cache(maxsize=128)
 def _words(expression: str) -> str:
     """Return an expression in words. Each pass over a task asks for them, and parsing takes as long as the rest."""
-    said = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
-    return f"{said[:1].lower()}{said[1:]}"
+    sentence = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
+    return f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def valid_schedule(text: str) -> str:
@@ -104,8 +104,8 @@ def valid_schedule(text: str) -> str:
         never = next(Schedule.of(text, "UTC").times_after(datetime(2000, 1, 1, tzinfo=UTC)), None) is None
     except CronSimError as error:
         if _fits_another_month(text):
-            said = "none of its months has such a day, so the task would never run: change the day or the month"
-            raise ValueError(said) from error
+            problem = "none of its months has such a day, so the task would never run: change the day or the month"
+            raise ValueError(problem) from error
         raise ValueError(f"{error}: write five fields of cron, such as 0 6 * * 1, or {names}") from error
     if never:
         raise ValueError("no date fits this schedule, so the task would never run")

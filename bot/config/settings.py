@@ -62,7 +62,7 @@ class GitHubSettings:
 
     @property
     def needs_set_up(self) -> bool:
-        """Whether nothing says who the bot is, and nothing was begun: the service then offers its set-up (W4a)."""
+        """Whether no credential of the bot and no webhook secret is set. The service then offers its set-up (W4a)."""
         return not (self.app_id or self.private_key or self.token or self.webhook_secret)
 
     @property
@@ -73,7 +73,7 @@ class GitHubSettings:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Workload identity instead of an API key: which account to act as, and where the proof comes from."""
+    """Workload identity instead of an API key: the account to act as, and the source of its proof."""
 
     rule_id: str
     organization_id: str
@@ -110,8 +110,8 @@ class OperatorNetwork:
     def of(cls, env: Mapping[str, str]) -> "OperatorNetwork":
         """Return the network settings in the variables, in either case. As in curl, lower case takes precedence."""
         names = ("no", "http", "https", "all")
-        found = {name: env.get(f"{name}_proxy") or env.get(f"{name}_proxy".upper(), "") for name in names}
-        return cls({name: value for name, value in found.items() if value}, env.get("SSL_CERT_FILE", ""))
+        proxies = {name: env.get(f"{name}_proxy") or env.get(f"{name}_proxy".upper(), "") for name in names}
+        return cls({name: value for name, value in proxies.items() if value}, env.get("SSL_CERT_FILE", ""))
 
     def proxy(self, url: str) -> str:
         """Return the proxy for a URL, or "" if it is reached directly."""
@@ -140,7 +140,7 @@ class ServiceSettings:
 
 @dataclass(frozen=True, slots=True)
 class NotifySettings:
-    """The operator's webhook that is told when a thread waits, is done, or failed."""
+    """The operator's webhook, which is notified when a thread waits, is done, or failed."""
 
     url: str = ""
     """https, or http on this machine; "" for none."""

@@ -166,7 +166,7 @@ class VerdictReason:
     actor: Actor | None = None
 
 
-_DONE_TO_IT: Final = frozenset(
+_CAUSED_BY_ACTIONS: Final = frozenset(
     {
         Reason.PLAN_CHANGED,
         Reason.PLAN_HIDDEN,
@@ -190,7 +190,7 @@ class Verdict:
     @property
     def needs_explanation(self) -> bool:
         """Whether to explain why the plan waits: somebody tried to decide or did something to the plan (A5)."""
-        return any(why.actor is not None or why.reason in _DONE_TO_IT for why in self.reasons)
+        return any(why.actor is not None or why.reason in _CAUSED_BY_ACTIONS for why in self.reasons)
 
 
 class ApprovedPlan:
@@ -370,16 +370,16 @@ def _approval_verdict(
     if not approvals and _holds_standing(plan, snapshot, policy):
         return Verdict(VerdictOutcome.APPROVED, (), (*reasons, VerdictReason(Reason.STANDING)))
     if not approvals:
-        told = any(reason.reason is Reason.THREAD_LOCKED for reason in reasons)
-        why = Reason.THREAD_LOCKED if snapshot.locked and not told else Reason.NOBODY
+        is_stated = any(reason.reason is Reason.THREAD_LOCKED for reason in reasons)
+        why = Reason.THREAD_LOCKED if snapshot.locked and not is_stated else Reason.NOBODY
         return Verdict(VerdictOutcome.PENDING, (), (*reasons, VerdictReason(why)))
     by = tuple(candidate.actor for candidate in approvals)
     if plan.tier != Tier.HIGH or len(by) >= policy.high_needs:
         return Verdict(VerdictOutcome.APPROVED, by, reasons)
-    fewer = _reason_fewer_suffice(snapshot, policy, approvals)
-    if fewer is None:
+    reason_for_fewer = _reason_fewer_suffice(snapshot, policy, approvals)
+    if reason_for_fewer is None:
         return Verdict(VerdictOutcome.PENDING, (), (*reasons, VerdictReason(Reason.TOO_FEW)))
-    return Verdict(VerdictOutcome.APPROVED, by, (*reasons, VerdictReason(fewer)))
+    return Verdict(VerdictOutcome.APPROVED, by, (*reasons, VerdictReason(reason_for_fewer)))
 
 
 def _holds_standing(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> bool:

@@ -36,7 +36,7 @@ from bot.core.moves import (
 from bot.core.notes import Heard, Operated
 from bot.core.question import Grant
 
-_UNLISTED: Final = (Noted, Asked, Replied, Instructed, Proposed)
+_WITHOUT_ROW: Final = (Noted, Asked, Replied, Instructed, Proposed)
 """Moves that decide nothing: what was said and shown on the way."""
 
 
@@ -89,7 +89,7 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
             return "pushed", "", event.commit, event.branch
         case Operated():
             return str(event.kind), "", "", event.outcome
-        case _ if isinstance(event, MoveEvent) and not isinstance(event, _UNLISTED):
+        case _ if isinstance(event, MoveEvent) and not isinstance(event, _WITHOUT_ROW):
             return str(event.kind), _people(event), "", _detail(event)
         case _:
             return None

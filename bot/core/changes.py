@@ -17,8 +17,8 @@ def changes(before: PlanDocument, after: PlanDocument) -> str:
 
     The result contains no box that can be ticked.
     """
-    found = list(unified_diff(_lines(before), _lines(after), n=1, lineterm=""))[3:]
-    lines = ["…" if line.startswith("@@") else line[:LINE] for line in found]
+    diff = list(unified_diff(_lines(before), _lines(after), n=1, lineterm=""))[3:]
+    lines = ["…" if line.startswith("@@") else line[:LINE] for line in diff]
     fit = sum(end <= ROOM for end in accumulate(len(line) + 1 for line in lines))
     more = [f"… and {len(lines) - fit} more lines"] if fit < len(lines) else []
     return disarm_text("\n".join([*lines[:fit], *more])) or "nothing"

@@ -49,7 +49,7 @@ class CheckState(StrEnum):
 def state_of(check: Check) -> CheckState:
     """Return what a check says about the work.
 
-    What ran before the work and does not now was broken by it, whatever the reason looks like.
+    A command that passed before the work and does not pass now was broken by it, whatever the reason looks like.
     """
     before = check.get("before")
     if check["exit_code"] == 0:
@@ -69,7 +69,7 @@ def cannot_run(check: Check) -> bool:
 
 
 def result_text(check: Check | None) -> str:
-    """Return how one run of a command ended, in a few words; None is a run that there was not."""
+    """Return how one run of a command ended, in a few words; None stands for a command that did not run."""
     if check is None:
         return "not run"
     if check["exit_code"] is None:
@@ -89,16 +89,16 @@ def head_and_tail(text: str) -> str:
 def baseline_text(checks: Sequence[Check]) -> str:
     """Return the text for a session about the checks that ran before its work."""
     rows = [f"- {code(check['command'])}: {result_text(check)}" for check in checks]
-    told = "\n".join(["The checks ran on the checkout before your work:", *rows])
+    reminder = "\n".join(["The checks ran on the checkout before your work:", *rows])
     if all(state_of(check) is CheckState.PASSED for check in checks):
-        return told
-    return f"{told}\n\nWhat does not pass here is not your doing; fix it only where the plan is about it."
+        return reminder
+    return f"{reminder}\n\nWhat does not pass here is not your doing; fix it only where the plan is about it."
 
 
 def failures_text(failing: Sequence[Check], others: Sequence[Check]) -> str:
     """Return the reminder that hands failing checks back to the session that did the work.
 
-    `others` did not pass either, and are nothing to repair.
+    `others` did not pass either, but the session has nothing to repair there.
     """
     parts = [
         f"{FAILING} Make those pass that are listed to repair, and end again with a summary of the whole work; the "
@@ -111,8 +111,8 @@ def failures_text(failing: Sequence[Check], others: Sequence[Check]) -> str:
 
 def outputs_text(failing: Sequence[Check], outputs: Mapping[str, str]) -> str:
     """Return what failing checks printed; `outputs` are by command."""
-    shown = [f"{code(check['command'])}\n{fenced_block(outputs[check['command']])}" for check in failing[:_SHOWN]]
-    return "\n\n".join([OUTPUTS, *shown])
+    blocks = [f"{code(check['command'])}\n{fenced_block(outputs[check['command']])}" for check in failing[:_SHOWN]]
+    return "\n\n".join([OUTPUTS, *blocks])
 
 
 def outside_text(paths: Sequence[str]) -> str:
@@ -120,9 +120,9 @@ def outside_text(paths: Sequence[str]) -> str:
     rows = [f"- {code(path)}" for path in paths[:_PATHS]]
     if len(paths) > _PATHS:
         rows.append(f"- and {len(paths) - _PATHS} more")
-    listed = "\n".join(rows)
+    listing = "\n".join(rows)
     return (
-        f"{OUTSIDE}\n\n{listed}\n\nRevert them, or leave them where the work needs them, knowing that people must "
+        f"{OUTSIDE}\n\n{listing}\n\nRevert them, or leave them where the work needs them, knowing that people must "
         "approve them first. Then end again with a summary of the whole work."
     )
 

@@ -77,15 +77,15 @@ def _replace_invisible_runs(text: str, replace: Callable[[str], str]) -> str:
     """Replace each run of invisible code points, except flags and what writing needs."""
     if not _SUSPECT.search(text):
         return text
-    made, run = list[str](), ""
+    parts, run = list[str](), ""
     flags = {at for flag in _TAGGED_FLAGS.finditer(text) for at in range(*flag.span())}
     for at, sign in enumerate(text):
         if _SUSPECT.match(sign) and at not in flags and not _is_needed_by_writing(text, at):
             run += sign
             continue
-        made += [replace(run), sign] if run else [sign]
+        parts += [replace(run), sign] if run else [sign]
         run = ""
-    return "".join([*made, *([replace(run)] if run else [])])
+    return "".join([*parts, *([replace(run)] if run else [])])
 
 
 def _is_needed_by_writing(text: str, at: int) -> bool:

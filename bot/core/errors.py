@@ -65,8 +65,8 @@ class OutOfScope(Refused):
     """
 
     def __init__(self, paths: tuple[str, ...], tree: str = "") -> None:
-        shown = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
-        super().__init__(f"the work changed files that the plan does not name: {shown}", fix="approve the amendment")
+        listing = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
+        super().__init__(f"the work changed files that the plan does not name: {listing}", fix="approve the amendment")
         self.paths = paths
         self.tree = tree
 
@@ -75,10 +75,10 @@ class SecretAdded(Refused):
     """The work adds known secrets or what looks like one. Nothing is published and nothing is silently changed (X3)."""
 
     def __init__(self, places: tuple[tuple[str, int, str], ...]) -> None:
-        shown = ", ".join(f"{path} line {line}: {kind}" for path, line, kind in places[:10])
+        listing = ", ".join(f"{path} line {line}: {kind}" for path, line, kind in places[:10])
         more = f" and {len(places) - 10} more" if len(places) > 10 else ""
         super().__init__(
-            f"the work adds what looks like a secret, so nothing was published: {shown}{more}",
+            f"the work adds what looks like a secret, so nothing was published: {listing}{more}",
             fix="use `revise` to have it removed; if it is only an example, add it to `secrets.examples` in "
             ".github/plangate.yml yourself, then use `retry`",
         )

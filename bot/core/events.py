@@ -83,15 +83,15 @@ def decode_entries(entries: Iterable[Entry]) -> Iterator[tuple[datetime, Journal
 
 
 def _decode(cls: type[Any], kind: str, body: Json) -> JournalEvent:
-    layout, rest = _LAYOUTS[cls], dict(body)
-    given: dict[str, Any] = {"kind": kind} if cls is Unknown else {}
+    layout, remaining = _LAYOUTS[cls], dict(body)
+    extra: dict[str, Any] = {"kind": kind} if cls is Unknown else {}
     if "said" in layout and "turn_at" in body:
-        given["said"] = _decode_turn(body)
-        rest = {key: value for key, value in rest.items() if key not in _TURN_KEYS}
-    given |= {name: _read(name, rest.pop(name)) for name in layout if name in rest and name != "said"}
-    if missing := [name for name, default in layout.items() if default is MISSING and name not in given]:
+        extra["said"] = _decode_turn(body)
+        remaining = {key: value for key, value in remaining.items() if key not in _TURN_KEYS}
+    extra |= {name: _read(name, remaining.pop(name)) for name in layout if name in remaining and name != "said"}
+    if missing := [name for name, default in layout.items() if default is MISSING and name not in extra]:
         raise Broken(f"a journal entry that is {kind} lacks {', '.join(missing)}")
-    event: JournalEvent = cls(**given, unknown=rest)
+    event: JournalEvent = cls(**extra, unknown=remaining)
     return event
 
 

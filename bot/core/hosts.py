@@ -67,23 +67,23 @@ def is_covered(host: str, entries: Iterable[str]) -> bool:
 def intersection(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
     """Return the entries that both lists cover: named by one and covered by the other, in either direction."""
     mine, theirs = tuple(one), tuple(other)
-    both = [entry for entry in mine if is_covered(entry, theirs)] + [
+    common = [entry for entry in mine if is_covered(entry, theirs)] + [
         entry for entry in theirs if is_covered(entry, mine)
     ]
-    return tuple(dict.fromkeys(both))
+    return tuple(dict.fromkeys(common))
 
 
 def open_to_writes(entry: str) -> bool:
     """Return whether an allow-list entry reaches, or may reach, a host that accepts writes from anyone."""
-    return any(covers(known, entry) or covers(entry, known) for known in OPEN_TO_WRITES)
+    return any(covers(host, entry) or covers(entry, host) for host in OPEN_TO_WRITES)
 
 
 def tier_of_hosts(entries: Iterable[str]) -> Tier:
     """Return the tier of opening hosts: high if anyone may write to one of them, low for no hosts."""
-    found = tuple(entries)
-    if any(open_to_writes(entry) for entry in found):
+    hosts = tuple(entries)
+    if any(open_to_writes(entry) for entry in hosts):
         return Tier.HIGH
-    return Tier.NORMAL if found else Tier.LOW
+    return Tier.NORMAL if hosts else Tier.LOW
 
 
 def reachable_hosts(planned: Iterable[str], configured: Iterable[str], tier: str) -> tuple[str, ...]:
@@ -91,6 +91,6 @@ def reachable_hosts(planned: Iterable[str], configured: Iterable[str], tier: str
 
     Leaves out what is not a host, what is never open, and, unless the plan has tier high, hosts that accept writes.
     """
-    wanted = (entry for entry in planned if is_name(entry.removeprefix("*.")))
-    both = (entry for entry in intersection(wanted, configured) if not is_covered(entry, NEVER))
-    return tuple(entry for entry in both if tier == Tier.HIGH or not open_to_writes(entry))
+    hosts = (entry for entry in planned if is_name(entry.removeprefix("*.")))
+    common = (entry for entry in intersection(hosts, configured) if not is_covered(entry, NEVER))
+    return tuple(entry for entry in common if tier == Tier.HIGH or not open_to_writes(entry))

@@ -28,11 +28,11 @@ def right_lines(patch: str) -> dict[int, int]:
 
     https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
     """
-    found, number = dict[int, int](), 0
+    positions, number = dict[int, int](), 0
     for at, line in enumerate(patch.split("\n")):
         if header := _HUNK.match(line):
             number = int(header[1])
         elif line[:1] in {"+", " "}:
-            found[number] = at
+            positions[number] = at
             number += 1
-    return found
+    return positions

@@ -44,8 +44,8 @@ class ScheduledTask:
     @property
     def digest(self) -> str:
         """The SHA-256 of all that the task says, in hex. A task that changed has another one."""
-        said = [getattr(self, name) for name in self.__slots__]
-        return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()
+        values = [getattr(self, name) for name in self.__slots__]
+        return hashlib.sha256(json.dumps(values, ensure_ascii=False).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Occurrence:
 
     @property
     def key(self) -> str:
-        """The key of its turn: the same for whoever finds it due."""
+        """The key of its turn: the same for every process that finds it due."""
         return f"{ASKED if self.asked else 'due/'}{self.task}/{self.due.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -125,23 +125,23 @@ def is_decided(finding: TaskFinding, decided: Sequence[TaskFinding]) -> bool:
 
     A finding that comes back under another title keeps its id, and one under another id keeps its title.
     """
-    known = {normalize_words(finding.id) for finding in decided} | {
+    decided_names = {normalize_words(finding.id) for finding in decided} | {
         normalize_words(finding.title) for finding in decided
     }
-    return not known.isdisjoint({normalize_words(finding.id), normalize_words(finding.title)})
+    return not decided_names.isdisjoint({normalize_words(finding.id), normalize_words(finding.title)})
 
 
 def normalize_words(text: str) -> str:
-    """Return a text without what two spellings of it may differ in: case, width, punctuation, and white space."""
+    """Return a text without the differences between its spellings: case, width, punctuation, and white space."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join("".join(sign if sign.isalnum() else " " for sign in folded).split())
 
 
 def check_undecided(findings: Sequence[TaskFinding], decided: Sequence[TaskFinding]) -> None:
     """Raise Refused if people decided on a finding before (MT5)."""
-    if known := [finding.title for finding in findings if is_decided(finding, decided)]:
+    if titles := [finding.title for finding in findings if is_decided(finding, decided)]:
         raise Refused(
-            f"people decided on this before: {'; '.join(known)}",
+            f"people decided on this before: {'; '.join(titles)}",
             fix="leave it out of the plan and its findings; it may come back once somebody ticks its box "
             "'Offer again' on the issue of the task",
         )

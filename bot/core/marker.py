@@ -67,10 +67,10 @@ def digest_of(text: str) -> str:
 
 def parse(text: str) -> Marker | None:
     """Return the marker in the last line of a comment; None if there is none of this form."""
-    found = _LINE.fullmatch(_last_line(text))
-    if found is None:
+    match = _LINE.fullmatch(_last_line(text))
+    if match is None:
         return None
-    kind, thread, ask, digest, key_id, mac = found.groups()
+    kind, thread, ask, digest, key_id, mac = match.groups()
     return Marker(kind, ThreadNumber(int(thread)), int(ask), digest, key_id, mac)
 
 

@@ -28,7 +28,7 @@ class Heard(EntryFacts):
     mode: str = ""
     """The mode that it chooses for approved work."""
     finish: int = 0
-    """The ask whose work it ends with what is there; 0 for none."""
+    """The ask whose work it finishes early, as far as it is done; 0 for none."""
     forgotten: int = 0
     apart: int = 0
     owes: str = ""

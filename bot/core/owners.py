@@ -48,9 +48,9 @@ def owners(text: str, scope: Sequence[str]) -> frozenset[str]:
 def _owners(rules: Sequence[tuple[_Place, frozenset[str]]], reached: _Place) -> frozenset[str]:
     """Return the owners named by every rule that may be the last to match a reached file."""
     deciding: list[frozenset[str]] = []
-    for place, named in reversed(rules):
+    for place, names in reversed(rules):
         if place.meets(reached):
-            deciding.append(named)
+            deciding.append(names)
         if place.covers(reached):
             return reduce(frozenset.intersection, deciding)
     return frozenset()
@@ -58,8 +58,8 @@ def _owners(rules: Sequence[tuple[_Place, frozenset[str]]], reached: _Place) -> 
 
 def _rule(line: str) -> tuple[_Place, frozenset[str]]:
     """Return one rule: its place and its owners. E-mail addresses are left out because they name no known account."""
-    pattern, *named = line.partition("#")[0].split()
-    return _place(pattern), frozenset(name[1:].lower() for name in named if name.startswith("@"))
+    pattern, *names = line.partition("#")[0].split()
+    return _place(pattern), frozenset(name[1:].lower() for name in names if name.startswith("@"))
 
 
 def _place(pattern: str) -> _Place:
@@ -69,5 +69,5 @@ def _place(pattern: str) -> _Place:
     if "/" not in pattern.rstrip("/"):
         return _Place((), whole=False)
     parts = [part for part in pattern.split("/") if part]
-    known = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts))
-    return _Place(tuple(parts[:known]), whole=parts[known:] in ([], ["**"]))
+    depth = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts))
+    return _Place(tuple(parts[:depth]), whole=parts[depth:] in ([], ["**"]))

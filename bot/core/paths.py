@@ -119,8 +119,8 @@ def tier_of(paths: Iterable[str], dependencies: Sequence[str] = (), further: Fur
 
     A manifest or lock file is normal if the plan names the dependencies involved, and high if it names none.
     """
-    found = [_tier(classify(path, further), dependencies) for path in paths]
-    return max(found, key=_WEIGHT.index, default=Tier.NORMAL)
+    tiers = [_tier(classify(path, further), dependencies) for path in paths]
+    return max(tiers, key=_WEIGHT.index, default=Tier.NORMAL)
 
 
 def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), further: Further = ()) -> bool:
@@ -153,8 +153,8 @@ def is_workflow(path: str) -> bool:
 
 def normalized_path(path: str) -> str:
     """Return the spelling under which paths are compared. Names that some file systems treat as equal become equal."""
-    seen = (path.lower() if path.isascii() else _casefold_path(path)).replace("\\", "/")
-    segments = (part if part in {".", ".."} else part.rstrip(" .") for part in seen.split("/"))
+    folded = (path.lower() if path.isascii() else _casefold_path(path)).replace("\\", "/")
+    segments = (part if part in {".", ".."} else part.rstrip(" .") for part in folded.split("/"))
     return posixpath.normpath("/".join(part for part in segments if part) or ".")
 
 

@@ -35,17 +35,17 @@ def question_text(asking: Asking, who: str) -> str:
     else:
         head = "## ⏸ I have a question"
         how = f"{_how_to_choose(asking)} Or answer in a comment, in your own words. What counts is what {who} say."
-    asked = [_question(number, question, asking) for number, question in enumerate(asking.questions, 1)]
+    questions = [_question(number, question, asking) for number, question in enumerate(asking.questions, 1)]
     last = [f"- [ ] {ALL}"] if asking.closed_by_box else []
-    return "\n\n".join([head, how, *asked, *last]) + "\n"
+    return "\n\n".join([head, how, *questions, *last]) + "\n"
 
 
 def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
     """Render why something that looks like an answer does not count."""
-    said = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
+    clauses = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
     if len(findings) > NAMED:
-        said.append(f"and {len(findings) - NAMED} more")
-    return f"I'm still waiting for an answer. {'; '.join(said)}."
+        clauses.append(f"and {len(findings) - NAMED} more")
+    return f"I'm still waiting for an answer. {'; '.join(clauses)}."
 
 
 def question_expired(days: float, mention: str) -> str:
@@ -91,5 +91,5 @@ def _inert_label(text: str) -> str:
     """Return the model's text as one line that is inert where it is posted (X2)."""
     from bot.core.markdown.inert import inert_markdown
 
-    made = inert_markdown(" ".join(text.split())).strip()
-    return made if "\n" not in made else code(" ".join(text.split()))
+    line = inert_markdown(" ".join(text.split())).strip()
+    return line if "\n" not in line else code(" ".join(text.split()))

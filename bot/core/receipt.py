@@ -1,7 +1,7 @@
 """The receipt of published work: an in-toto Statement of who allowed what, made from the thread's journal (RC1, RC5).
 
 The same journal and the same commit always give the same bytes. The service that signs a receipt attests what GitHub
-reported to it; the signature stands for no person named in it (RC2). docs/receipts.md describes every field.
+reported to it; the signature vouches for no person named in it (RC2). docs/receipts.md describes every field.
 
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
@@ -148,14 +148,14 @@ def _plan(plan: PlanDocument) -> Json:
 
 
 def _request(entry: RequestEntry) -> Json:
-    said = entry.said
+    turn = entry.said
     return {
-        "actor_id": said.actor.id,
-        "login": said.actor.login,
-        "turn": said.key,
-        "at": _utc(said.at),
-        "text_sha256": _sha256(said.text),
-        "editors": list(said.hands),
+        "actor_id": turn.actor.id,
+        "login": turn.actor.login,
+        "turn": turn.key,
+        "at": _utc(turn.at),
+        "text_sha256": _sha256(turn.text),
+        "editors": list(turn.hands),
     }
 
 
@@ -172,7 +172,7 @@ def _policy(evidence: DecisionEvidence | None) -> Json | None:
     """Return the rule that the newest approval met; None if the journal does not have it."""
     if evidence is None:
         return None
-    others = [opinion for opinion in evidence.opinions if opinion.actor.id not in evidence.requesters]
+    other_opinions = [opinion for opinion in evidence.opinions if opinion.actor.id not in evidence.requesters]
     return {
         "configuration": evidence.configuration,
         "required_role": evidence.required_role,
@@ -180,7 +180,7 @@ def _policy(evidence: DecisionEvidence | None) -> Json | None:
         "fewer": evidence.fewer,
         "four_eyes": evidence.four_eyes,
         "requesters": list(evidence.requesters),
-        "approver_is_not_requester": bool(others),
+        "approver_is_not_requester": bool(other_opinions),
     }
 
 
@@ -199,8 +199,8 @@ def _execution(state: ThreadState, work: Executed) -> Json:
 
 def _command(command: Json) -> Json:
     """Return a command. Journals of older versions do not have the digest of its output."""
-    kept = {key: command.get(key) for key in ("agent", "command", "exit_code")}
-    return kept | ({"output_sha256": command["output_sha256"]} if "output_sha256" in command else {})
+    fields = {key: command.get(key) for key in ("agent", "command", "exit_code")}
+    return fields | ({"output_sha256": command["output_sha256"]} if "output_sha256" in command else {})
 
 
 def _agent(agent: Json) -> Json:

@@ -32,7 +32,7 @@ class RepositoryQuery:
     """A file or folder that restricts a diff; "" for all files."""
     page: int = 1
     strangers: bool = False
-    """Whether words that people who may not ask may have written are wanted. If not, they are withheld unread."""
+    """Whether to include text that people who may not ask may have written. If not, it is withheld unread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,18 @@ _PATH_ROOM: Final = 60
 def scope_table(plan: PlanDocument, changed: Sequence[str]) -> str:
     """Render what the plan names beside the files that changed, folded.
 
-    A file stands beside the entry that names it exactly, else beside the first one that covers it. If there are too
+    A file is listed beside the entry that names it exactly, else beside the first one that covers it. If there are too
     many rows to show, files that no entry names and entries without a change come first.
     """
-    found = changed_by_entry(plan.contract.scope, changed)
-    first = sorted(found, key=lambda entry: bool(entry and found[entry])) if len(found) > _ROWS_SHOWN else list(found)
+    by_entry = changed_by_entry(plan.contract.scope, changed)
+    first = (
+        sorted(by_entry, key=lambda entry: bool(entry and by_entry[entry]))
+        if len(by_entry) > _ROWS_SHOWN
+        else list(by_entry)
+    )
     nameless = "not named" if plan.contract.scope else "any, except those of tier high"
-    rows = [f"{_name(entry) if entry else nameless} | {_paths(found[entry])}" for entry in first[:_ROWS_SHOWN]]
-    more = f"\n\nPlanned files not shown: {len(found) - _ROWS_SHOWN}." if len(found) > _ROWS_SHOWN else ""
+    rows = [f"{_name(entry) if entry else nameless} | {_paths(by_entry[entry])}" for entry in first[:_ROWS_SHOWN]]
+    more = f"\n\nPlanned files not shown: {len(by_entry) - _ROWS_SHOWN}." if len(by_entry) > _ROWS_SHOWN else ""
     return details("Planned and changed files", table("planned | changed", rows) + more)
 
 
@@ -34,11 +38,11 @@ def changed_by_entry(scope: Sequence[str], changed: Sequence[str]) -> Mapping[st
     """Return the changed paths of each entry of a scope, in order; under "" those of no entry, if there are any."""
     entries = [glob for glob in scope if not glob.startswith("!")]
     exact = {normalized_path(glob): glob for glob in reversed(entries)}
-    found: dict[str, list[str]] = {glob: [] for glob in entries}
+    by_entry: dict[str, list[str]] = {glob: [] for glob in entries}
     for path in changed:
-        named = exact.get(normalized_path(path))
-        found.setdefault(named or next(_covering(path, entries), ""), []).append(path)
-    return found
+        entry = exact.get(normalized_path(path))
+        by_entry.setdefault(entry or next(_covering(path, entries), ""), []).append(path)
+    return by_entry
 
 
 def _covering(path: str, entries: Sequence[str]) -> Iterator[str]:
@@ -49,10 +53,10 @@ def _paths(paths: Sequence[str]) -> str:
     """Render the first paths, and the number of all if there are more."""
     if not paths:
         return "no change"
-    shown = ", ".join(map(_name, paths[:_PATHS_SHOWN]))
-    return shown if len(paths) <= _PATHS_SHOWN else f"{len(paths)} files: {shown}, …"
+    names = ", ".join(map(_name, paths[:_PATHS_SHOWN]))
+    return names if len(paths) <= _PATHS_SHOWN else f"{len(paths)} files: {names}, …"
 
 
 def _name(path: str) -> str:
-    shown = with_visible_codepoints(mark_lookalikes(path))
-    return f"`{cell(shorten_line(shown, _PATH_ROOM))}`"
+    visible = with_visible_codepoints(mark_lookalikes(path))
+    return f"`{cell(shorten_line(visible, _PATH_ROOM))}`"

@@ -66,5 +66,5 @@ def _is_inside(glob: str, path: str) -> bool:
     if len(steps) == 1 and not glob.startswith("/"):  # it reaches that name in every folder
         return "/" not in path and _WILD.isdisjoint(glob) and is_path_covered(glob, path)
     fixed = steps[: next((n for n, step in enumerate(steps) if not _WILD.isdisjoint(step)), len(steps))]
-    below = [] if len(fixed) == len(steps) else [_ANY_NAME]
-    return bool(fixed) and is_path_covered("/".join([*fixed, *below]), path)
+    rest_of_path = [] if len(fixed) == len(steps) else [_ANY_NAME]
+    return bool(fixed) and is_path_covered("/".join([*fixed, *rest_of_path]), path)

@@ -100,7 +100,7 @@ class ThreadState:
     chosen_mode: str = ""
     """The mode that the newest `mode` command set for approved work; "" for none."""
     finishing_ask: int = 0
-    """The ask whose work the newest `finish` command ends with what is there; 0 for none."""
+    """The ask whose work the newest `finish` command finishes early, as far as it is done; 0 for none."""
     forgotten_comment: int = 0
     """If the journal was set back: the number of the bot's newest comment that it no longer records; else 0 (A4b)."""
     branch_suffix: int = 0
@@ -329,8 +329,8 @@ class ThreadState:
     @property
     def can_begin_kept_turn(self) -> bool:
         """Whether there is a kept turn and it can begin now, because no work is under way or waits for people."""
-        over = Move.REQUESTED in TRANSITIONS[self.stage] and self.stage not in WAITS_FOR_PEOPLE
-        return over and bool(self.kept_turns)
+        is_free = Move.REQUESTED in TRANSITIONS[self.stage] and self.stage not in WAITS_FOR_PEOPLE
+        return is_free and bool(self.kept_turns)
 
     @property
     def is_finished(self) -> bool:

@@ -1,6 +1,6 @@
 """The tracking issue of a scheduled task (MT2): what it shows, and its boxes. Pure.
 
-The text is made from the journal alone and set by edits, so that it is always whole and never a flood of comments.
+The text is made only from the journal and set by edits, so that it is always whole and never a flood of comments.
 """
 
 import re
@@ -80,15 +80,15 @@ def ticked_labels(body: str) -> tuple[str, ...]:
 
 
 def with_warning(body: str, warning: str) -> str:
-    """Return an issue's text with a warning of one line above it why the task does not run; without one if it is ""."""
-    rest = _WARNING.sub("", body.replace("\r\n", "\n"))
-    return f"{_WARNS}{warning}\n\n{rest}" if warning else rest
+    """Return an issue's text below a one-line warning that says why the task does not run; "" means no warning."""
+    text = _WARNING.sub("", body.replace("\r\n", "\n"))
+    return f"{_WARNS}{warning}\n\n{text}" if warning else text
 
 
 def mistake_warning(mistake: str) -> str:
     """Return the warning that the configuration has a mistake; "" for none."""
-    said = code(" ".join(mistake.split()))
-    return f"No scheduled task runs, because the configuration has a mistake: {said}" if mistake else ""
+    quoted = code(" ".join(mistake.split()))
+    return f"No scheduled task runs, because the configuration has a mistake: {quoted}" if mistake else ""
 
 
 def _head(view: TrackingView) -> str:
@@ -98,8 +98,8 @@ def _head(view: TrackingView) -> str:
     if task.recipe:
         lines.append(f"Recipe: {code(task.recipe)}")
     if task.prompt:
-        shown = task.prompt if len(task.prompt) <= PROMPT_SHOWN else f"{task.prompt[:PROMPT_SHOWN]}…"
-        lines.append(fenced_block(disarm_text(shown), "text"))
+        prompt = task.prompt if len(task.prompt) <= PROMPT_SHOWN else f"{task.prompt[:PROMPT_SHOWN]}…"
+        lines.append(fenced_block(disarm_text(prompt), "text"))
     if task.check:
         lines.append(f"A plan is only made if {code(task.check)} prints something.")
     if task.standing:
@@ -114,8 +114,8 @@ def _head(view: TrackingView) -> str:
 def _rows(rows: Sequence[OccurrenceRow]) -> str:
     if not rows:
         return "None yet."
-    shown = [
+    lines = [
         f"{row.due:%Y-%m-%d %H:%M} | {cell(row.outcome)} | {f'${row.cost_usd:.2f}' if row.cost_usd else ''}"
         for row in rows[:ROWS]
     ]
-    return table("due (UTC) | outcome | cost", shown)
+    return table("due (UTC) | outcome | cost", lines)

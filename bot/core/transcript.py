@@ -57,8 +57,8 @@ class Line:
     def encode(self) -> str:
         """Return the line as JSON without a newline, in key order. The body may not contain the head's keys."""
         head = {"v": FORMAT, "at": self.at.astimezone(UTC).isoformat(), "kind": str(self.kind)}
-        if taken := sorted(head.keys() & self.body.keys()):
-            raise Broken(f"a line's body may not hold {', '.join(taken)}", where=str(self.kind))
+        if reserved := sorted(head.keys() & self.body.keys()):
+            raise Broken(f"a line's body may not hold {', '.join(reserved)}", where=str(self.kind))
         return json.dumps(head | self.body, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -96,7 +96,7 @@ def encode_json(value: Json) -> bytes:
 def without_empty_text(answer: Json) -> Json:
     """Return a received message without empty texts, because the service sends them but does not accept them.
 
-    https://platform.claude.com/docs/en/api/messages: no text is empty, and the last one is not white space alone.
+    https://platform.claude.com/docs/en/api/messages: no text is empty, and the last one is not only white space.
     """
     content = answer["content"]
     last = len(content) - 1
@@ -121,13 +121,13 @@ def without_last_thinking(answer: Json) -> Json:
 
 def messages(lines: Iterable[Line]) -> list[Json]:
     """Return the messages to send, as stored: the result of the last compaction and everything after it."""
-    sent: list[Json] = []
+    history: list[Json] = []
     for line in lines:
         if line.kind is LineKind.COMPACTED:
-            sent = list(line.body["history"])
+            history = list(line.body["history"])
         elif line.kind is LineKind.MESSAGE:
-            sent.append(line.body["message"])
-    return sent
+            history.append(line.body["message"])
+    return history
 
 
 def all_messages(lines: Iterable[Line]) -> list[Json]:
@@ -165,9 +165,9 @@ class CommandRun(NamedTuple):
 
     command: str
     exit_code: int | None
-    """None for one that was ended."""
+    """None for a command that was ended before it finished."""
     output: str
-    """What the session was shown of it."""
+    """The part of its output that the session saw."""
 
 
 def commands_of(messages: Iterable[Json]) -> list[CommandRun]:
@@ -176,22 +176,22 @@ def commands_of(messages: Iterable[Json]) -> list[CommandRun]:
     Only reports of the toolhost count: a result that is not an error, or the line that ends an error. Calls that were
     not run are left out, and commands in the background, whose result says only that they began.
     """
-    found: list[CommandRun] = []
+    runs: list[CommandRun] = []
     for answer, results in pairwise(messages):
         calls = [call for call in tool_calls(answer) if _is_foreground_command(call)]
         blocks = results["content"] if calls and isinstance(results["content"], list) else []
-        given = {block.get("tool_use_id"): block for block in blocks}
+        by_call = {block.get("tool_use_id"): block for block in blocks}
         for call in calls:
-            block = given.get(call["id"])
+            block = by_call.get(call["id"])
             if block is None or not isinstance(block["content"], str):
                 continue
             command, output = call["input"]["command"], block["content"]
             ending = _ENDING.fullmatch(output.rpartition("\n")[2])
             if not block.get("is_error"):
-                found.append(CommandRun(command, 0, output))
+                runs.append(CommandRun(command, 0, output))
             elif ending is not None:
-                found.append(CommandRun(command, int(ending[1]) if ending[1] else None, output))
-    return found
+                runs.append(CommandRun(command, int(ending[1]) if ending[1] else None, output))
+    return runs
 
 
 def _is_foreground_command(call: Json) -> bool:
@@ -215,8 +215,8 @@ def is_unresolved(history: Sequence[Json]) -> bool:
     """
     content = history[-1]["content"] if history and history[-1]["role"] == "assistant" else []
     blocks = [block for block in content if isinstance(block, dict)]
-    done = {block.get("tool_use_id") for block in blocks}
-    return any(block.get("type") == "server_tool_use" and block.get("id") not in done for block in blocks)
+    answered = {block.get("tool_use_id") for block in blocks}
+    return any(block.get("type") == "server_tool_use" and block.get("id") not in answered for block in blocks)
 
 
 def pending_calls(history: Sequence[Json]) -> list[Json]:

@@ -62,7 +62,7 @@ class PostedComment:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One picture: where it stands, and its image block, or why there is none."""
+    """One picture: where it is, and its image block, or why there is none."""
 
     label: str
     """Our words: who attached it to what."""

@@ -34,7 +34,7 @@ plan."""
 
 def stage(folder: Path, with_model: Settings, demo: Demo) -> int:
     """Set up the demo and play it, or let people play. Return 0 only if the pull request exists and its tests pass."""
-    home = next(each for n in count(1) if not (each := folder / f"github-{n}").exists())
+    home = next(path for n in count(1) if not (path := folder / f"github-{n}").exists())
     scene, clock = SCENES[demo.story], StoryClock()
     with SimulatedGitHub(home, clock=clock, pages=page_routes) as github:
         github.world.add_user("parcel", "Organization")

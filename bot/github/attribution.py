@@ -64,14 +64,14 @@ class Attribution:
         shown = [strangers or (item.node in trusted and item.actor.id != self.listener.bot.id) for item in items]
         texts = await asyncio.to_thread(
             lambda: [
-                self._text(item, longest, titled=strangers) if seen else WITHHELD
-                for item, seen in zip(items, shown, strict=True)
+                self._text(item, longest, titled=strangers) if is_shown else WITHHELD
+                for item, is_shown in zip(items, shown, strict=True)
             ]
         )
         heads = [await self._head(item) for item in items]
         return [
-            Passage(head, text, foreign=seen and item.node not in trusted)
-            for item, head, text, seen in zip(items, heads, texts, shown, strict=True)
+            Passage(head, text, foreign=is_shown and item.node not in trusted)
+            for item, head, text, is_shown in zip(items, heads, texts, shown, strict=True)
         ]
 
     async def is_trusted(self, actor: Actor) -> bool:

@@ -44,10 +44,10 @@ class CheckResults:
             runs, more = await self.checks.page(path, {"per_page": PAGE, "page": page}, items="check_runs")
         except (Forbidden, Unprocessable) as error:
             raise missing_permission(error, "checks: read") from error
-        listed = "\n".join(f"- {_line(run)}" for run in runs) or "There are no check runs."
+        lines = "\n".join(f"- {_line(run)}" for run in runs) or "There are no check runs."
         failed = [run for run in runs if run["conclusion"] in FAILED]
-        details = [await self._detail(run, tell, log=shown < MOST_LOGS) for shown, run in enumerate(failed)]
-        return [tell.clean(listed), *details], more
+        details = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed)]
+        return [tell.clean(lines), *details], more
 
     async def failures(self, commit: str, tell: Attribution, only: Collection[int] | None = None) -> str:
         """Return what the failed check runs of a commit report, with the end of the logs of the first; "" for none.
@@ -59,11 +59,11 @@ class CheckResults:
             async for run in self._runs(commit)
             if run["conclusion"] in FAILED and (only is None or int(run["id"]) in only)
         ]
-        shown = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed[:MOST_FAILED])]
-        return "\n\n".join([*shown, *(tell.clean(_line(run)) for run in failed[MOST_FAILED:])])
+        details = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed[:MOST_FAILED])]
+        return "\n\n".join([*details, *(tell.clean(_line(run)) for run in failed[MOST_FAILED:])])
 
     async def states(self, commit: str) -> tuple[CheckRun, ...]:
-        """Return where every check run of a commit stands. Raises Refused if the token may not read them."""
+        """Return the state of every check run of a commit. Raises Refused if the token may not read them."""
         return tuple([_check_run(run) async for run in self._runs(commit)])
 
     async def _runs(self, commit: str) -> AsyncIterator[Json]:
@@ -77,8 +77,8 @@ class CheckResults:
     async def _detail(self, run: Json, tell: Attribution, *, log: bool) -> str:
         """Return what a failed run reports, and the end of its log if it is a job."""
         output = run["output"] or {}
-        told = "\n".join(filter(None, (output.get("title"), output.get("summary"), output.get("text"))))
-        parts = [tell.clean(_line(run)), cut(tell.clean(told), OUTPUT)]
+        text = "\n".join(filter(None, (output.get("title"), output.get("summary"), output.get("text"))))
+        parts = [tell.clean(_line(run)), cut(tell.clean(text), OUTPUT)]
         if (run.get("app") or {}).get("slug") == ACTIONS:
             unread = "(Log not shown: too many failed jobs at once.)"
             parts.append(await self._log(int(run["id"]), tell) if log else unread)

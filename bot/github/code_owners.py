@@ -22,18 +22,18 @@ async def owner_ids(roles: Roles, branch: str, scope: Sequence[str], people: Col
     if not people:
         return frozenset()
     try:
-        named = owners(await _text(roles.client, roles.address, branch), scope)
+        names = owners(await _text(roles.client, roles.address, branch), scope)
     except PlangateError:
         return frozenset()
-    teams = [name for name in named if "/" in name]
+    teams = [name for name in names if "/" in name]
     return frozenset(
-        [who.id for who in people if who.login.lower() in named or True in [await roles.member(t, who) for t in teams]]
+        [who.id for who in people if who.login.lower() in names or True in [await roles.member(t, who) for t in teams]]
     )
 
 
 async def _text(client: GitHubClient, address: Address, branch: str) -> str:
     """Return the text of the file on a branch, or ""."""
     for place in PLACES:
-        if (found := await file(client, address, place, branch)) is not None:
-            return found.decode(errors="replace")
+        if (content := await file(client, address, place, branch)) is not None:
+            return content.decode(errors="replace")
     return ""

@@ -13,7 +13,7 @@ from bot.github.people import time
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAttempt:
-    """One attempt of GitHub's to deliver a webhook. A redelivery has an id of its own and the same guid."""
+    """One attempt of GitHub to deliver a webhook. A redelivery has an id of its own and the same guid."""
 
     id: int
     guid: str
@@ -35,28 +35,28 @@ async def delivery_attempts(app: GitHubClient) -> AsyncIterator[DeliveryAttempt]
 
     `app` authenticates as the App itself.
     """
-    async for listed in app.pages("/app/hook/deliveries"):
+    async for item in app.pages("/app/hook/deliveries"):
         yield DeliveryAttempt(
-            id=int(listed["id"]),
-            guid=str(listed["guid"]),
-            event=str(listed["event"]),
-            action=str(listed["action"] or ""),
-            at=time(listed["delivered_at"]),
-            status_code=int(listed["status_code"]),
-            status=str(listed["status"]),
-            repository=listed["repository_id"],
-            is_redelivery=bool(listed["redelivery"]),
+            id=int(item["id"]),
+            guid=str(item["guid"]),
+            event=str(item["event"]),
+            action=str(item["action"] or ""),
+            at=time(item["delivered_at"]),
+            status_code=int(item["status_code"]),
+            status=str(item["status"]),
+            repository=item["repository_id"],
+            is_redelivery=bool(item["redelivery"]),
         )
 
 
 async def newest_attempts(app: GitHubClient, most: int) -> Sequence[DeliveryAttempt]:
-    """Return the newest attempts, at most as many, newest first."""
-    found: list[DeliveryAttempt] = []
+    """Return at most `most` attempts, newest first."""
+    attempts: list[DeliveryAttempt] = []
     async for attempt in delivery_attempts(app):
-        found.append(attempt)
-        if len(found) >= most:
+        attempts.append(attempt)
+        if len(attempts) >= most:
             break
-    return found
+    return attempts
 
 
 async def redeliver(app: GitHubClient, attempt: int) -> None:

@@ -25,7 +25,8 @@ _KIND: Final = "operation"
 
 @dataclass(frozen=True, slots=True)
 class IssueOperations:
-    """Operations on the issues and pull requests of one repository. Comments carry a marker, so that each is once."""
+    """Operations on the issues and pull requests of one repository. A marker in each comment keeps it from being
+    posted twice."""
 
     client: GitHubClient
     at: Address
@@ -44,10 +45,10 @@ class IssueOperations:
         return IssueState(str(issue["title"]), body, labels, int(issue["comments"]), issue["state"] == "open")
 
     async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
-        """Carry out an operation on a target that is still as it was `seen`; else skip it. Return the result.
+        """Carry out an operation if its target still has the digest `seen`; else skip it. Return the result.
 
-        `name` names the operation in its plan and no other. An operation that an earlier process carried out and did
-        not journal is recognized by the state that it left, a comment by its marker as well.
+        `name` identifies the operation among those of all plans. An operation that an earlier process carried out and
+        did not journal is recognized by the state that it left, and a comment by its marker as well.
         """
         now = await self.target(operation.number)
         if now is None:
@@ -79,7 +80,7 @@ class IssueOperations:
                 await self.client.change(path, {"state": "open" if is_open else "closed"})
 
     async def _is_posted(self, operation: Operation, name: str) -> bool:
-        """Return whether a comment of an earlier process is there; True for what is no comment."""
+        """Return whether an earlier process posted the comment; True for an operation that posts none."""
         if operation.kind is not OperationKind.COMMENT:
             return True
         return await self._comments(operation).find(_KIND, 0, digest_of(name)) is not None

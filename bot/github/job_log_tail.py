@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from requests import PreparedRequest, Response
 
 TAIL: Final = 64 * 1024
-"""Bytes of a log that are kept."""
+"""Bytes at the end of a log that are kept."""
 MOST: Final = 16 << 20
-"""Bytes of a log that are read."""
+"""Maximum bytes of a log that are read."""
 SECONDS: Final = 20.0
 _PIECE: Final = 1 << 16
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
@@ -37,13 +37,13 @@ async def log_tail(client: GitHubClient, at: Address, job: int) -> str:
     address = await client.redirect(f"{at.path}/actions/jobs/{job}/logs")
     content, complete = await asyncio.to_thread(_download, address, client.clock, client.authorities)
     text = _STAMP.sub("", _ANSI.sub("", content.decode(errors="replace").replace("\r\n", "\n")))
-    _, newline, rest = text.partition("\n")  # a tail begins within a line
-    whole = rest if newline and len(content) == TAIL else text
+    _, newline, lines = text.partition("\n")  # a tail begins within a line
+    whole = lines if newline and len(content) == TAIL else text
     return whole if complete else f"{whole}\n[only the first {MOST >> 20} MiB of this log were read]"
 
 
 def _download(address: str, clock: Clock, authorities: str) -> tuple[bytes, bool]:
-    """Return the end of what an address holds, and whether it was read to its end. No token is sent, none is stored."""
+    """Return the end of the file at an address, and whether all of it was read. Sends no token."""
     import requests
 
     began = clock.monotonic()
@@ -61,7 +61,7 @@ def _download(address: str, clock: Clock, authorities: str) -> tuple[bytes, bool
 
 
 def _pieces(answer: "Response", clock: Clock, deadline: float) -> Iterator[bytes]:
-    """Yield the body as it was sent: a compressed one is not expanded."""
+    """Yield the body as it was sent, without decompressing it. Raises Transient at the deadline."""
     for piece in iter(lambda: answer.raw.read1(_PIECE), b""):
         yield piece
         if clock.monotonic() > deadline:
@@ -69,15 +69,15 @@ def _pieces(answer: "Response", clock: Clock, deadline: float) -> Iterator[bytes
 
 
 def _tail(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
-    kept, size, read = deque[bytes](), 0, 0
+    window, size, total = deque[bytes](), 0, 0
     for piece in pieces:
-        kept.append(piece)
-        size, read = size + len(piece), read + len(piece)
-        while size - len(kept[0]) >= TAIL:
-            size -= len(kept.popleft())
-        if read > MOST:
-            return b"".join(kept)[-TAIL:], False
-    return b"".join(kept)[-TAIL:], True
+        window.append(piece)
+        size, total = size + len(piece), total + len(piece)
+        while size - len(window[0]) >= TAIL:
+            size -= len(window.popleft())
+        if total > MOST:
+            return b"".join(window)[-TAIL:], False
+    return b"".join(window)[-TAIL:], True
 
 
 def _anonymous(request: "PreparedRequest") -> "PreparedRequest":

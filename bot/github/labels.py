@@ -60,7 +60,8 @@ async def unlabel_as_open(client: GitHubClient, address: Address, thread: Thread
 
 
 async def _try_to_label(thread: ThreadNumber, writing: Awaitable[object]) -> None:
-    """Write a label. The work does not depend on it: the daily run finds what the label would have let through."""
+    """Change a label, and log a refusal. The work does not depend on it: the daily run finds comments for which the
+    label would have started a job."""
     try:
         await writing
     except PlangateError as error:

@@ -1,4 +1,4 @@
-"""What `plangate doctor --live` does in a repository to throw away. Every text that it writes is one of this program's.
+"""What `plangate doctor --live` does in a disposable repository. It writes only texts of this program.
 
 Each method raises Refused where the token may not do it, and Transient.
 """
@@ -69,21 +69,21 @@ class LiveRepository:
 
         Raises Missing or Unprocessable without any.
         """
-        found, _ = await self.client.page(f"{self.at.path}/commits", {"per_page": limit})
-        return [(str(commit["sha"]), str(commit["commit"]["message"])) for commit in found]
+        commits, _ = await self.client.page(f"{self.at.path}/commits", {"per_page": limit})
+        return [(str(commit["sha"]), str(commit["commit"]["message"])) for commit in commits]
 
     async def open_titles(self) -> frozenset[str]:
         """Return the titles of the open issues and pull requests, of at most 100 of them."""
-        found, _ = await self.client.page(f"{self.at.path}/issues", {"state": "open", "per_page": 100})
-        return frozenset(str(issue["title"]) for issue in found)
+        issues, _ = await self.client.page(f"{self.at.path}/issues", {"state": "open", "per_page": 100})
+        return frozenset(str(issue["title"]) for issue in issues)
 
     async def refs(self, prefix: str) -> Mapping[str, str]:
-        """Return the refs whose names begin so, with their objects. `prefix` begins after ``refs/``.
+        """Return the refs whose names begin with ``refs/`` and `prefix`, with their objects.
 
         https://docs.github.com/en/rest/git/refs#list-matching-references
         """
-        found = await self.client.get(f"{self.at.path}/git/matching-refs/{quote(prefix)}")
-        return {str(ref["ref"]): str(ref["object"]["sha"]) for ref in found}
+        refs = await self.client.get(f"{self.at.path}/git/matching-refs/{quote(prefix)}")
+        return {str(ref["ref"]): str(ref["object"]["sha"]) for ref in refs}
 
     async def add_branch(self, name: str, commit: str) -> None:
         """Create a branch.
@@ -93,11 +93,11 @@ class LiveRepository:
         await self.client.post(f"{self.at.path}/git/refs", {"ref": f"refs/heads/{name}", "sha": commit})
 
     async def set_branch(self, name: str, commit: str) -> None:
-        """Move a branch, also back."""
+        """Move a branch to any commit, also an older one."""
         await self.client.change(f"{self.at.path}/git/refs/heads/{quote(name)}", {"sha": commit, "force": True})
 
     async def remove_ref(self, ref: str) -> None:
-        """Delete a ref, named from ``refs/`` on, if it is there."""
+        """Delete a ref, given by its full name, if it exists."""
         if ref in await self.refs(ref.removeprefix("refs/")):
             await self.client.delete(f"{self.at.path}/git/{quote(ref)}")
 
@@ -127,10 +127,10 @@ class LiveRepository:
     async def remove_rulesets(self, name: str) -> int:
         """Delete every ruleset of that name, the newest first, and return how many there were."""
         every = [ruleset async for ruleset in self.client.pages(f"{self.at.path}/rulesets")]
-        named = sorted((int(ruleset["id"]) for ruleset in every if ruleset["name"] == name), reverse=True)
-        for number in named:
+        numbers = sorted((int(ruleset["id"]) for ruleset in every if ruleset["name"] == name), reverse=True)
+        for number in numbers:
             await self.client.delete(f"{self.at.path}/rulesets/{number}")
-        return len(named)
+        return len(numbers)
 
     async def add_environment(self, name: str, secret: str, value: str) -> None:
         """Create an environment with one secret, which is sealed with GitHub's key for it.
@@ -151,8 +151,10 @@ class LiveRepository:
 
     async def deployment_count(self, environment: str) -> int:
         """Return how many deployments to an environment there are, at most 100."""
-        found, _ = await self.client.page(f"{self.at.path}/deployments", {"environment": environment, "per_page": 100})
-        return len(found)
+        deployments, _ = await self.client.page(
+            f"{self.at.path}/deployments", {"environment": environment, "per_page": 100}
+        )
+        return len(deployments)
 
     async def dispatch(self, workflow: str, branch: str, inputs: Mapping[str, str]) -> None:
         """Start a run of a workflow. Raises Missing while GitHub does not know it.
@@ -167,10 +169,10 @@ class LiveRepository:
 
         https://docs.github.com/en/rest/actions/workflow-runs#list-workflow-runs-for-a-repository
         """
-        found, _ = await self.client.page(
+        runs, _ = await self.client.page(
             f"{self.at.path}/actions/runs", {"event": event, "per_page": 100}, items="workflow_runs"
         )
-        return len(found)
+        return len(runs)
 
     async def open_issue(self, title: str, text: str) -> int:
         """Open an issue, and return its number."""
@@ -179,10 +181,10 @@ class LiveRepository:
     async def close_threads(self, title: str) -> int:
         """Close every open issue and pull request of that title, and return how many there were. GitHub keeps them."""
         every = [issue async for issue in self.client.pages(f"{self.at.path}/issues", {"state": "open"})]
-        named = [int(issue["number"]) for issue in every if issue["title"] == title]
-        for number in named:
+        numbers = [int(issue["number"]) for issue in every if issue["title"] == title]
+        for number in numbers:
             await self.client.change(f"{self.at.path}/issues/{number}", {"state": "closed"})
-        return len(named)
+        return len(numbers)
 
     async def add_comment(self, number: int, text: str) -> LiveComment:
         """Comment on an issue."""
@@ -194,14 +196,14 @@ class LiveRepository:
 
     async def edits(self, node: str) -> Edits:
         """Return the edits of a comment."""
-        found = (await self.client.graphql(_EDITS, {"id": node}))["node"]
-        listed = [(time(edit["editedAt"]), edit["diff"]) for edit in found["userContentEdits"]["nodes"]]
-        return Edits(actor(found["editor"]), str(found["body"]), tuple(listed))
+        comment = (await self.client.graphql(_EDITS, {"id": node}))["node"]
+        edits = [(time(edit["editedAt"]), edit["diff"]) for edit in comment["userContentEdits"]["nodes"]]
+        return Edits(actor(comment["editor"]), str(comment["body"]), tuple(edits))
 
     async def minimize(self, node: str) -> bool:
-        """Hide a comment as outdated. Return whether GitHub shows it so."""
-        done = await self.client.mutate(_MINIMIZE, {"id": node})
-        return bool(done["minimizeComment"]["minimizedComment"]["isMinimized"])
+        """Hide a comment as outdated. Return whether GitHub then shows it as hidden."""
+        answer = await self.client.mutate(_MINIMIZE, {"id": node})
+        return bool(answer["minimizeComment"]["minimizedComment"]["isMinimized"])
 
     async def open_pull(self, title: str, head: str, base: str) -> int:
         """Open a pull request, and return its number."""
@@ -213,13 +215,13 @@ class LiveRepository:
 
         https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
         """
-        each: Json = {"path": path, "line": 1, "side": "RIGHT", "body": "A remark"}
+        remark: Json = {"path": path, "line": 1, "side": "RIGHT", "body": "A remark"}
         pull = f"{self.at.path}/pulls/{number}"
         await self.client.post(
-            f"{pull}/reviews", {"event": "COMMENT", "body": "A review", "comments": [each] * remarks}
+            f"{pull}/reviews", {"event": "COMMENT", "body": "A review", "comments": [remark] * remarks}
         )
-        found, _ = await self.client.page(f"{pull}/comments", {"per_page": 100})
-        return int(found[0]["id"])
+        comments, _ = await self.client.page(f"{pull}/comments", {"per_page": 100})
+        return int(comments[0]["id"])
 
     async def reply(self, number: int, remark: int) -> None:
         """Reply to a comment in a review.

@@ -1,8 +1,8 @@
 """Limits how fast the bot writes to GitHub (E2), so that GitHub does not have to.
 
-GitHub allows 80 requests a minute that create content, and 500 an hour. Of integrations that make many writes, it asks
-that they make them one after the other, and at least a second apart. A person who asks the bot for something makes it
-write a few times only, so a few writes may go at once:
+GitHub allows 80 requests a minute that create content, and 500 an hour. It asks integrations that write a lot to write
+one request after the other, at least a second apart. One request of a person leads to only a few writes, so a few may
+go at once:
 
 - All writes of an account share a bucket of 24 that gains one a second. Reactions may take all of it: 20 people who
   mention the bot at the same time see its 👀 at once.
@@ -36,9 +36,9 @@ AN_HOUR: Final = 500
 LONGEST_WAIT: Final = 120.0
 """Maximum seconds that a caller waits. A longer wait raises RateLimited."""
 BURST: Final = 24
-"""Maximum number of writes that go without a pause."""
+"""Maximum number of writes without a pause."""
 OTHER_BURST: Final = 4
-"""Maximum number of them that are not reactions."""
+"""Maximum number of writes without a pause that are not reactions."""
 
 
 @dataclass(slots=True)
@@ -77,26 +77,26 @@ class WritePace:
 
     @property
     def busy(self) -> bool:
-        """Whether so much was written that whatever can wait should wait. Progress updates come last."""
+        """Whether so much was written that everything that can wait, such as progress updates, should wait."""
         waits = self._other_wait() > 0 or self._wait_for_room() > 0
         return waits or len(self._writes) > self.an_hour * 3 // 4
 
     @property
     def has_spare(self) -> bool:
-        """Whether writes may go that nobody waits for, such as signs for people who may not ask. They leave half of
-        what an hour allows to all others, whom one stranger could keep waiting otherwise."""
+        """Whether writes may go that nobody waits for, such as reactions for people who may not ask. Half of an hour's
+        writes is reserved for everybody else, so that one stranger cannot keep them waiting."""
         self._wait_for_room()  # forgets what is older than an hour
         return len(self._writes) < self.an_hour // 2
 
     async def read(self) -> None:
-        """Wait as long as GitHub has asked us to stay away."""
+        """Wait as long as GitHub asked us to wait."""
         await self._wait(self._shut_until - self.clock.monotonic())
 
     @asynccontextmanager
     async def write(self, *, reaction: bool = False) -> AsyncIterator[None]:
         """Wait until the next write may go, record it, and let no other write go before the block ends.
 
-        Of all writes that are no reactions, one at a time stands in line with the reactions.
+        Reactions queue with at most one other write at a time.
         """
         if reaction:
             async with self._take_turn():
@@ -110,8 +110,8 @@ class WritePace:
 
     def record(self, headers: Mapping[str, str]) -> None:
         """Record what an answer reports about the account's limits."""
-        if (found := reported_limit(headers)) is not None:
-            self.limits[found.resource] = found
+        if (limit := reported_limit(headers)) is not None:
+            self.limits[limit.resource] = limit
 
     def shut(self, seconds: float) -> None:
         """Block all requests for that many seconds, because GitHub asked for it."""

@@ -29,7 +29,7 @@ class ParsedText:
 
     @property
     def size(self) -> int:
-        """Characters that it counts as in the cache."""
+        """The characters that it counts as in the cache."""
         return _OVERHEAD + sum(map(len, (self.shown.text, *self.shown.removed, *self.lines)))
 
 
@@ -46,16 +46,16 @@ class ParsedTextCache:
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def parse(self, text: str, mention: str) -> ParsedText:
-        """Return a text as a bot with that name reads it, from the cache if it was parsed before."""
+        """Return a text parsed for a bot with that mention, from the cache if it was parsed before."""
         key = blake2b(f"{mention}\n{text}".encode(errors="surrogatepass"), digest_size=32).digest()
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        made = ParsedText(visible_text(text), mentions(text, mention), command_lines(text))
+        parsed = ParsedText(visible_text(text), mentions(text, mention), command_lines(text))
         with self._lock:
-            self._remember(key, made)
-        return made
+            self._remember(key, parsed)
+        return parsed
 
     def _remember(self, key: bytes, text: ParsedText) -> None:
         self.parsed += 1

@@ -18,7 +18,7 @@ GONE: Final = Actor(0, "ghost", ActorKind.GONE)
 
 
 def actor(node: Any) -> Actor:
-    """Return an account from GraphQL data. One that is gone or has no number is GONE."""
+    """Return the account in GraphQL data; GONE for one that was deleted or has no number."""
     if not isinstance(node, dict):
         return GONE
     kind, number = _KINDS.get(str(node.get("__typename", "User")), ActorKind.GONE), node.get("databaseId")

@@ -42,7 +42,7 @@ class Progress:
             self._task = asyncio.create_task(self._deliver())
 
     def shows(self, ask: int) -> bool:
-        """Return whether the last text that was to be shown is of this ask."""
+        """Return whether the newest text, shown or still waiting, is of this ask."""
         return self._wanted is not None and self._wanted[0] == ask
 
     def has_shown(self, ask: int) -> bool:

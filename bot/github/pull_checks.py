@@ -22,11 +22,11 @@ from bot.github.client import PAGE, GitHubClient, Json
 from bot.github.repository import Address
 
 REPORT: Final = 15_000
-"""Characters of what the checks report."""
+"""Maximum characters of the report on red checks."""
 BEGINS_WITHIN: Final = timedelta(hours=1)
 """How long after a change of a pull request its first check may begin."""
 LISTED: Final = 20
-"""Pull requests that are listed, those that changed last: a pass over them costs two requests for each."""
+"""Maximum number of pull requests that are listed, the last changed first. Each costs a pass two requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class PullCheckReader:
         }
 
     async def is_under_way(self) -> bool:
-        """Return whether a check of one of them runs, or none has begun yet and the pull request moved just now."""
+        """Return whether a check of one of them is running, or may still begin because its pull request changed within
+        the last hour."""
         fresh = self.client.clock.now() - BEGINS_WITHIN
         for pull in await self._open_pulls():
             runs = await self.results.states(str(pull["head"]["sha"]))
@@ -58,7 +59,7 @@ class PullCheckReader:
     async def read(self, number: ThreadNumber) -> PullChecks | None:
         """Return the checks of a pull request; None unless it is open, the bot's own, and of this repository.
 
-        What is required, and the base, is only looked up if a check is red.
+        The required checks and those of the base are only looked up if a check is red.
         """
         pull = await self.client.get(f"{self.at.path}/pulls/{number}")
         if not self._is_ours(pull):
@@ -74,12 +75,13 @@ class PullCheckReader:
         return PullChecks(head, runs, await self._base(str(branch["commit"]["sha"]), head), tuple(required))
 
     async def _open_pulls(self) -> Sequence[Json]:
-        asked: dict[str, str | int] = {"state": "open", "sort": "updated", "direction": "desc", "per_page": PAGE}
-        pulls, _ = await self.client.page(f"{self.at.path}/pulls", asked)
+        query: dict[str, str | int] = {"state": "open", "sort": "updated", "direction": "desc", "per_page": PAGE}
+        pulls, _ = await self.client.page(f"{self.at.path}/pulls", query)
         return [pull for pull in pulls if self._is_ours(pull)][:LISTED]
 
     def _is_ours(self, pull: Json) -> bool:
-        """Return whether the bot made a pull request. In a job, its account is that of every other workflow as well."""
+        """Return whether the bot made a pull request. In a job, all workflows share the bot's account, so the branch
+        counts as well."""
         here = (pull["head"]["repo"] or {}).get("id") == pull["base"]["repo"]["id"]
         here = here and is_thread_branch(str(pull["head"]["ref"]))
         return here and pull["state"] == "open" and (pull["user"] or {}).get("id") == self.bot.id
@@ -87,15 +89,15 @@ class PullCheckReader:
     async def _ruleset_checks(self, branch: str) -> list[RequiredCheck]:
         """Return the checks that rulesets require on a branch."""
         rules = self.client.pages(f"{self.at.path}/rules/branches/{branch}")
-        found = [rule["parameters"] async for rule in rules if rule["type"] == "required_status_checks"]
+        required = [rule["parameters"] async for rule in rules if rule["type"] == "required_status_checks"]
         return [
             RequiredCheck(str(check["context"]), _app(check.get("integration_id")))
-            for parameters in found
+            for parameters in required
             for check in parameters["required_status_checks"]
         ]
 
     async def _base(self, tip: str, head: CommitId) -> tuple[CheckRun, ...]:
-        """Return the check runs of the tip of the branch that a head goes into, and of where the head left it."""
+        """Return the check runs of the base branch's tip, and of the commit at which the head branched off."""
         compared = await self.client.get(f"{self.at.path}/compare/{tip}...{head}", {"per_page": 1})
         parted = str(compared["merge_base_commit"]["sha"])
         return tuple([run for commit in dict.fromkeys((tip, parted)) for run in await self.results.states(commit)])
@@ -114,8 +116,8 @@ class PullChecksGateway:
 
     async def report(self, head: CommitId, red: Sequence[CheckRun]) -> str:
         """Return what red check runs report, with the end of the logs of the first, without secrets."""
-        found = await self.reader.results.failures(head, self.attribution, {run.id for run in red})
-        return cut_middle(found, REPORT)
+        failures = await self.reader.results.failures(head, self.attribution, {run.id for run in red})
+        return cut_middle(failures, REPORT)
 
 
 def _protection_checks(branch: Json) -> list[RequiredCheck]:

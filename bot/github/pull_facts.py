@@ -1,4 +1,4 @@
-"""What a pull request is about: its commits, files, checks, and what a review says at which lines (K6).
+"""The facts of a pull request: its commits, files, and checks, and the lines that a review comments on (K6).
 
 One GraphQL query, and the list of files by REST, because GraphQL has no patches. For a review one request for each file
 that its comments are about.
@@ -100,7 +100,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class PullFacts:
-    """A pull request at one moment. Every text in it is somebody's, and none was made safe."""
+    """A pull request at one moment. Its texts are as people wrote them, neither redacted nor made inert."""
 
     number: ThreadNumber
     title: str
@@ -122,7 +122,7 @@ class PullFacts:
     checks: Checks | None
     """None where this token may not see them."""
     notes: tuple[LineNote, ...] = ()
-    """The comments of the review that is worked on."""
+    """The comments of the review that the session is about."""
     note_count: int = 0
 
 
@@ -135,16 +135,16 @@ class PullReader:
 
     async def read(self, number: ThreadNumber, review: str = "") -> PullFacts:
         """Return a pull request, with the line comments of the review that has that global id. Raises Missing."""
-        asked = {"owner": self.address.owner, "name": self.address.name, "number": number}
-        asked |= {"review": review, "reviewed": bool(review)}
+        variables = {"owner": self.address.owner, "name": self.address.name, "number": number}
+        variables |= {"review": review, "reviewed": bool(review)}
         try:
-            found = await self.client.graphql(_QUERY, asked | {"checks": True})
+            data = await self.client.graphql(_QUERY, variables | {"checks": True})
         except Refused as error:
             _log.info("the checks of #%s cannot be seen: %s", number, error)
-            found = await self.client.graphql(_QUERY, asked | {"checks": False})
-        pull = found["repository"]["pullRequest"]
+            data = await self.client.graphql(_QUERY, variables | {"checks": False})
+        pull = data["repository"]["pullRequest"]
         files = await self._files(number, pull["changedFiles"])
-        facts = _facts(number, pull, files, (found.get("node") or {}).get("comments"))
+        facts = _facts(number, pull, files, (data.get("node") or {}).get("comments"))
         texts = await self._noted_files(facts)
         return replace(facts, notes=tuple(_with_lines(note, texts) for note in facts.notes))
 
@@ -153,12 +153,12 @@ class PullReader:
 
         A file that is gone, binary, or too large is left out.
         """
-        found = dict[str, Sequence[str]]()
+        lines = dict[str, Sequence[str]]()
         for path in list(dict.fromkeys(note.path for note in facts.notes))[:_NOTED_FILES]:
             with suppress(Refused, UnicodeDecodeError):
                 content = await file(self.client, self.address, path, facts.head)
-                found[path] = (content or b"").decode().removesuffix("\n").split("\n")
-        return found
+                lines[path] = (content or b"").decode().removesuffix("\n").split("\n")
+        return lines
 
     async def _files(self, number: ThreadNumber, count: int) -> tuple[ChangedFile, ...]:
         """Return the first changed files, in as few pages as they need."""

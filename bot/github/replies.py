@@ -27,17 +27,17 @@ class Replies:
     """The bot's other comments on it."""
 
     async def put(self, turns: Collection[str], text: str, ask: int) -> None:
-        """Reply once in each thread that contains a comment of these turns. Skips a thread that GitHub refuses a reply
-        in."""
-        ours = self.comments
-        clean = ours.client.redactor.redact(text)
+        """Reply once in each thread that contains a comment of these turns. Skips a thread in which GitHub refuses the
+        reply."""
+        comments = self.comments
+        clean = comments.client.redactor.redact(text)
         digest = hashlib.sha256(
             clean.encode()
         ).hexdigest()  # a journal that starts again numbers its asks from the start
-        text = f"{clean}\n\n{marker.make(_KIND, ours.thread, ask, digest=digest, key=ours.key)}"
-        comments = await self._listed_replies()
-        answered = self._answered_threads(comments, ask, digest)
-        for root in dict.fromkeys(_root(comment) for comment in comments if _names(comment) & {*turns}):
+        text = f"{clean}\n\n{marker.make(_KIND, comments.thread, ask, digest=digest, key=comments.key)}"
+        review_comments = await self._listed_replies()
+        answered = self._answered_threads(review_comments, ask, digest)
+        for root in dict.fromkeys(_root(comment) for comment in review_comments if _names(comment) & {*turns}):
             if root not in answered:
                 try:
                     await self._create(root, text, ask, digest=digest)

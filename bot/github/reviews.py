@@ -1,8 +1,9 @@
 """The bot's review of a pull request: one for each ask, found again by its marker (E1).
 
-The marker holds the digest of the review: a journal that starts again numbers its asks from the start again.
+The marker holds the digest of the review, because a journal that starts again numbers its asks from the start.
 
-It only comments. Findings at lines that the diff does not show stand in the body, because GitHub refuses them (422).
+A review only comments: it neither approves nor requests changes. Findings at lines that the diff does not show go into
+the body, because GitHub refuses them (422).
 https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
 """
 
@@ -35,19 +36,19 @@ class Reviews:
 
     async def put(self, review: Review, ask: int) -> None:
         """Post a review with its line comments, unless it is there. If GitHub refuses it, post one comment."""
-        ours = self.comments
-        if await self._is_posted(review, ask) or await ours.find("tell", ask):
+        comments = self.comments
+        if await self._is_posted(review, ask) or await comments.find("tell", ask):
             return
         try:
             await self._create(review, ask)
         except Refused as error:
-            _log.info("the review of #%s becomes a comment: %s", ours.thread, error)
-            await ours.put("tell", ask, self.inert(review.text))
+            _log.info("the review of #%s becomes a comment: %s", comments.thread, error)
+            await comments.put("tell", ask, self.inert(review.text))
 
     async def _request(self, review: Review, ask: int) -> Json:
         """Return the body of the request. What the diff does not show goes into the review's own text."""
-        shown = await self._lines_of_diff(review)
-        at_lines = [finding for finding in review.findings if (finding.path, finding.line) in shown]
+        diff_lines = await self._lines_of_diff(review)
+        at_lines = [finding for finding in review.findings if (finding.path, finding.line) in diff_lines]
         others = [finding for finding in review.findings if finding not in at_lines]
         digest = marker.digest_of(review.text)
         mark = marker.make(_KIND, self.comments.thread, ask, digest=digest, key=self.comments.key)
@@ -65,17 +66,17 @@ class Reviews:
         pull = await PullReader(self.comments.client, self.comments.address).read(self.comments.thread)
         if pull.head != review.commit:
             return frozenset()
-        wanted = {finding.path for finding in review.findings}
-        files = (file for file in pull.files if file.path in wanted)
+        paths = {finding.path for finding in review.findings}
+        files = (file for file in pull.files if file.path in paths)
         return frozenset((file.path, line) for file in files for line in right_lines(file.patch))
 
     async def _create(self, review: Review, ask: int) -> None:
         """Create the review. If the response is lost, search for it, and raise OutcomeUnknown if it does not appear."""
-        wanted = await self._request(review, ask)
+        body = await self._request(review, ask)
         await self.comments.fence.check()
         client = self.comments.client
         try:
-            await client.post(self._path, client.redactor.redact_json(wanted))
+            await client.post(self._path, client.redactor.redact_json(body))
         except OutcomeUnknown:
             for pause in LAGS:
                 await client.clock.sleep(pause)
@@ -85,8 +86,8 @@ class Reviews:
 
     async def _is_posted(self, review: Review, ask: int) -> bool:
         """Return whether that review of that ask is there. Reads all pages."""
-        async for posted in self.comments.client.pages(self._path):
-            if self.comments.ours(posted, _KIND, ask, marker.digest_of(review.text)):
+        async for earlier in self.comments.client.pages(self._path):
+            if self.comments.ours(earlier, _KIND, ask, marker.digest_of(review.text)):
                 return True
         return False
 

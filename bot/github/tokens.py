@@ -119,8 +119,8 @@ class AppTokens:
 
         https://docs.github.com/en/rest/apps/installations#revoke-an-installation-access-token
         """
-        made, self._made, self._held = self._made, [], None
-        for token in made:
+        tokens, self._made, self._held = self._made, [], None
+        for token in tokens:
             if token.expires > self.client.clock.now():
                 own = StaticToken(partial(getattr, token, "token"))
                 urls, clock = (self.client.api_url, self.client.graphql_url), self.client.clock
@@ -129,10 +129,10 @@ class AppTokens:
                 client.close()
 
     async def _make(self) -> _Held:
-        wanted: dict[str, object] = {}
+        body: dict[str, object] = {}
         if self.repository is not None:
-            wanted["repository_ids"] = [self.repository]
+            body["repository_ids"] = [self.repository]
         if self.permissions is not None:
-            wanted["permissions"] = dict(self.permissions)
-        made = await self.client.post(f"/app/installations/{self.installation}/access_tokens", wanted, repeatable=True)
-        return _Held(str(made["token"]), datetime.fromisoformat(str(made["expires_at"])))
+            body["permissions"] = dict(self.permissions)
+        answer = await self.client.post(f"/app/installations/{self.installation}/access_tokens", body, repeatable=True)
+        return _Held(str(answer["token"]), datetime.fromisoformat(str(answer["expires_at"])))

@@ -67,14 +67,14 @@ class WebFlow:
         return await self._ask({"grant_type": "refresh_token", "refresh_token": refresh})
 
     async def _ask(self, form: Mapping[str, str]) -> UserToken:
-        found = await asyncio.to_thread(self._exchange, form)
-        if "access_token" not in found:  # GitHub refuses with status 200 and an `error`
-            name = str(found.get("error", "an answer without a token"))
+        grant = await asyncio.to_thread(self._exchange, form)
+        if "access_token" not in grant:  # GitHub refuses with status 200 and an `error`
+            name = str(grant.get("error", "an answer without a token"))
             fix = "check PLANGATE_CLIENT_ID and PLANGATE_CLIENT_SECRET" if "client" in name else "sign in again"
             raise BadToken(f"GitHub refused the sign-in: {name}", where="access_token", fix=fix)
-        lasts = found.get("expires_in")
-        expires = self.clock.now() + timedelta(seconds=int(lasts)) if lasts else None
-        return UserToken(str(found["access_token"]), expires, str(found.get("refresh_token", "")))
+        lifetime = grant.get("expires_in")
+        expires = self.clock.now() + timedelta(seconds=int(lifetime)) if lifetime else None
+        return UserToken(str(grant["access_token"]), expires, str(grant.get("refresh_token", "")))
 
     def _exchange(self, form: Mapping[str, str]) -> dict[str, Any]:
         """Return GitHub's answer to a request for a token. Raises Transient if there is none."""
@@ -86,12 +86,12 @@ class WebFlow:
         trusted: str | bool = self.authorities or True
         try:
             answer = requests.post(url, {**own, **form}, headers=headers, timeout=TIMEOUT, verify=trusted)
-            found = answer.json()
+            fields = answer.json()
         except (requests.exceptions.RequestException, ValueError, OSError):
-            found = None
-        if not isinstance(found, dict):
+            fields = None
+        if not isinstance(fields, dict):
             raise Transient("GitHub did not answer the sign-in", where=url, fix="try again")
-        return found
+        return fields
 
 
 @dataclass(slots=True)

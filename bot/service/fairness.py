@@ -5,7 +5,7 @@ Rules
 - As soon as a process knows a second installation, none may hold more than half of the slots, even if the others are
   idle: a look that waits for GitHub's timeouts, or a session of an hour, cannot be taken out of its slot again.
 
-`FairShares` is pure: it counts, and whoever keeps a queue asks it. `FairSlots` is a semaphore that follows it.
+`FairShares` is pure: it counts, and the owner of a queue asks it. `FairSlots` is a semaphore that follows it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class FairShares:
         return self.slots if len(self._served.keys() - {None}) < 2 else (self.slots + 1) // 2
 
     def meet(self, installation: Installation) -> None:
-        """Remember that there is such an installation."""
+        """Add an installation to those that share the slots."""
         self._served.setdefault(installation, 0)
 
     def has_room(self, installation: Installation) -> bool:
@@ -43,7 +43,7 @@ class FairShares:
         return self._held.total() < self.slots and self._held[installation] < self.share
 
     def rank(self, installation: Installation) -> tuple[int, int]:
-        """Return the place of an installation among those that wait: the smallest one is next."""
+        """Return a sort key: of the installations that wait, the one with the smallest key is next."""
         return self._held[installation], self._served.get(installation, 0)
 
     def take(self, installation: Installation) -> None:

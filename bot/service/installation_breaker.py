@@ -76,12 +76,13 @@ class Breaker:
         return True
 
     def record_success(self) -> None:
-        """GitHub answered: close."""
+        """Record that GitHub answered, and close the breaker."""
         self.failing.clear()
         self.pause, self.probe = 0.0, None
 
     def record_failure(self, thread: Key, now: float) -> None:
-        """GitHub failed for a look at a thread: open if enough threads failed, and pause longer after a probe."""
+        """Record that GitHub failed for a look at a thread. Open if enough threads failed; double the pause if it was
+        the probe."""
         self.failing.add(thread)
         if self.probe == thread or (not self.pause and len(self.failing) >= THREADS):
             self.probe = None
@@ -89,19 +90,19 @@ class Breaker:
             self.until = now + self.pause
 
     def abandon_probe(self, thread: Key) -> None:
-        """A look ended without a word of GitHub: if it was the probe, another look may be."""
+        """Record that a look ended before GitHub answered. If it was the probe, another look may become the probe."""
         if self.probe == thread:
             self.probe = None
 
 
 @dataclass(slots=True)
 class AdmittedLook:
-    """One look that was let through."""
+    """One look that the breaker admitted."""
 
     breakers: "InstallationBreakers"
     address: ThreadAddress
     is_over: bool = False
-    """Whether GitHub's part of it was recorded."""
+    """Whether GitHub's answer or failure was recorded."""
 
     def record_answer(self) -> None:
         """Record that GitHub answered. Call it before long work: what fails later says nothing about GitHub."""
@@ -145,7 +146,7 @@ class InstallationBreakers:
 
     @contextmanager
     def attempt(self, address: ThreadAddress) -> Iterator[AdmittedLook]:
-        """Let a look through, and record how it ends. Raises InstallationUnavailable while the breaker is open."""
+        """Admit a look, and record how it ends. Raises InstallationUnavailable while the breaker is open."""
         breaker = self._breakers.get(address.installation)
         now = self.clock.monotonic()
         if breaker is not None and not breaker.admits(_key(address), now):

@@ -74,7 +74,7 @@ class Notifier:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Send while the context is open. What was not sent at its end is sent by the next process."""
+        """Send while the context is open. The next process sends what was not sent by then."""
         if not self.settings.notify.url:
             yield
             return
@@ -92,7 +92,7 @@ class Notifier:
             await client.aclose()
 
     def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
-        """Send what is new in the journal of a thread. Never waits and never raises."""
+        """Send notifications of the new moves in a thread's journal. Never waits and never raises."""
         if self._client is None:
             return
         try:
@@ -104,14 +104,14 @@ class Notifier:
         """Queue the new notifications of a thread, and start to send them."""
         key = address.repository, address.number
         waiting = self._waiting.get(key, deque())
-        known = {notification.id for notification in waiting}
-        found = [
+        waiting_ids = {notification.id for notification in waiting}
+        fresh = [
             notification
             for notification in notifications(address, entries, self.clock.now() - LONGEST)
-            if notification.id not in known and not self._is_sent(notification)
+            if notification.id not in waiting_ids and not self._is_sent(notification)
         ]
-        waiting.extend(reversed(found))
-        if found and key not in self._waiting and len(self._waiting) < THREADS:
+        waiting.extend(reversed(fresh))
+        if fresh and key not in self._waiting and len(self._waiting) < THREADS:
             self._waiting[key] = waiting
             task = asyncio.create_task(self._send_in_turn(key, waiting))
             self._tasks.add(task)

@@ -2,11 +2,11 @@
 
 Rules
 - GitHub says who a token belongs to and what the person may see, at every request. Nothing about it is kept.
-- A person who may not see a repository learns nothing about it: one answer for all that is not there for them.
+- A person who may not see a repository learns nothing about it: the answer is the same as if it did not exist.
 - The same idempotency key posts once, also after a death between the post and its record: then the person's comments
   are read first (E1).
-- Tokens that GitHub refuses are counted. After too many, only tokens that were good before are tried: GitHub bars who
-  keeps sending bad ones.
+- Tokens that GitHub refuses are counted. After too many, only tokens that were good before are tried, because GitHub
+  blocks clients that keep sending bad ones.
   https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
 """
 
@@ -71,7 +71,7 @@ class TurnOrder:
 
 @dataclass(frozen=True, slots=True)
 class PostedTurn:
-    """A turn that stands on its thread."""
+    """A turn that was posted on its thread."""
 
     url: str
     author: str
@@ -152,33 +152,33 @@ class PersonTurns:
         https://docs.github.com/en/rest/users/users#get-the-authenticated-user
         """
         try:
-            found = rest_actor(await client.get("/user"))
+            account = rest_actor(await client.get("/user"))
         except (BadToken, Forbidden, Missing):
             self._refusals.append(self.clock.monotonic())
             self._good.pop(_hash(token), None)
             raise _not_signed_in("GitHub does not accept the token") from None
-        if found.kind is not ActorKind.USER or not found.id:
+        if account.kind is not ActorKind.USER or not account.id:
             raise _not_signed_in("the token belongs to no person")
         self._good[_hash(token)] = None
         while len(self._good) > REMEMBERED:
             del self._good[next(iter(self._good))]
-        return found
+        return account
 
     async def _participation(self, client: GitHubClient, at: Address, person: Actor, *, where: str) -> Participation:
-        """Return the person's part in a repository that is served and that the person sees. Raises TurnRefused alike
-        for all others."""
+        """Return the person's part in a repository that is served and that the person may see. Raises the same
+        TurnRefused for every other repository."""
         hidden = TurnRefused(TurnFault.NOT_VISIBLE, "there is no such thread, or you may not see it", where=where)
         try:
-            seen = int((await client.get(at.path))["id"])
+            repository = int((await client.get(at.path))["id"])
             part = await self.host.participation(at, person)
         except (Missing, Forbidden):
             raise hidden from None
-        if seen != part.repository:
+        if repository != part.repository:
             raise hidden
         return part
 
     async def _post_once(self, client: GitHubClient, comment: "_Comment", record: TurnRecord) -> str:
-        """Return the URL of the comment, which is posted unless it stands there."""
+        """Return the URL of the comment, which is posted unless it is there already."""
         digest = _hash(comment.text)
         if record.digest not in {"", digest}:
             raise TurnRefused(

@@ -23,7 +23,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """What this process has looked at, and what others told it of their looks."""
+    """The threads that rest, according to the looks of this process and of others."""
 
     _rests: dict[ThreadAddress, Rest] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Resting:
             self._rests[address] = Rest(until, state.position, head)
 
     def record_listing(self, address: ThreadAddress, state: ThreadState, head: CommitId | None) -> None:
-        """Record the current state of a thread and the default branch. A thread whose state changed rests no more."""
+        """Record the current state of a thread and the default branch. A thread whose state changed no longer rests."""
         rest = self._rests.get(address)
         if rest is not None and (rest.position, rest.head) != (state.position, head):
             del self._rests[address]

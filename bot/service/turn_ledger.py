@@ -1,7 +1,7 @@
 """Remembers which turns were posted through the API: one file for each person and idempotency key.
 
 A file is locked while its turn is posted, and a death frees it. It names the text before the turn is posted, and the
-comment afterward, so whoever finds one without the other knows that the outcome is unknown.
+comment afterward, so a process that finds one without the other knows that the outcome is unknown.
 """
 
 import fcntl
@@ -80,11 +80,11 @@ class TurnLedger:
 
 
 def _read(descriptor: int) -> TurnRecord:
-    """Return what a file holds. One that was never begun, or only half written, is a turn that was never posted."""
+    """Return the record in a file. An empty or half-written file stands for a turn that was never posted."""
     content = os.pread(descriptor, 65_536, 0)
     try:
-        found = json.loads(content or b"{}")
-        began = datetime.fromisoformat(found["began"]) if found.get("began") else None
-        return TurnRecord(descriptor, str(found.get("digest", "")), began, str(found.get("url", "")))
+        fields = json.loads(content or b"{}")
+        began = datetime.fromisoformat(fields["began"]) if fields.get("began") else None
+        return TurnRecord(descriptor, str(fields.get("digest", "")), began, str(fields.get("url", "")))
     except (ValueError, AttributeError, KeyError):
         return TurnRecord(descriptor)

@@ -1,6 +1,6 @@
-"""Keeps what was read of a repository's blobs, which never change, so that each is read with one process of git.
+"""Caches the contents of blobs, which never change, so that git is asked for each of them once.
 
-A session reads what every thread of its repository cost today, and each look opens the journal of its thread anew.
+A session adds up what every thread of its repository cost today, and each look opens its thread's journal again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,16 +23,16 @@ class BlobCache:
     _lock: Lock = field(init=False, default_factory=Lock)
 
     def find(self, blobs: Iterable[str]) -> dict[str, bytes]:
-        """Return the contents of those of these blobs that are kept."""
-        found = dict[str, bytes]()
+        """Return the contents of those blobs that are cached."""
+        contents = dict[str, bytes]()
         with self._lock:
             for blob in blobs:
                 if (content := self._contents.pop(blob, None)) is not None:
-                    self._contents[blob] = found[blob] = content
-        return found
+                    self._contents[blob] = contents[blob] = content
+        return contents
 
     def keep(self, contents: Mapping[str, bytes]) -> None:
-        """Keep contents, and forget others beyond the capacity."""
+        """Cache contents, and drop the ones that were used longest ago beyond the capacity."""
         with self._lock:
             for blob, content in contents.items():
                 if len(content) <= LARGEST and blob not in self._contents:

@@ -20,7 +20,7 @@ from bot.ports import Entry
 
 RESERVED = frozenset({"n", "at", "kind", "prev", "mac"})
 _FIRST = "0" * 64
-_MEND = "set PLANGATE_STATE_KEY to the key that wrote it, or restore the ref"
+_FIX = "set PLANGATE_STATE_KEY to the key that wrote it, or restore the ref"
 _MAC_BYTES = len(f',"mac":"{_FIRST}"}}')
 
 
@@ -47,8 +47,8 @@ class Chain:
 
     def _line(self, head: Json, body: Json, prev: str) -> bytes:
         """Return one line. Raises Broken if the body is not JSON or uses the line's own fields."""
-        if taken := RESERVED & body.keys():
-            raise Broken(f"an entry's body may not hold {', '.join(sorted(taken))}", where=str(head["kind"]))
+        if reserved := RESERVED & body.keys():
+            raise Broken(f"an entry's body may not hold {', '.join(sorted(reserved))}", where=str(head["kind"]))
         value = head | body | {"prev": prev}
         try:
             text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -63,7 +63,7 @@ class Chain:
             bare = line[:-_MAC_BYTES] + b"}"
             if not hmac.compare_digest(line[-_MAC_BYTES:], f',"mac":"{self._mac(bare)}"}}'.encode()):
                 where = f"repository {self.repository}, thread {self.thread}, line {n}"
-                raise Unreadable("a journal line is not as this bot wrote it for this thread", where=where, fix=_MEND)
+                raise Unreadable("a journal line is not as this bot wrote it for this thread", where=where, fix=_FIX)
             yield line
 
     def _mac(self, bare: bytes) -> str:
@@ -85,7 +85,7 @@ def parse_unverified(lines: Iterable[bytes], where: str) -> tuple[Entry, ...]:
             prev = hashlib.sha256(line).hexdigest()
             entries.append(Entry(n, datetime.fromisoformat(value.pop("at")), value.pop("kind"), value, prev))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Unreadable("this is not a journal line", where=f"{where}, line {n}", fix=_MEND) from error
+            raise Unreadable("this is not a journal line", where=f"{where}, line {n}", fix=_FIX) from error
         if not follows:
-            raise Unreadable("the journal's lines do not follow each other", where=f"{where}, line {n}", fix=_MEND)
+            raise Unreadable("the journal's lines do not follow each other", where=f"{where}, line {n}", fix=_FIX)
     return tuple(entries)

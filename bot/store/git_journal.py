@@ -55,8 +55,8 @@ class GitJournal:
 
     async def cached_entries(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Return a thread's entries as of the last read or append, or as its ref was last seen or listed."""
-        held = self._known.get(thread)
-        lines = await asyncio.to_thread(self._remember, thread) if held is None else held.lines
+        cached = self._known.get(thread)
+        lines = await asyncio.to_thread(self._remember, thread) if cached is None else cached.lines
         return self._chain(thread).verify(lines)
 
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
@@ -84,8 +84,8 @@ class GitJournal:
         None as well if somebody altered them. Holds the entries of one thread at a time.
         """
         tips = await asyncio.to_thread(self._refs.tips_since, moment)
-        while (found := await asyncio.to_thread(next, tips, None)) is not None:
-            thread, tip = found
+        while (item := await asyncio.to_thread(next, tips, None)) is not None:
+            thread, tip = item
             try:
                 yield thread, self._chain(thread).verify(await asyncio.to_thread(self._lines, thread, tip))
             except Unreadable:
@@ -94,11 +94,11 @@ class GitJournal:
                 self._known.pop(thread, None)
 
     def _since(self, moment: datetime) -> Mapping[ThreadNumber, tuple[Entry, ...]]:
-        found = {}
+        entries = {}
         for thread in self._refs.since(moment):
             with suppress(Unreadable):
-                found[thread] = self._chain(thread).verify(self._remember(thread))
-        return found
+                entries[thread] = self._chain(thread).verify(self._remember(thread))
+        return entries
 
     def _read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         return self._chain(thread).verify(self._lines(thread, self._refs.look(thread)))
@@ -121,20 +121,20 @@ class GitJournal:
             lines[:] = [*before, *added]
             return {**self._file(thread, expected + 1, added), **self._beside(tip)} if added else {}
 
-        built = self._refs.commit(thread, change, f"journal {expected + len(entries)}")
-        self._known[thread] = _Known(_names(built), tuple(lines))
+        new_tip = self._refs.commit(thread, change, f"journal {expected + len(entries)}")
+        self._known[thread] = _Known(_names(new_tip), tuple(lines))
         return len(lines)
 
     def _lines(self, thread: ThreadNumber, tip: Tip) -> tuple[bytes, ...]:
         """Return the verified lines that a tip holds."""
-        files, known = _names(tip), self._known.get(thread)
-        if known is None or known.files != files:
+        files, cached = _names(tip), self._known.get(thread)
+        if cached is None or cached.files != files:
             blobs = self._refs.read(list(files.values()))
-            opened = [self._open_file(thread, name, blob) for name, blob in zip(files, blobs, strict=True)]
-            known = _Known(files, tuple(line for lines in opened for line in lines))
-            self._chain(thread).verify(known.lines)
-            self._known[thread] = known
-        return known.lines
+            chunks = [self._open_file(thread, name, blob) for name, blob in zip(files, blobs, strict=True)]
+            cached = _Known(files, tuple(line for lines in chunks for line in lines))
+            self._chain(thread).verify(cached.lines)
+            self._known[thread] = cached
+        return cached.lines
 
     def _file(self, thread: ThreadNumber, first: int, lines: Sequence[bytes]) -> dict[str, bytes]:
         """Return the file, sealed, that holds these lines: name -> content."""

@@ -63,11 +63,11 @@ class Pushes:
 
     def _next(self) -> list[_RefUpdate]:
         """Return the oldest waiting update of each ref, removed from the queue, because one push moves a ref once."""
-        found: dict[str, _RefUpdate] = {}
+        updates: dict[str, _RefUpdate] = {}
         for update in tuple(self._waiting):
-            if found.setdefault(update.ref, update) is update:
+            if updates.setdefault(update.ref, update) is update:
                 self._waiting.remove(update)
-        return list(found.values())
+        return list(updates.values())
 
     def _push(self, updates: list[_RefUpdate]) -> None:
         """Push the updates together, and record the outcome of each."""
@@ -79,22 +79,22 @@ class Pushes:
                 "a push was interrupted: it may have arrived", where=update.ref, fix="look again"
             )
         try:
-            ran = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)
+            result = self.git.run("push", "--porcelain", "--no-verify", *leases, *through, self.location, *moves)
         except PlangateError as error:
             for update in updates:
                 update.outcome = error
             return
-        said = {ref: (sign, words) for sign, ref, words in _STATUS.findall(ran.out.decode("utf-8", "replace"))}
-        violation = transport.rule_violation(ran.err.decode("utf-8", "replace"))
+        statuses = {ref: (sign, words) for sign, ref, words in _STATUS.findall(result.out.decode("utf-8", "replace"))}
+        violation = transport.rule_violation(result.err.decode("utf-8", "replace"))
         for update in updates:
-            sign, words = said.get(update.ref, ("!", ""))
+            sign, words = statuses.get(update.ref, ("!", ""))
             refusal = _REJECTED.match(words)
-            if ran.code == 0 or sign != "!":
+            if result.code == 0 or sign != "!":
                 update.outcome = ""
             elif refusal:
                 update.outcome = " ".join((refusal.group(1) or "rejected", violation)).rstrip()
             else:
-                update.outcome = _unknown_outcome(update.ref, ran.reason)
+                update.outcome = _unknown_outcome(update.ref, result.reason)
 
 
 def _unknown_outcome(ref: str, reason: str) -> Transient:

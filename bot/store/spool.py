@@ -39,8 +39,8 @@ class Spool:
 
     def sessions(self) -> tuple[SessionId, ...]:
         """Return the sessions that have a file here."""
-        found = self.directory.iterdir() if self.directory.is_dir() else ()
-        return tuple(sorted(SessionId(file.name) for file in found if _SESSION.fullmatch(file.name)))
+        files = self.directory.iterdir() if self.directory.is_dir() else ()
+        return tuple(sorted(SessionId(file.name) for file in files if _SESSION.fullmatch(file.name)))
 
     def read(self, session: SessionId) -> Spooled:
         """Return a session's records, still sealed; none if there is no file."""
@@ -89,9 +89,9 @@ class Spool:
     def cut(self, session: SessionId, ordinal: int) -> None:
         """Remove the records from an ordinal on."""
         records = self.read(session).records
-        fresh = self.directory / f".{session}"
-        fresh.write_bytes(render({number: record for number, record in records.items() if number < ordinal}))
-        fresh.replace(self._file(session))
+        temporary = self.directory / f".{session}"
+        temporary.write_bytes(render({number: record for number, record in records.items() if number < ordinal}))
+        temporary.replace(self._file(session))
 
     def _file(self, session: SessionId) -> Path:
         return self.directory / validate_session_id(session)

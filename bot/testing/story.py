@@ -18,7 +18,7 @@ FINDING: Final = {
     "title": "Orders of exactly 50 pay for shipping",
     "paths": ["parcel/shipping.py"],
 }
-"""What the planner of a scheduled task lists."""
+"""The finding that the planner of a scheduled task lists."""
 NAMED: Final = "Ship orders of exactly 50 free"
 """The title that a light call returns."""
 
@@ -31,8 +31,8 @@ def policy(request: ModelRequest) -> Reply | Fault:
         return _explore(request)
     if "sub-agent that writes code" in request.system:
         return _code(request)
-    said = (*request.texts(), *(result.text for result in request.all_results))
-    return _work(request) if any("The plan is approved. Plan mode is off" in text for text in said) else _plan(request)
+    texts = (*request.texts(), *(result.text for result in request.all_results))
+    return _work(request) if any("The plan is approved. Plan mode is off" in text for text in texts) else _plan(request)
 
 
 def _plan(request: ModelRequest) -> Reply:
@@ -48,8 +48,8 @@ def _plan(request: ModelRequest) -> Reply:
 
 
 def _explore(request: ModelRequest) -> Reply:
-    asked = request.texts()[0]
-    if "where shipping costs" in asked:
+    question = request.texts()[0]
+    if "where shipping costs" in question:
         steps = (
             several(call("Grep", pattern="shipping", output_mode="content"), call("LS", path="parcel")),
             call("Read", file_path="parcel/shipping.py"),
@@ -66,17 +66,17 @@ def _explore(request: ModelRequest) -> Reply:
 
 def _work(request: ModelRequest) -> Reply:
     since = [result.name for result in request.all_results]
-    done = since[since.index("exit_plan_mode") + 1 :] if "exit_plan_mode" in since else since
-    if not done:
+    steps = since[since.index("exit_plan_mode") + 1 :] if "exit_plan_mode" in since else since
+    if not steps:
         return call("TodoWrite", todos=_todos("in_progress", "pending"))
-    if "Task" not in done:
+    if "Task" not in steps:
         return several(
             _task("code", "Fix the comparison", "In parcel/shipping.py, ship free from FREE_FROM on: compare with >=."),
             _task("code", "Note it in the changelog", "In CHANGELOG.md, add a line on free shipping from 50 on."),
         )
-    if done[-1] == "Task":
+    if steps[-1] == "Task":
         return call("Bash", command=CHECK, description="Run the tests")
-    if done[-1] == "Bash":
+    if steps[-1] == "Bash":
         return call("TodoWrite", todos=_todos("completed", "completed"))
     return say("Orders of 50 or more ship free again, as the README promises. All three tests pass.")
 

@@ -1,7 +1,7 @@
 """Commands in the background: Bash starts them, BashOutput reads what is new, KillShell ends them.
 
-Rules: a few run at once; each has the limits of any command but the time limit; of what one wrote, the last characters
-are kept until they are read; all of them end with the toolhost.
+Rules: only a few run at once. Each has the limits of any other command, except the time limit. The last characters of
+its output are kept until they are read. All of them end with the toolhost.
 """
 
 import math
@@ -74,7 +74,7 @@ def start_shell(host: Host, call: Call, arguments: Arguments) -> OperationResult
         if len(running) >= MOST_RUNNING:
             raise Failure(f"{MOST_RUNNING} commands run in the background: end one with KillShell. {_list_of(running)}")
         shell = Shell(host, call, arguments)
-        ended = [name for name, known in host.shells.items() if not known.is_running]
+        ended = [name for name, other in host.shells.items() if not other.is_running]
         for name in ended[: max(0, len(host.shells) + 1 - _MOST_KEPT)]:
             del host.shells[name]
         host.shells[shell.id] = shell
@@ -96,13 +96,15 @@ def bash_output(host: Host, call: Call, arguments: Arguments) -> OperationResult
     is_running, state, new = shell.is_running, shell.state, shell.output.unread()
     text, read_to = new.text, new.end
     if pattern := arguments.get("filter"):
-        rest = text.rpartition("\n")[2] if is_running else ""  # a line that is not whole yet is filtered later
-        read_to -= len(rest)
-        text = _matching_lines(host, call, text.removesuffix(rest), pattern=pattern)
+        partial_line = text.rpartition("\n")[2] if is_running else ""  # a line that is not whole yet is filtered later
+        read_to -= len(partial_line)
+        text = _matching_lines(host, call, text.removesuffix(partial_line), pattern=pattern)
     shell.output.mark_read(read_to)
     left_out = f"[... {new.left_out:,} characters left out ...]" if new.left_out else ""
-    said = text.rstrip("\n") or "(no new output)"
-    return OperationResult("\n".join(part for part in (left_out, said, state) if part), details={"running": is_running})
+    output = text.rstrip("\n") or "(no new output)"
+    return OperationResult(
+        "\n".join(part for part in (left_out, output, state) if part), details={"running": is_running}
+    )
 
 
 def kill_shell(host: Host, call: Call, arguments: Arguments) -> OperationResult:
@@ -118,9 +120,9 @@ def _shell(host: Host, name: str) -> Shell:
     """Return a command in the background; raises Failure for an unknown id."""
     if shell := host.shells.get(name):
         return shell
-    known = _list_of(list(host.shells.values())) if host.shells else "None was started here."
+    existing = _list_of(list(host.shells.values())) if host.shells else "None was started here."
     raise Failure(
-        f"There is no command {name!r} in the background. {known} Where a session goes on in another process, its "
+        f"There is no command {name!r} in the background. {existing} Where a session goes on in another process, its "
         "commands have ended: start what is needed again, with run_in_background."
     )
 
@@ -137,9 +139,9 @@ def _matching_lines(host: Host, call: Call, text: str, *, pattern: str) -> str:
             file.write(text.encode())
         os.lseek(memory, 0, os.SEEK_SET)
         with Ripgrep(host, call, ["--text", f"--regexp={pattern}", "-"], cwd=host.root.real, stdin=memory) as rg:
-            found = b"\n".join(rg.records(b"\n"))
+            matches = b"\n".join(rg.records(b"\n"))
     finally:
         os.close(memory)
     if rg.error:
         raise Failure(f"filter: {rg.error}")
-    return found.decode(errors="replace")
+    return matches.decode(errors="replace")

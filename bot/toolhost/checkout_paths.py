@@ -87,15 +87,15 @@ def missing(root: Root, place: ResolvedPath) -> str:
     """Return a message that a path does not exist, with up to three similar names."""
     import difflib  # late: only mistakes need it
 
-    above, wanted = os.path.split(place.real)
-    while not os.path.isdir(above):
-        above, wanted = os.path.split(above)
+    parent, last = os.path.split(place.real)
+    while not os.path.isdir(parent):
+        parent, last = os.path.split(parent)
     try:
-        names = {name.lower(): name for name in sorted(os.listdir(above))}
+        names = {name.lower(): name for name in sorted(os.listdir(parent))}
     except OSError:
         names = {}
-    near = difflib.get_close_matches(wanted.lower(), names, n=3, cutoff=0.6)
-    hint = ", ".join(quote_name(root.name(os.path.join(above, names[name]))) for name in near)
+    similar = difflib.get_close_matches(last.lower(), names, n=3, cutoff=0.6)
+    hint = ", ".join(quote_name(root.name(os.path.join(parent, names[name]))) for name in similar)
     return f"{place.name} does not exist." + (f" Near names: {hint}" if hint else "")
 
 

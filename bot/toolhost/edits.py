@@ -60,9 +60,9 @@ def _name_failed_edit(failure: Failure, n: int, total: int) -> Failure:
 def _summary(place: ResolvedPath, content: bytes, changes: list[AppliedEdit]) -> str:
     """Return the number of replacements and the lines around the last edit's first change."""
     total = sum(change.times for change in changes)
-    what = "1 replacement" if total == 1 else f"{total} replacements"
+    count = "1 replacement" if total == 1 else f"{total} replacements"
     around = "The lines around it" if total == 1 else "The lines around the last edit's first replacement"
-    return f"Edited {place.name}: {what}. {around}:\n{_snippet(content, changes[-1])}"
+    return f"Edited {place.name}: {count}. {around}:\n{_snippet(content, changes[-1])}"
 
 
 def _snippet(content: bytes, change: AppliedEdit) -> str:

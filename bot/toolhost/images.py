@@ -79,8 +79,8 @@ def _png(content: bytes) -> Size | None:
 
 def _gif(content: bytes) -> Size | None:
     """Return a GIF's size: https://www.w3.org/Graphics/GIF/spec-gif89a.txt."""
-    whole = content.rstrip(b"\0").endswith(b";")
-    return Size(*struct.unpack_from("<HH", content, 6)) if whole else None
+    is_whole = content.rstrip(b"\0").endswith(b";")
+    return Size(*struct.unpack_from("<HH", content, 6)) if is_whole else None
 
 
 def _jpeg(content: bytes) -> Size | None:

@@ -52,19 +52,19 @@ class Composite(NamedTuple):
 
     def find(self, name: str) -> JsonSpan | None:
         """Return a member or None; raises Failure for a duplicate name, since parsers differ on which one counts."""
-        found = [part for part in self.parts if part.name() == name]
-        if len(found) > 1:
-            raise Failure(f"the key {name!r} is there {len(found)} times in one object")
-        return found[0] if found else None
+        matches = [part for part in self.parts if part.name() == name]
+        if len(matches) > 1:
+            raise Failure(f"the key {name!r} is there {len(matches)} times in one object")
+        return matches[0] if matches else None
 
     def put(self, name: str, value: bytes) -> "Composite":
         """Return a copy with another value for a member. A new member comes last, in the format of the first one."""
         parts = tuple(part._replace(value=value) if part.name() == name else part for part in self.parts)
-        made = self._replace(parts=parts)
-        if made.find(name) or not parts:
-            return made
+        copy = self._replace(parts=parts)
+        if copy.find(name) or not parts:
+            return copy
         colon = parts[0].key[len(_STRING.match(parts[0].key)[0]) :]  # type: ignore[index]
-        return made.insert(len(parts), JsonSpan(parts[0].lead, json.dumps(name).encode() + colon, value))
+        return copy.insert(len(parts), JsonSpan(parts[0].lead, json.dumps(name).encode() + colon, value))
 
     def insert(self, index: int, part: JsonSpan) -> "Composite":
         """Return a copy with one more part; the white space before the closing bracket stays there."""
@@ -82,9 +82,9 @@ class Composite(NamedTuple):
 
     def _move_space_behind_last(self, parts: list[JsonSpan]) -> tuple[JsonSpan, ...]:
         """Move the white space before the closing bracket to the part that is now the last one."""
-        ending = self.parts[-1].trail if self.parts else b""
+        space = self.parts[-1].trail if self.parts else b""
         inner = [part._replace(trail=b"") if part is self.parts[-1] else part for part in parts[:-1]]
-        return (*inner, parts[-1]._replace(trail=ending))
+        return (*inner, parts[-1]._replace(trail=space))
 
 
 def parse(content: bytes) -> JsonSpan:
@@ -143,21 +143,21 @@ def _end(raw: bytes, start: int) -> int:
     """Return the end of the value that starts here."""
     first = raw[start : start + 1]
     if first not in {b"{", b"["}:
-        found = (_STRING if first == b'"' else _PLAIN).match(raw, start)
-        if not found:
+        match = (_STRING if first == b'"' else _PLAIN).match(raw, start)
+        if not match:
             raise _syntax_error(start)
-        return found.end()
+        return match.end()
     open_brackets = bytearray((_CLOSING[raw[start]],))
-    at, seen = start + 1, 0
+    at, brackets = start + 1, 0
     while open_brackets:
-        seen += 1
-        found = _TO_BRACKET.match(raw, at)
-        if not found:
+        brackets += 1
+        match = _TO_BRACKET.match(raw, at)
+        if not match:
             raise _syntax_error(at)
-        at, bracket = found.end(), raw[found.end() - 1]
+        at, bracket = match.end(), raw[match.end() - 1]
         if bracket in _CLOSING:
             open_brackets.append(_CLOSING[bracket])
-            if len(open_brackets) > DEPTH or seen > _MOST_BRACKETS:
+            if len(open_brackets) > DEPTH or brackets > _MOST_BRACKETS:
                 raise Failure(f"nested more than {DEPTH} deep, or more than {_MOST_BRACKETS:,} brackets")
         elif bracket != open_brackets.pop():
             raise _syntax_error(at - 1)
@@ -166,8 +166,8 @@ def _end(raw: bytes, start: int) -> int:
 
 def _space(raw: bytes, at: int) -> int:
     """Return the position after white space."""
-    found = _SPACE.match(raw, at)
-    return found.end() if found else at
+    match = _SPACE.match(raw, at)
+    return match.end() if match else at
 
 
 def _syntax_error(at: int) -> Failure:

@@ -21,11 +21,11 @@ def ls(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     place = folder(host.root, arguments["path"])
     ignored = arguments.get("ignore") or []
     with os.scandir(place.real) as entries:
-        wanted = (entry for entry in entries if not any(fnmatchcase(entry.name, glob) for glob in ignored))
-        first = heapq.nsmallest(ENTRIES, wanted, key=lambda entry: entry.name)
-        left = sum(1 for _ in os.scandir(place.real)) - len(first) if len(first) == ENTRIES else 0
+        candidates = (entry for entry in entries if not any(fnmatchcase(entry.name, glob) for glob in ignored))
+        first = heapq.nsmallest(ENTRIES, candidates, key=lambda entry: entry.name)
+        remaining = sum(1 for _ in os.scandir(place.real)) - len(first) if len(first) == ENTRIES else 0
     text = "\n".join(_entry(entry) for entry in first) or f"({place.name} is empty)"
-    note = f"\n(the first {ENTRIES:,} entries, sorted by name; up to {left:,} more: use Glob)" if left else ""
+    note = f"\n(the first {ENTRIES:,} entries, sorted by name; up to {remaining:,} more: use Glob)" if remaining else ""
     return OperationResult(text + note)
 
 
@@ -50,10 +50,10 @@ def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
             newest = _newest(newest, [above + name for name in names] if above else names)
     if rg.error:
         raise Failure(f"The pattern is not valid: {rg.error}")
-    shown = [quote_name(host.root.name(os.path.join(host.root.real, os.fsdecode(path)))) for _, path in newest]
-    more = total - len(shown)
+    lines = [quote_name(host.root.name(os.path.join(host.root.real, os.fsdecode(path)))) for _, path in newest]
+    more = total - len(lines)
     note = f"\n(the {MATCHES} newest; {more:,} more match: use a narrower pattern or path)" if more else ""
-    return OperationResult("\n".join(shown) + note if shown else "No files found")
+    return OperationResult("\n".join(lines) + note if lines else "No files found")
 
 
 def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[int, bytes]]:
@@ -63,8 +63,8 @@ def _newest(before: list[tuple[int, bytes]], paths: list[bytes]) -> list[tuple[i
     except OSError:
         times = list(map(_mtime, paths))
     last = heapq.nlargest(MATCHES, times)[-1]
-    kept = [(-time, path) for time, path in zip(times, paths, strict=True) if time >= last]
-    return heapq.nsmallest(MATCHES, before + kept)
+    candidates = [(-time, path) for time, path in zip(times, paths, strict=True) if time >= last]
+    return heapq.nsmallest(MATCHES, before + candidates)
 
 
 def _anchor(host: Host, place: ResolvedPath, pattern: str) -> tuple[ResolvedPath, str]:

@@ -59,8 +59,8 @@ def merge(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 def _differing(trees: Trees) -> list[str]:
     """Return the paths that the fork changed: deletions first, to make room for what replaces them."""
     base, theirs = trees.base.paths(), trees.theirs.paths()
-    gone = sorted(base - theirs, reverse=True)
-    return gone + sorted(path for path in theirs if path not in base or trees.base[path] != trees.theirs[path])
+    deleted = sorted(base - theirs, reverse=True)
+    return deleted + sorted(path for path in theirs if path not in base or trees.base[path] != trees.theirs[path])
 
 
 def _merge_path(trees: Trees, path: str) -> None:
@@ -106,12 +106,12 @@ def _report(trees: Trees, path: str, reason: Exception) -> str:
 
 def _change(trees: Trees, path: str, side: Tree) -> str:
     """Return one side's change of a path, in half of the space of a conflict."""
-    before, after = trees.base[path], side[path]
-    text = f"--- {'a/' + path if before else '/dev/null'}\n+++ {'b/' + path if after else '/dev/null'}\n"
-    if isinstance(before, File | None) and isinstance(after, File | None):
+    before, now = trees.base[path], side[path]
+    text = f"--- {'a/' + path if before else '/dev/null'}\n+++ {'b/' + path if now else '/dev/null'}\n"
+    if isinstance(before, File | None) and isinstance(now, File | None):
         text += _diff(trees, path, side)
     else:
-        text += f"{_kind(before)} became {_kind(after)}\n"
+        text += f"{_kind(before)} became {_kind(now)}\n"
     if len(text) <= _SIDE_CHARACTERS:
         return text
     return text[:_SIDE_CHARACTERS] + f"\n[... {len(text) - _SIDE_CHARACTERS:,} characters left out]\n"

@@ -27,10 +27,10 @@ class Milestones:
 
         They have no gaps; 0 is the beginning. What is added for a file that has just changed is not kept.
         """
-        found = os.fstat(descriptor)
-        if time.time() - found.st_ctime < _TICK:
+        status = os.fstat(descriptor)
+        if time.time() - status.st_ctime < _TICK:
             return {0: 0}
-        key = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         while len(self._counted) >= _FILES and key not in self._counted:
             self._counted.pop(next(iter(self._counted)), None)
         return self._counted.setdefault(key, {0: 0})

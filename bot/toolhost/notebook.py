@@ -67,8 +67,8 @@ class Notebook(NamedTuple):
         number = re.fullmatch(r"cell-(\d{1,6})", id_)
         if number and int(number[1]) < len(ids):
             return int(number[1])
-        shown = ", ".join(ids[:20]) + (f" and {len(ids) - 20} more" if len(ids) > 20 else "")
-        raise Failure(f"There is no cell {id_[:80]!r}. Cells: {shown or 'none'}.")
+        choices = ", ".join(ids[:20]) + (f" and {len(ids) - 20} more" if len(ids) > 20 else "")
+        raise Failure(f"There is no cell {id_[:80]!r}. Cells: {choices or 'none'}.")
 
     def with_cells(self, cells: Composite) -> bytes:
         """Return the file's bytes with other cells."""
@@ -113,9 +113,9 @@ class Notebook(NamedTuple):
     def _source_lines(self, cell: Composite, source: str) -> bytes:
         """Return a source in the form that the cell uses."""
         old = cell.find("source")
-        listed = old.value.startswith(b"[") if old else self._writes_line_lists()
+        as_list = old.value.startswith(b"[") if old else self._writes_line_lists()
         margin = _margin(old.lead if old else cell.parts[0].lead)
-        return self.style.write(_lines(source) if listed else source, margin)
+        return self.style.write(_lines(source) if as_list else source, margin)
 
     def _writes_line_lists(self) -> bool:
         """Return whether the file writes sources as lists of lines, as most do."""
@@ -123,10 +123,10 @@ class Notebook(NamedTuple):
         return all(source is None or source.value.startswith(b"[") for source in sources)
 
     def _cells_part(self) -> JsonSpan:
-        found = self.top.find("cells")
-        if found is None:
+        part = self.top.find("cells")
+        if part is None:
             raise Failure("it has no cells")
-        return found
+        return part
 
 
 def load(content: bytes, name: str) -> Notebook:
@@ -138,18 +138,18 @@ def load(content: bytes, name: str) -> Notebook:
         major, minor = _number(top, "nbformat"), _number(top, "nbformat_minor")
         if major != 4:
             raise Failure("nbformat is not 4: upgrade it with `jupyter nbconvert --to notebook`")
-        found = top.find("cells")
-        if found is None or not found.value.startswith(b"["):
+        member = top.find("cells")
+        if member is None or not member.value.startswith(b"["):
             raise Failure("it has no list of cells")
-        cells = split_members(found.value)
+        cells = split_members(member.value)
         if len(cells.parts) > _MOST_CELLS:
             raise Failure(f"it has more than {_MOST_CELLS:,} cells")
-        for part in cells.parts:
-            if text(open_object(part), "cell_type") not in KINDS:
+        for cell in cells.parts:
+            if text(open_object(cell), "cell_type") not in KINDS:
                 raise Failure("a cell's cell_type is none of " + ", ".join(KINDS))
     except Failure as failure:
         raise Failure(f"{name} is not a notebook that can be worked on: {failure}. Read shows its text.") from None
-    return Notebook(document, top, cells, _style(content, top, found.lead), minor >= 5, bom)
+    return Notebook(document, top, cells, _style(content, top, member.lead), minor >= 5, bom)
 
 
 def open_object(part: JsonSpan) -> Composite:
@@ -161,12 +161,12 @@ def open_object(part: JsonSpan) -> Composite:
 
 def text(owner: Composite, name: str) -> str:
     """Return a member's text, which may be a list of lines; "" if it is missing, a note if it is too long."""
-    found = owner.find(name)
-    if found is None:
+    member = owner.find(name)
+    if member is None:
         return ""
-    if len(found.value) > TEXT_BYTES:
-        return f"[{len(found.value):,} bytes, too long to be shown]"
-    value = decode_value(found.value)
+    if len(member.value) > TEXT_BYTES:
+        return f"[{len(member.value):,} bytes, too long to be shown]"
+    value = decode_value(member.value)
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
     return value if isinstance(value, str) else ""
@@ -183,8 +183,8 @@ def _drop_foreign_members(cell: Composite, kind: str) -> Composite:
 
 def _number(top: Composite, name: str) -> int:
     """Return a small number; -1 if there is none."""
-    found = top.find(name)
-    value = decode_value(found.value) if found and len(found.value) < 10 else None
+    member = top.find(name)
+    value = decode_value(member.value) if member and len(member.value) < 10 else None
     return value if isinstance(value, int) else -1
 
 
@@ -203,8 +203,8 @@ def _style(content: bytes, top: Composite, lead: bytes) -> Style:
 
 def _margin(lead: bytes) -> bytes:
     """Return the white space that begins a line at this depth."""
-    found = _BREAK.search(lead)
-    return found[2] if found else b""
+    match = _BREAK.search(lead)
+    return match[2] if match else b""
 
 
 def _lines(source: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Replacing a text in the bytes of a file.
 
-Rules: the bytes around it stay as they are: line ends (a text with LF is found in lines that end with CRLF, and what
-takes its place ends its lines as they do), a byte order mark, Latin-1, a missing newline at the end. Only an edit whose
-two texts end their lines differently changes line ends: then the new text is written as it is.
+Rules: the bytes around it stay as they are: line ends, a byte order mark, Latin-1, a missing newline at the end. A text
+with LF is also found in lines that end with CRLF, and its replacement is then written with CRLF. Only an edit whose two
+texts end their lines differently changes line ends: its new text is written as it is.
 """
 
 import re
@@ -71,10 +71,10 @@ def _create_file(content: bytes | None, new: str, name: str) -> tuple[bytes, App
     if content:
         raise Failure(f"{name} exists and is not empty: give the old_string to replace.")
     try:
-        made = new.encode()
+        encoded = new.encode()
     except UnicodeEncodeError:
         raise Failure("new_string holds a surrogate, which is no character: write the character itself.") from None
-    return made, AppliedEdit(1, 0, made.count(b"\n"))
+    return encoded, AppliedEdit(1, 0, encoded.count(b"\n"))
 
 
 def _encoding(content: bytes, old: str, new: str) -> str:
@@ -122,18 +122,18 @@ def _replace_spans(
 
     `exact`: the replacement keeps its own line ends.
     """
-    made, at, puts, first, lines = bytearray(), 0, 0, 0, 0
+    result, at, puts, first, lines = bytearray(), 0, 0, 0, 0
     for start, end in _spans(find):
-        put = replacement if exact else _with_line_ends(replacement, content, start, end)
+        text = replacement if exact else _with_line_ends(replacement, content, start, end)
         if puts == 0:
-            first, lines = start, put.count(b"\n")
-        made += content[at:start]
-        made += put
+            first, lines = start, text.count(b"\n")
+        result += content[at:start]
+        result += text
         at, puts = end, puts + 1
-        _check(puts, len(made), name)
-    made += content[at:]
-    _check(puts, len(made), name)
-    return bytes(made), AppliedEdit(puts, first, lines)
+        _check(puts, len(result), name)
+    result += content[at:]
+    _check(puts, len(result), name)
+    return bytes(result), AppliedEdit(puts, first, lines)
 
 
 def _check(puts: int, size: int, name: str) -> None:
@@ -160,9 +160,9 @@ def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:
     if replacement.strip() and _finder(content, replacement)(0):
         return Failure("old_string is not in the file, but new_string is: the edit may already have been made.")
     loose = re.compile(rb"\s+".join(map(re.escape, target.split()[:200])))
-    near = loose.search(content) if target.strip() else None
-    if near:
-        line = content.count(b"\n", 0, near.start()) + 1
+    match = loose.search(content) if target.strip() else None
+    if match:
+        line = content.count(b"\n", 0, match.start()) + 1
         return Failure(
             f"old_string is not in the file. Line {line} differs from it only in white space: read it again."
         )

@@ -49,14 +49,14 @@ class Ripgrep:
 
     def batches(self, end: bytes) -> Iterator[list[bytes]]:
         """Yield the records in batches as they arrive, so that a hundred thousand records take few steps."""
-        rest = b""
+        tail = b""
         while piece := self._read():
-            *whole, rest = (rest + piece).split(end)
+            *whole, tail = (tail + piece).split(end)
             if whole:
                 yield whole
-            rest = rest[:_LONGEST_RECORD]
-        if rest:
-            yield [rest]
+            tail = tail[:_LONGEST_RECORD]
+        if tail:
+            yield [tail]
         self._finish()
 
     def _read(self) -> bytes:

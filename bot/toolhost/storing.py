@@ -66,9 +66,9 @@ def check_stamp(place: ResolvedPath, before: Before, stamp: str | None) -> None:
 
 def put(host: Host, place: ResolvedPath, content: bytes, mode: int) -> str:
     """Replace a file's content atomically and return its stamp; an existing file keeps its mode."""
-    above = os.path.dirname(place.real)
-    os.makedirs(above, exist_ok=True)
-    parent = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    folder = os.path.dirname(place.real)
+    os.makedirs(folder, exist_ok=True)
+    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     temporary = f".plangate-{os.urandom(8).hex()}"
     try:
         if not host.root.holds(os.readlink(f"/proc/self/fd/{parent}")):

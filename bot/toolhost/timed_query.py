@@ -30,7 +30,7 @@ class TimedQueries:
             finally:
                 self._free.release()
 
-        asking = threading.Thread(target=work, daemon=True)
-        asking.start()
-        asking.join(self._seconds)
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(self._seconds)
         return answers[0] if answers else None

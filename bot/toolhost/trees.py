@@ -118,28 +118,28 @@ class Tree:
 
     def make_room_for(self, path: str) -> str:
         """Make the folder that a path needs, and return it; raises OSError if something is in the way."""
-        full, above = self.full(path), self.full(os.path.dirname(path)).rstrip("/")
-        if os.path.realpath(above) != above:
+        full, parent = self.full(path), self.full(os.path.dirname(path)).rstrip("/")
+        if os.path.realpath(parent) != parent:
             raise NotADirectoryError("a part of the path is a symlink in the checkout")
-        os.makedirs(above, exist_ok=True)
+        os.makedirs(parent, exist_ok=True)
         if os.path.isdir(full) and not os.path.islink(full):
             if not _is_hollow(full):
                 raise IsADirectoryError("a folder is in its place in the checkout")
             _remove_empty(full)
-        return above
+        return parent
 
     def _remove(self, path: str) -> None:
         """Remove a file or symlink, and the folders that become empty."""
         os.unlink(self.full(path))
-        above = os.path.dirname(path)
-        while above and not os.listdir(self.full(above)):
-            os.rmdir(self.full(above))
-            above = os.path.dirname(above)
+        parent = os.path.dirname(path)
+        while parent and not os.listdir(self.full(parent)):
+            os.rmdir(self.full(parent))
+            parent = os.path.dirname(parent)
 
     def _reaches(self, path: str) -> bool:
         """Return whether every part of a path but the last is a real folder."""
-        above = os.path.dirname(path)
-        return os.path.realpath(self.full(above)) == self.full(above).rstrip("/") and os.path.isdir(self.full(above))
+        parent = os.path.dirname(path)
+        return os.path.realpath(self.full(parent)) == self.full(parent).rstrip("/") and os.path.isdir(self.full(parent))
 
     def _digest(self, path: str) -> str:
         """Return the digest of a file of any size."""

@@ -51,11 +51,11 @@ async def _serve(socket: str, ready: threading.Event, failed: list[OSError]) -> 
 
 async def _relay_both_ways(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, socket: str) -> None:
     """Copy both directions between a connection and the socket until both have ended, or one breaks."""
-    there, back = await asyncio.open_unix_connection(socket, limit=_PIECE)
+    socket_reader, socket_writer = await asyncio.open_unix_connection(socket, limit=_PIECE)
     try:
-        await asyncio.gather(_pump(reader, back), _pump(there, writer))
+        await asyncio.gather(_pump(reader, socket_writer), _pump(socket_reader, writer))
     finally:
-        back.close()
+        socket_writer.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

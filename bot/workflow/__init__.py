@@ -1,4 +1,4 @@
-"""Verbs: each stage of the gate that asks for an effect has the file of that name (house.md).
+"""Verbs: each stage of the gate that has an effect has a file of that name.
 
 Packages hold what the verbs share: journal, session, execution, and outbox.
 """

@@ -34,16 +34,16 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
     if any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons):
         raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="look again")
-    said, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
+    reasons, by = comment.reasons(verdict), tuple(actor.login for actor in verdict.by)
     if proof is not None:
         rests_on = _evidence(context, state, snapshot, verdict)
-        if not by:  # the configuration approved it, and so whoever merged that
+        if not by:  # the configuration approved it: record who merged that
             rests_on = replace(rests_on, change=await context.tasks.configuration_change())
-        return Approved(reasons=said, by=by, approved_at=proof.at, digest=proof.document.digest, evidence=rests_on)
+        return Approved(reasons=reasons, by=by, approved_at=proof.at, digest=proof.document.digest, evidence=rests_on)
     if verdict.outcome in _ENDS:
         end, stage = _ENDS[verdict.outcome]
         why = _evidence(context, state, snapshot, verdict) if end is Rejected else None
-        return end(reasons=said, by=by, detail=said, owes=context.outcome_text(stage, said), evidence=why)
+        return end(reasons=reasons, by=by, detail=reasons, owes=context.outcome_text(stage, reasons), evidence=why)
     await _explain(context, state, verdict)
     return None
 
@@ -79,10 +79,10 @@ def withdrawal_move(context: ThreadContext, state: ThreadState, verdict: Verdict
 
 async def _explain(context: ThreadContext, state: ThreadState, verdict: Verdict) -> None:
     """Post why the plan waits if the reason changed. Only the job that journals its presence first posts (E4)."""
-    if verdict.needs_explanation and (said := comment.reasons(verdict)) != state.posted_explanation:
+    if verdict.needs_explanation and (reasons := comment.reasons(verdict)) != state.posted_explanation:
         state = await take_over(context, state)
         await context.dialogue.explain(state.plan, verdict)
-        await append_notes(context, state, Explained(reasons=said))
+        await append_notes(context, state, Explained(reasons=reasons))
 
 
 async def evaluate_live(context: ThreadContext, state: ThreadState) -> tuple[Verdict, ApprovedPlan | None]:

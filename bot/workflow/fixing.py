@@ -53,18 +53,18 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
     """
     if not _may_take(context, state):
         return state
-    found = await _read(context, context.checks, state)
-    if found is None:
+    failing = await _read(context, context.checks, state)
+    if failing is None:
         return state
-    key, now = turn_key(found.head), context.resources.clock.now()
+    key, now = turn_key(failing.head), context.resources.clock.now()
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
     if turns_begun(state.seen) == MOST_TURNS:
-        said = JournaledTurn(key, bot, "", now)
+        turn = JournaledTurn(key, bot, "", now)
         noted = await append_notes(
-            context, state, Heard(said=said, owes=stop_text(found.runs, context.settings.mention))
+            context, state, Heard(said=turn, owes=stop_text(failing.runs, context.settings.mention))
         )
         return await post_replies(context, noted, state.position)
-    text = request_text(found.head, found.runs, as_data(found.report))
+    text = request_text(failing.head, failing.runs, as_data(failing.report))
     start = await find_start(context, state)
     return await append_move(context, state, start.request(JournaledTurn(key, bot, text, now, foreign=True)))
 
@@ -80,11 +80,11 @@ def _may_take(context: ThreadContext, state: ThreadState) -> bool:
 async def _read(context: ThreadContext, checks: CheckAccess, state: ThreadState) -> _Red | None:
     """Return the red checks of the head that a plan would be based on; None if there are none or the head moved."""
     try:
-        found = await checks.read(context.location.thread)
-        if found is None or found.head != context.location.base or not (red := checks_to_fix(found)):
+        checked = await checks.read(context.location.thread)
+        if checked is None or checked.head != context.location.base or not (red := checks_to_fix(checked)):
             return None
         needed = turns_begun(state.seen) < MOST_TURNS
-        return _Red(found.head, red, await checks.report(found.head, red) if needed else "")
+        return _Red(checked.head, red, await checks.report(checked.head, red) if needed else "")
     except PlangateError as error:
         _log.warning("the checks of #%s cannot be read: %s", context.location.thread, error)
         return None

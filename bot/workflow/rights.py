@@ -49,16 +49,16 @@ async def is_over_quota(
 ) -> bool:
     """Return whether the turn's author has already used up the requests of one person and day.
 
-    `elsewhere` are requests on other threads that were no comments, each as ``thread/key``.
+    `elsewhere` lists requests on other threads that were not made by comments, each as ``thread/key``.
     """
-    allowed = context.settings.ask_per_day
-    if not allowed:
+    limit = context.settings.ask_per_day
+    if not limit:
         return False
     here = {*elsewhere, *(f"{context.location.thread}/{key}" for key in _asked_here(state, turn))}
-    return len(here) >= allowed or len(here | set(await context.dialogue.asked_before(turn))) >= allowed
+    return len(here) >= limit or len(here | set(await context.dialogue.asked_before(turn))) >= limit
 
 
 def _asked_here(state: ThreadState, turn: Turn) -> set[str]:
-    """Return the keys of the author's other requests on that day, also of deleted comments."""
+    """Return the keys of the author's other requests on that day, including those of deleted comments."""
     today = turn.actor.id, f"{turn.at:%Y-%m-%d}"
     return {key for *day, key in state.requests if tuple(day) == today and key != turn.key}

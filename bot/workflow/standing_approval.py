@@ -15,7 +15,7 @@ from bot.workflow.thread_context import ThreadContext
 def may_stand(context: ThreadContext, state: ThreadState) -> bool:
     """Return whether the configuration at the start of the look may approve the thread's newest request.
 
-    Then the planner gets nothing that people said on the thread.
+    The planner is then shown nothing that people said on the thread.
     """
     history = state.task
     task = context.settings.tasks.get(history.task) if history is not None else None

@@ -2,8 +2,8 @@
 
 Rules
 - A check is a shell command, or ``github:NAME``. A command runs in the sandbox, on a checkout that is discarded.
-- It says that there is nothing to do by exit code 0 without output, and that it could not run by exit code 75.
-- A check that could not run, does not end, or prints without end has a problem, and begins no session.
+- Exit code 0 without output means that there is nothing to do, and exit code 75 that the check could not run.
+- A check that could not run, does not end, or prints too much has a problem, and begins no session.
 """
 
 import shlex
@@ -26,7 +26,7 @@ from bot.workflow.thread_context import ThreadContext
 PRINTED_SHOWN: Final = 10_000
 """Characters of a check's output that the planner sees."""
 MOST_PRINTED: Final = 1_000_000
-"""Characters that a check may print. Output of more is no list of what there is to do."""
+"""Maximum characters that a check may print. Longer output cannot be a list of things to do."""
 _NO_PROGRAM: Final = frozenset({126, 127})
 """Exit codes of a shell that cannot run a program."""
 _CANNOT_RUN: Final = 75
@@ -61,8 +61,8 @@ async def run_shell_check(host: Toolhost, check: str, *, minutes: float, redact:
     """Run a shell command as a check, for at most so many minutes. `redact` removes secrets from what it printed."""
     seconds = minutes * 60
     command = f"bash -n -c {shlex.quote(check)} || exit {_CANNOT_RUN}\n(\n{check}\n)"
-    given = {"command": command, "timeout": int(seconds * 1000)}
-    output = await host.call("Bash", given, timeout=seconds + ENDING)
+    call_input = {"command": command, "timeout": int(seconds * 1000)}
+    output = await host.call("Bash", call_input, timeout=seconds + ENDING)
     printed = redact(output.text).strip()
     if problem := _problem(output.details, printed, minutes):
         return CheckResult(problem=problem)
@@ -91,8 +91,8 @@ def _first_lines(printed: str) -> str:
     """Return the first lines of a check's output, and a line that says so if there are more."""
     if len(printed) <= PRINTED_SHOWN:
         return printed
-    shown = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
-    return f"{shown}\n(the check printed more)"
+    lines = printed[:PRINTED_SHOWN].rpartition("\n")[0] or printed[:PRINTED_SHOWN]
+    return f"{lines}\n(the check printed more)"
 
 
 async def _ask_github(context: ThreadContext, check: str) -> CheckResult:

@@ -45,9 +45,9 @@ def enclose(pids: Iterable[int], *, memory_mb: int = 0, top: Path = _TOP) -> tup
     groups: list[Path] = []
     for controllers, files in _HIERARCHIES:
         for place in _places(top, controllers):
-            bounds = {files[what]: value for what, value in missing.items() if what in files}
-            group, held = _make_group(place, bounds, family)
-            missing = {what: value for what, value in missing.items() if files.get(what) not in held}
+            bounds = {files[limit]: value for limit, value in missing.items() if limit in files}
+            group, set_files = _make_group(place, bounds, family)
+            missing = {limit: value for limit, value in missing.items() if files.get(limit) not in set_files}
             if group is not None:
                 groups.append(group)
                 break
@@ -69,16 +69,16 @@ def _make_group(place: Path, bounds: dict[str, str], pids: tuple[int, ...]) -> t
     group = place / f"{_NAME}-{os.getpid()}-{next(_numbers)}"
     try:
         group.mkdir()
-        known = frozenset(name for name in bounds if (group / name).exists())
-        for name in known:
+        supported = frozenset(name for name in bounds if (group / name).exists())
+        for name in supported:
             (group / name).write_text(f"{bounds[name]}\n")
-        for pid in pids if known else ():
+        for pid in pids if supported else ():
             (group / "cgroup.procs").write_text(f"{pid}\n")
     except OSError:
-        known = frozenset()
-    if not known:
+        supported = frozenset()
+    if not supported:
         remove([group])
-    return (group if known else None), known
+    return (group if supported else None), supported
 
 
 def _places(top: Path, controllers: str) -> Iterator[Path]:
@@ -88,12 +88,12 @@ def _places(top: Path, controllers: str) -> Iterator[Path]:
     except OSError:
         return
     root = top / controllers
-    for path in (path for _, named, path in rows if named == controllers):
+    for path in (path for _, names, path in rows if names == controllers):
         yield from dict.fromkeys((root / path.lstrip("/"), root))
 
 
 def _sweep(place: Path) -> None:
     """Remove the groups of programs that have ended."""
-    for left in place.glob(f"{_NAME}-*-*"):
-        if not Path("/proc", left.name.split("-")[1]).exists():
-            remove([left])
+    for group in place.glob(f"{_NAME}-*-*"):
+        if not Path("/proc", group.name.split("-")[1]).exists():
+            remove([group])

@@ -72,8 +72,8 @@ class Checkouts:
     ) -> Checkout:
         """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        With `fresh` it is always made again. One that is made names the commits of `pull`. Raises Conflict if another
-        process holds the checkout.
+        With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull`. Raises
+        Conflict if another process holds the checkout.
         """
         place = self._take(name)
         if fresh or not (place / "base").exists():
@@ -92,7 +92,7 @@ class Checkouts:
         Raises Refused for a checkout that cannot be read.
         """
         place = self._take(name)
-        if found := (place / "base").exists():
+        if exists := (place / "base").exists():
             os.utime(place / "base")
         else:
             making = await self._begin(place)
@@ -103,7 +103,7 @@ class Checkouts:
                 (making / "lasting").touch()
             (making / "base").write_text(checkout.base)
             os.rename(making, place)
-        return replace(self._describe_existing(place), found=found)
+        return replace(self._describe_existing(place), found=exists)
 
     async def sweep(self) -> None:
         """Remove forks that a killed process left, and checkouts that have been unused for a long time.
@@ -136,8 +136,8 @@ class Checkouts:
     async def scratch(self, checkout: Checkout) -> Path:
         """Make an empty folder on disk for a single sandbox, and remove the ones that killed processes left."""
         place = self.place(checkout)
-        for left in _orphaned_folders(place):
-            await self.clear(left)
+        for orphan in _orphaned_folders(place):
+            await self.clear(orphan)
         return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}-{os.getpid()}-", dir=place))
 
     async def clear(self, scratch: Path) -> None:
@@ -173,9 +173,9 @@ class Checkouts:
     async def _begin(self, place: Path) -> Path:
         """Return an empty folder to make a checkout in, after removing what an earlier attempt left."""
         making = place.with_name(f"{place.name}{unused_folders.MAKING}")
-        for left in (making, place):
-            if left.exists():
-                await self._remove(left)
+        for leftover in (making, place):
+            if leftover.exists():
+                await self._remove(leftover)
         making.mkdir(parents=True)
         return making
 
@@ -209,15 +209,17 @@ class Checkouts:
         if answer.code == 0:
             return
         if any(sign in answer.error for sign in _UNREADABLE):
-            said = " ".join(answer.error.split())[-300:]
-            raise Refused(f"the work cannot be copied: {said}", fix="give its files mode 644 or 755, at usual places")
+            message = " ".join(answer.error.split())[-300:]
+            raise Refused(
+                f"the work cannot be copied: {message}", fix="give its files mode 644 or 755, at usual places"
+            )
         raise run.git_error(command[0], mounts[-1].source, answer)
 
 
 def _orphaned_folders(place: Path) -> list[Path]:
     """List the sandbox folders whose process no longer exists."""
-    found = place.glob(f"{_SCRATCH}-*")
-    return [left for left in found if not Path("/proc", left.name.split("-")[1]).exists()]
+    folders = place.glob(f"{_SCRATCH}-*")
+    return [folder for folder in folders if not Path("/proc", folder.name.split("-")[1]).exists()]
 
 
 def _is_disposable(place: Path) -> bool:

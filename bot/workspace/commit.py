@@ -78,8 +78,8 @@ async def _write_signed(clone: Path, commit: CommitId, key: Path) -> CommitId:
     signature = await _run_keygen("-Y", "sign", "-n", "git", "-f", str(key), stdin=content)
     headers, _, message = content.partition(b"\n\n")
     signed = b"%b\ngpgsig %b\n\n%b" % (headers, signature.strip().replace(b"\n", b"\n "), message)
-    written = await run.git(clone, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed)
-    return CommitId(written.out.decode().strip())
+    result = await run.git(clone, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed)
+    return CommitId(result.out.decode().strip())
 
 
 async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
@@ -91,6 +91,6 @@ async def _run_keygen(*arguments: str, stdin: bytes = b"") -> bytes:
         fix = "install it: apt-get install openssh-client"
         raise Misconfigured("ssh-keygen is missing: commits cannot be signed", where=KEY_VARIABLE, fix=fix) from None
     if answer.code != 0:
-        said = " ".join(answer.error.split())[-300:]
-        raise Misconfigured(f"commits cannot be signed: {said}", where=KEY_VARIABLE, fix=_FIX)
+        message = " ".join(answer.error.split())[-300:]
+        raise Misconfigured(f"commits cannot be signed: {message}", where=KEY_VARIABLE, fix=_FIX)
     return answer.out

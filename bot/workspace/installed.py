@@ -34,7 +34,7 @@ def installed_tools(mounts: tuple[str, ...] = (), *, unsafe: bool = False) -> st
         with seccomp.open_filter() as filters:
             boxed = [] if unsafe else sandbox.argv(profile, filters=filters)
             places = sandbox.environment(profile) if unsafe else {"PATH": os.defpath}
-            asked = subprocess.run(
+            result = subprocess.run(
                 [*boxed, "sh", "-c", _SCRIPT],
                 env=places,
                 capture_output=True,
@@ -44,5 +44,5 @@ def installed_tools(mounts: tuple[str, ...] = (), *, unsafe: bool = False) -> st
             )
     except (NoSandbox, OSError, subprocess.TimeoutExpired):
         return ""
-    found = _FOUND.findall(asked.stdout.decode(errors="replace"))
-    return ", ".join(f"{tool} {version}".rstrip() for tool, version in found)
+    tools = _FOUND.findall(result.stdout.decode(errors="replace"))
+    return ", ".join(f"{tool} {version}".rstrip() for tool, version in tools)

@@ -36,6 +36,6 @@ def is_partial(mirror: Path) -> bool:
 
 async def missing_contents(mirror: Path, commit: CommitId) -> bytes:
     """Return the ids of a commit's contents that a partial mirror lacks, one per line."""
-    named = f"{commit}^{{tree}}"
-    listed = (await run.git(mirror, "rev-list", "--objects", "--missing=print", "--no-object-names", named)).out
-    return b"".join(line[1:] + b"\n" for line in listed.splitlines() if line.startswith(b"?"))
+    tree = f"{commit}^{{tree}}"
+    listing = (await run.git(mirror, "rev-list", "--objects", "--missing=print", "--no-object-names", tree)).out
+    return b"".join(line[1:] + b"\n" for line in listing.splitlines() if line.startswith(b"?"))

@@ -1,11 +1,11 @@
 """The refs of a pull request in a checkout: its merge base and its head, for git commands that run offline (K6).
 
 A checkout of a pull request's thread has ``plangate/base`` and ``plangate/head``, with all of their contents, also in a
-partial mirror. What is listed in the file ``<name>/refs`` beside the tree is what was there when the checkout was made.
+partial mirror. The file ``<name>/refs`` beside the tree lists the refs that the checkout was made with.
 
 The head may be of a fork: GitHub serves its commits from the repository that the pull request is in
 (https://docs.github.com/en/pull-requests/collaborating-with-pull-requests/reviewing-changes-in-pull-requests/checking-out-pull-requests-locally).
-Whatever is wrong with them, the thread is worked on without them.
+If these commits cannot be fetched, the checkout is made without them.
 """
 
 import logging
@@ -27,21 +27,21 @@ Refs: TypeAlias = tuple[tuple[str, CommitId], ...]
 
 
 async def fetch(mirror: Mirror, pull: PullCommits) -> Refs:
-    """Fetch the head and the merge base of a pull request into the mirror. Return those that are there now.
+    """Fetch the head and the merge base of a pull request into the mirror. Return refs to those that could be fetched.
 
     Raises Transient if the server failed.
     """
-    found = list[tuple[str, CommitId]]()
+    refs = list[tuple[str, CommitId]]()
     try:
         await mirror.ensure(pull.head)
-        found.append((HEAD, pull.head))
+        refs.append((HEAD, pull.head))
         await mirror.ensure(pull.base)
         if base := await _merge_base(mirror, pull):
             await mirror.ensure(base)
-            found.append((BASE, base))
+            refs.append((BASE, base))
     except (Refused, Misconfigured) as error:
         _log.info("commits of a pull request cannot be fetched: %s", error)
-    return tuple(sorted(found))
+    return tuple(sorted(refs))
 
 
 def write(refs: Refs, place: Path) -> None:
@@ -64,5 +64,5 @@ def read(place: Path) -> Refs:
 
 async def _merge_base(mirror: Mirror, pull: PullCommits) -> CommitId | None:
     """Return the best common ancestor of both ends; None if the histories are unrelated."""
-    found = await run.git(mirror.path, "merge-base", pull.base, pull.head, check=False)
-    return CommitId(found.out.decode().strip()) if found.code == 0 else None
+    answer = await run.git(mirror.path, "merge-base", pull.base, pull.head, check=False)
+    return CommitId(answer.out.decode().strip()) if answer.code == 0 else None

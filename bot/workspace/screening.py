@@ -27,7 +27,7 @@ OVERLAP: Final = 1 << 14
 """Overlap of two pieces: longer than any key."""
 READ_AT_ONCE: Final = 8 << 20
 SHOWN: Final = 50
-_BINARY: Final = 8_000
+_BINARY_BYTES: Final = 8_000
 """Bytes in which git looks for a zero byte to tell binary from text."""
 
 Place = tuple[str, int, str]
@@ -58,12 +58,12 @@ class Screen:
         async for change, data in _contents(clone, changes):
             if len(places) > SHOWN:
                 break
-            found = await asyncio.to_thread(self._in_file, change.path, data)
-            if found and old is None:
+            secrets = await asyncio.to_thread(self._in_file, change.path, data)
+            if secrets and old is None:
                 blobs = [changed for changed in changes if changed.before]
                 old = [_text(before) async for _, before in _contents(clone, blobs, old=True)]
-            held = old or []
-            places += [place for place, said in found if not any(said in text for text in held)]
+            old_texts = old or []
+            places += [place for place, secret in secrets if not any(secret in text for text in old_texts)]
         if places:
             raise SecretAdded(tuple(places))
 
@@ -71,27 +71,27 @@ class Screen:
         """Return the secrets in everything that is not a file's content."""
         words = [("the commit message", order.message), ("the branch", order.branch)]
         words += [("a file's name", change.path) for change in changes if not change.before]
-        return [(what, 1, span.kind) for what, text in words for span in self.redactor.find_secrets(text)]
+        return [(place, 1, span.kind) for place, text in words for span in self.redactor.find_secrets(text)]
 
     def _in_file(self, path: str, data: bytes) -> list[tuple[Place, str]]:
         """Return the places of a file that hold a secret, each with the text found there."""
         text = _text(data)
         known_alone = _is_binary(data) or any(is_path_covered(path, glob) for glob in self.examples)
         look = self.redactor.find_known_secrets if known_alone else self.redactor.find_secrets
-        shown = printable(self.redactor.redact(path))
+        name = printable(self.redactor.redact(path))
         return [
-            ((shown, text.count("\n", 0, span.start) + 1, span.kind), text[span.start : span.end])
+            ((name, text.count("\n", 0, span.start) + 1, span.kind), text[span.start : span.end])
             for span in _pieces(text, look)
         ]
 
 
 def _pieces(text: str, look: Look) -> Iterator[Span]:
     """Search a text piece by piece, so that a file takes only a few pieces of memory; each span is yielded once."""
-    seen = -1
+    last = -1
     for start in range(0, max(1, len(text)), AT_ONCE - OVERLAP):
         for span in look(text[start : start + AT_ONCE]):
-            if start + span.start > seen:
-                seen = start + span.start
+            if start + span.start > last:
+                last = start + span.start
                 yield Span(start + span.start, start + span.end, span.kind)
 
 
@@ -99,29 +99,29 @@ async def changes_of(clone: Path, base: CommitId) -> list[PathChange]:
     """Return the changes of a clone's index relative to the base: git-diff-index(1), raw output format."""
     names = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", base, "--")
     records = (await run.git(clone, *names)).out.split(b"\0")
-    made = []
+    changes = []
     for about, name in zip(records[::2], records[1::2], strict=False):
         was, now, before, after, _ = about.decode().lstrip(":").split(" ")
         ids = (oid if mode not in {"000000", EntryKind.MODULE} else "" for mode, oid in ((was, before), (now, after)))
-        made.append(PathChange(os.fsdecode(name), *ids))
-    return made
+        changes.append(PathChange(os.fsdecode(name), *ids))
+    return changes
 
 
 async def _contents(
     clone: Path, changes: Sequence[PathChange], *, old: bool = False
 ) -> AsyncIterator[tuple[PathChange, bytes]]:
     """Yield the new (or old) contents of changed files, a bounded number of bytes at a time (git-cat-file(1))."""
-    wanted = [(change, oid) for change in changes if (oid := change.before if old else change.after)]
-    if not wanted:
+    blobs = [(change, oid) for change in changes if (oid := change.before if old else change.after)]
+    if not blobs:
         return
-    asked = "".join(f"{oid}\n" for _, oid in wanted).encode()
-    lines = (await run.git(clone, "cat-file", "--batch-check=%(objectsize)", stdin=asked)).out.decode().split("\n")
+    object_ids = "".join(f"{oid}\n" for _, oid in blobs).encode()
+    lines = (await run.git(clone, "cat-file", "--batch-check=%(objectsize)", stdin=object_ids)).out.decode().split("\n")
     sizes = [int(line) for line in lines if line]
     for group in _groups(sizes):
-        asked = "".join(f"{wanted[number][1]}\n" for number in group).encode()
-        out, at = (await run.git(clone, "cat-file", "--batch=", stdin=asked)).out, 0
+        object_ids = "".join(f"{blobs[number][1]}\n" for number in group).encode()
+        out, at = (await run.git(clone, "cat-file", "--batch=", stdin=object_ids)).out, 0
         for number in group:
-            yield wanted[number][0], out[at + 1 : at + 1 + sizes[number]]
+            yield blobs[number][0], out[at + 1 : at + 1 + sizes[number]]
             at += 1 + sizes[number] + 1
 
 
@@ -139,7 +139,7 @@ def _groups(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _is_binary(data: bytes) -> bool:
-    return b"\0" in data[:_BINARY]
+    return b"\0" in data[:_BINARY_BYTES]
 
 
 def _text(data: bytes) -> str:

@@ -138,8 +138,8 @@ def _bodies() -> dict[str, list[Step]]:
     for trick in _TERMINAL_TRICKS:
         ioctl += [(_EQUAL, 0, 1, trick), _answer(errno.EPERM)]
     personality: list[Step] = [_load(_ARGUMENTS)]
-    for known in _PERSONALITIES:
-        personality += [(_EQUAL, 0, 1, known), _allow()]
+    for number in _PERSONALITIES:
+        personality += [(_EQUAL, 0, 1, number), _allow()]
     # The watch in a sandbox runs as the same user as its programs, so a process may slow down or limit only itself.
     self_alone = [_load(_ARGUMENTS), (_EQUAL, 0, 1, 0), _allow(), _answer(errno.EPERM)]
     own_group = [

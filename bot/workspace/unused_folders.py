@@ -21,7 +21,7 @@ MAKING: Final = "~making"
 KEPT_SECONDS: Final = 30 * 24 * 3600.0
 CROWDED_SECONDS: Final = 24 * 3600.0
 """How long unused folders are kept, normally and when the disk is almost full."""
-_CROWDED: Final = 0.05
+_CROWDED_SHARE: Final = 0.05
 AT_ONCE: Final = 10
 """How many folders one sweep removes, so that no work waits long for it; the next sweep removes more."""
 
@@ -29,11 +29,13 @@ AT_ONCE: Final = 10
 def is_unused(stamp: Path, *, seconds: float = KEPT_SECONDS) -> bool:
     """Return whether a file (or its folder, if it is missing) was untouched for that long, or less on a full disk."""
     try:
-        touched = (stamp if stamp.exists() else stamp.parent).stat().st_mtime
+        last_use = (stamp if stamp.exists() else stamp.parent).stat().st_mtime
         disk = shutil.disk_usage(stamp.parent)
     except FileNotFoundError:
         return False
-    return time.time() - touched > (min(CROWDED_SECONDS, seconds) if disk.free < disk.total * _CROWDED else seconds)
+    return time.time() - last_use > (
+        min(CROWDED_SECONDS, seconds) if disk.free < disk.total * _CROWDED_SHARE else seconds
+    )
 
 
 def _abandoned_locks(folder: Path) -> list[Path]:
@@ -45,11 +47,11 @@ def _abandoned_locks(folder: Path) -> list[Path]:
 
 async def sweep(folder: Path, is_disposable: Callable[[Path], bool], remove: Callable[[Path], Awaitable[None]]) -> None:
     """Remove disposable folders that no living process holds; a folder that cannot be removed stays."""
-    found = await asyncio.to_thread(
+    places = await asyncio.to_thread(
         lambda: [*_abandoned_locks(folder), *(place for place in folder.glob("*/") if is_disposable(place))]
     )
     tried = 0
-    for place in found:
+    for place in places:
         lock = Lock(folder / f"{place.name.removesuffix(MAKING)}.lock")
         try:
             lock.take()

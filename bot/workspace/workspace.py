@@ -25,7 +25,7 @@ from bot.workspace.source import Source
 from bot.workspace.toolhost import SandboxedToolhost, program
 
 _BOT = Path(__file__).parent.parent
-_ONLY_LOOKING = {
+_READ_ONLY_SETTINGS = {
     "GIT_CONFIG_COUNT": "2",
     # A folder of the repository may be a bare repository, whose configuration names programs (git-config(1)).
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
@@ -95,8 +95,8 @@ class GitWorkspace:
     ) -> Checkout:
         """Return the checkout of that name as it was left, or make it from `base` and the kept work.
 
-        With `fresh` it is always made again. One that is made names the commits of `pull` (pull_refs.py). Raises
-        Conflict if another process holds it. First removes what killed processes left.
+        With `fresh` it is always made again. A checkout that is made gets refs to the commits of `pull` (pull_refs.py).
+        Raises Conflict if another process holds it. First removes what killed processes left.
         """
         await self.checkouts.sweep()
         await self.publisher.sweep()
@@ -202,10 +202,10 @@ class GitWorkspace:
         self.checkouts.place(checkout)
         tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
         shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
-        way = SOCKET if any(mount.target == SOCKET for mount in beside) else ""
+        socket = SOCKET if any(mount.target == SOCKET for mount in beside) else ""
         sizes = [size for size in (self.limits.tmp_mb, bounds.tmp_mb) if size is not None]
         scratch = None if sizes or self.source.unsafe else await self.checkouts.scratch(checkout)
-        variables = (proxy_environment() if way else {}) if access is Access.WRITE else _ONLY_LOOKING
+        variables = (proxy_environment() if socket else {}) if access is Access.WRITE else _READ_ONLY_SETTINGS
         profile = SandboxProfile(
             checkout.shown_as,
             (tree, *shared, *beside),
@@ -224,7 +224,7 @@ class GitWorkspace:
             "files": self.limits.files,
             "rg": "rg",
             "env": environment,
-            "egress": way,
+            "egress": socket,
         }
         if self.source.unsafe:
             return await SandboxedToolhost.start(

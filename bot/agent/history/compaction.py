@@ -77,19 +77,19 @@ async def compact(session: Session, emit: Sink) -> Ended | None:
         return Ended(session.agent, End.LIMIT, TOO_LARGE) if session.is_full else None
     if session.futile_compactions >= FUTILE:
         return Ended(session.agent, End.LIMIT, STUCK)
-    before, by, made = session.context_size, "cut", None
+    before, by, shortened = session.context_size, "cut", None
     head = session.history[:start]
-    kept = cutting.cut_to_fit(session.history[start:], int(RESULT_SHARE * abilities.window))
+    recent = cutting.cut_to_fit(session.history[start:], int(RESULT_SHARE * abilities.window))
     if len(head) > 1:
         everything = all_messages(await asyncio.to_thread(session.resources.transcripts.load, session.id))
-        given = await restored_context(session, everything, kept, abilities.window)
-        part = HistoryPart(head, kept, given, abilities)
+        restored = await restored_context(session, everything, recent, abilities.window)
+        part = HistoryPart(head, recent, restored, abilities)
         for by, back_end in _back_ends(part):  # noqa: B007 - names the back-end that made the summary
-            if (made := await back_end(session, part, emit)) is not None:
+            if (shortened := await back_end(session, part, emit)) is not None:
                 break
         else:
-            by, made = "digest", _new_history(part, digest(everything[: len(everything) - len(kept)]))
-    history = made if made is not None else [*head, *kept]
+            by, shortened = "digest", _new_history(part, digest(everything[: len(everything) - len(recent)]))
+    history = shortened if shortened is not None else [*head, *recent]
     after = cutting.tokens([*session.prefix.system, *session.prefix.tools, *history])
     session.shorten(history, by=by, before=before, after=after)
     await emit(Compacted(session.agent, before, after))
@@ -97,7 +97,7 @@ async def compact(session: Session, emit: Sink) -> Ended | None:
 
 
 def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
-    """Return the back-ends, best first. The service's needs an answered last turn, because text follows it."""
+    """Return the back-ends, best first. The service summarizes only after an answered turn, because text follows it."""
     signed = part.abilities.summarizes and part.kept[-1]["role"] == "user"
     return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
 
@@ -112,8 +112,8 @@ async def _by_service(session: Session, part: HistoryPart, emit: Sink) -> NewHis
 
 async def _by_model(session: Session, part: HistoryPart, emit: Sink) -> NewHistory | None:
     """Let the model summarize in a separate request, which reads the cache of the one before."""
-    asking = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
-    answer = await _request_summary(session, [*part.head, asking], emit)
+    question = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
+    answer = await _request_summary(session, [*part.head, question], emit)
     if answer is None or tool_calls(answer.message):
         return None
     return _new_history(part, text) if (text := text_of(answer.message)) else None
@@ -129,8 +129,8 @@ def _is_block(completed: AnswerCompleted) -> bool:
 def _new_history(part: HistoryPart, summary: str) -> NewHistory:
     """Return a new history: the restored blocks, the summary, and the kept turns."""
     first = {"role": "user", "content": [*part.restored, cutting.summary_block(summary)]}
-    kept = cutting.without_thinking(part.kept) if part.abilities.binds else part.kept
-    return [first, *kept]
+    recent = cutting.without_thinking(part.kept) if part.abilities.binds else part.kept
+    return [first, *recent]
 
 
 async def _request_summary(
@@ -138,15 +138,15 @@ async def _request_summary(
 ) -> AnswerCompleted | None:
     """Request a summary and book it. Returns None if the budget has no room or the call fails."""
     resources = session.resources
-    begun = session.prefix.request(messages, resources.user_id)
-    request = replace(begun, schema=None, peak=session.peak, summarize=summarize, replay=session.replay)
+    draft = session.prefix.request(messages, resources.user_id)
+    request = replace(draft, schema=None, peak=session.peak, summarize=summarize, replay=session.replay)
     async with resources.ledger.call(session.highest_cost, resources.shared_budget) as ticket:
         if ticket is None:
             return None
-        answered = stream_and_book(session.log, request, ticket, size=session.context_size, aside=True)
+        stream = stream_and_book(session.log, request, ticket, size=session.context_size, aside=True)
         answer = None
         try:
-            async with aclosing(answered) as events:
+            async with aclosing(stream) as events:
                 async for event in events:
                     if isinstance(event, Notice):
                         session.book_notice(event)

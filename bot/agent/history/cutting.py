@@ -51,19 +51,19 @@ def cut_point(history: Sequence[Json], room: int) -> int | None:
         for index in range(1, len(history))
         if history[index]["role"] == "assistant" and history[index - 1]["role"] == "user"
     ]
-    kept = starts[-1:]
+    chosen = starts[-1:]
     for start in reversed(starts[:-1]):
-        if len(kept) == MOST_KEPT or tokens(history[start:]) > room:
+        if len(chosen) == MOST_KEPT or tokens(history[start:]) > room:
             break
-        kept.append(start)
-    return kept[-1] if kept else None
+        chosen.append(start)
+    return chosen[-1] if chosen else None
 
 
 def summary_block(summary: str) -> Json:
     """Return the block with the summary of everything that it replaces, for the model."""
     quoted = escape_harness_markup(summary.strip()[:LONGEST_SUMMARY])
-    told = f"Summary of the conversation so far, which is not sent any more:\n{quoted}"
-    return {"type": "text", "text": told}
+    text = f"Summary of the conversation so far, which is not sent any more:\n{quoted}"
+    return {"type": "text", "text": text}
 
 
 def images(messages: Iterable[Json]) -> Iterator[Json]:

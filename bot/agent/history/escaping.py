@@ -18,10 +18,10 @@ _TAG: Final = re.compile(r"(?<!\\)<(?=\s*(?:/\s*)?system-reminder\b)", re.IGNORE
 
 
 def escape_reminders(text: str) -> str:
-    """Escape what imitates the tags of reminders, and nothing else: for words that the session is to follow.
+    """Escape text that imitates the tags of reminders, and nothing else.
 
-    Whoever may ask has authority over the work, but only the harness has that of the harness. What is escaped already
-    stays as it is.
+    For the words of people whom the session is to follow: they have authority over the work, but may not speak as the
+    harness. Text that is already escaped stays as it is.
     """
     return _TAG.sub(r"\\<", text)
 

@@ -37,6 +37,6 @@ def load_request_prefix(lines: Sequence[Line], ordered: str) -> RequestPrefix | 
     if not lines or lines[0].kind is not LineKind.OPENED:
         return None
     body = lines[0].body
-    answered = (line.body for line in reversed(lines[1:]) if line.body.get("note") != ASIDE)
-    model = next((str(body["model"]) for body in answered if "model" in body), ordered)
+    bodies = (line.body for line in reversed(lines[1:]) if line.body.get("note") != ASIDE)
+    model = next((str(body["model"]) for body in bodies if "model" in body), ordered)
     return RequestPrefix(body["agent_type"], model, tuple(body["system"]), tuple(body["tools"]))

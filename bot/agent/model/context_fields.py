@@ -50,8 +50,8 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
 def _without_thinking(message: Json) -> Json:
     """Return a message without thinking blocks; the same object if it has none."""
     content = message["content"]
-    kept = content if isinstance(content, str) else [block for block in content if block.get("type") not in THINKING]
-    return message if len(kept) == len(content) else {**message, "content": kept}
+    blocks = content if isinstance(content, str) else [block for block in content if block.get("type") not in THINKING]
+    return message if len(blocks) == len(content) else {**message, "content": blocks}
 
 
 def _signed_summary(messages: Sequence[Json]) -> Json | None:

@@ -22,7 +22,7 @@ _NO_RETRY = "the server says not to retry"
 LONGEST = 500
 """Characters of an error that users see: proxies between here and the model answer with whole pages."""
 RETRYABLE_STATUS = frozenset({408, 409, 429})
-_OVERFULL = re.compile(
+_TOO_LONG = re.compile(
     r"too long|prompt exceeds max length|input.*exceeds the maximum number of tokens"
     r"|(?=.*(exceed|longer|greater|maximum)).*(context[ _](window|length|size|limit)|prompt length|model token limit)",
     re.IGNORECASE | re.DOTALL,
@@ -72,7 +72,7 @@ class CallFailure:
 
         https://platform.claude.com/docs/en/build-with-claude/context-windows
         """
-        return self.status == 413 or (self.status in {400, 422} and bool(_OVERFULL.search(self.text)))
+        return self.status == 413 or (self.status in {400, 422} and bool(_TOO_LONG.search(self.text)))
 
     @property
     def unbound(self) -> bool:
@@ -94,9 +94,9 @@ class ErrorEvent(Exception):
     """An error event inside a stream that began with 200."""
 
     def __init__(self, error: object) -> None:
-        told = error if isinstance(error, dict) else {"message": error}
-        super().__init__(told.get("message") or "error event")
-        self.type = str(told.get("type") or "")
+        details = error if isinstance(error, dict) else {"message": error}
+        super().__init__(details.get("message") or "error event")
+        self.type = str(details.get("type") or "")
 
 
 def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -> CallFailure:
@@ -112,10 +112,10 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     capped = status == 429 and after is None and "spend" in text.lower()
     capped |= ramp and (after is None or after > LONGEST_WAIT)
     retryable = (status in RETRYABLE_STATUS or status >= 500) and not capped
-    asked = headers.get("x-should-retry")
-    if asked == "false":
+    should_retry = headers.get("x-should-retry")
+    if should_retry == "false":
         retryable, fix = False, fix or _CURES.get(status, _NO_RETRY)
-    elif asked == "true" and not capped:
+    elif should_retry == "true" and not capped:
         retryable = True
     overloaded = status == 529 or kind in _OVERLOADED
     return CallFailure(f"HTTP {status}: {text}", retryable, overloaded, after, status, fix)

@@ -58,9 +58,9 @@ def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Col
     """Return the features of a request that its refusal is about; none if it is about something else."""
     if failure.status not in {400, 422} or failure.too_long or failure.unbound:
         return ()
-    named = tuple(feature for feature in FEATURES if feature.beta in betas and feature.beta in failure.text)
-    if named:
-        return named
+    refused = tuple(feature for feature in FEATURES if feature.beta in betas and feature.beta in failure.text)
+    if refused:
+        return refused
     used = set(_used_terms(fields))
     for feature in FEATURES:
         says_unknown = "context_management" in feature.terms or _UNKNOWN.search(failure.text)
@@ -89,5 +89,5 @@ def _used_terms(fields: Mapping[str, Any]) -> Iterator[str]:
 
 def _names(text: str, term: str) -> bool:
     """Return whether an error names a field of the body, of a tool, or of `thinking`, but not of a message."""
-    above = r"(?<![\w.])(?:body\.)?(?:tools\.\d+\.(?:\w+\.)?|thinking\.(?:\w+\.)?)?"
-    return re.search(rf"{above}{re.escape(term)}(?!\w)", text) is not None
+    prefix = r"(?<![\w.])(?:body\.)?(?:tools\.\d+\.(?:\w+\.)?|thinking\.(?:\w+\.)?)?"
+    return re.search(rf"{prefix}{re.escape(term)}(?!\w)", text) is not None

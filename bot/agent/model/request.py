@@ -18,7 +18,7 @@ MARK: Final[Json] = {"type": "ephemeral"}
 TAIL_MARKS: Final = 2
 
 _EFFORT: Final = {"main": "medium", "subagent": "medium", "restricted": "low", "light": "low"}
-_CHOOSING: Final = frozenset({"main", "subagent"})
+_CONFIGURABLE_ROLES: Final = frozenset({"main", "subagent"})
 """The roles whose effort a project may choose."""
 _UNMARKABLE: Final = frozenset({"thinking", "redacted_thinking"})
 _THINKING_BUDGET: Final = 8_000
@@ -38,9 +38,9 @@ def parameters(
     if request.role == "light":
         return _light(request, spec, cap=cap, extra=extra)
     request = replace(request, messages=readable_messages(request, spec))
-    wanted = 0 if request.only_caches else MOST_TOKENS[request.role]
-    limit = min(wanted, spec.max_output, cap or wanted)
-    built: dict[str, Any] = {
+    most = 0 if request.only_caches else MOST_TOKENS[request.role]
+    limit = min(most, spec.max_output, cap or most)
+    fields: dict[str, Any] = {
         "model": spec.id,
         "max_tokens": limit,
         "system": with_last_mark(request.system),
@@ -48,36 +48,36 @@ def parameters(
         "messages": with_cache_marks(request.messages),
     }
     if (thinking := _thinking(spec, request, limit)) is not None:
-        built["thinking"] = thinking
+        fields["thinking"] = thinking
     if spec.efforts:
-        built["output_config"] = {"effort": _effort(request, spec)}
+        fields["output_config"] = {"effort": _effort(request, spec)}
     if request.schema is not None and spec.structured:
         form = {"format": {"type": "json_schema", "schema": request.schema}}
-        built["output_config"] = built.get("output_config", {}) | form
+        fields["output_config"] = fields.get("output_config", {}) | form
     if request.user_id:
-        built["metadata"] = {"user_id": request.user_id}
-    fields, betas = context_fields(request, spec)
+        fields["metadata"] = {"user_id": request.user_id}
+    context, betas = context_fields(request, spec)
     if betas := (*betas, *_thinking_betas(spec, thinking)):
-        built["extra_headers"] = {"anthropic-beta": ",".join(betas)}
-    if fields or extra:
-        built["extra_body"] = {**fields, **(extra or {})}
-    return built
+        fields["extra_headers"] = {"anthropic-beta": ",".join(betas)}
+    if context or extra:
+        fields["extra_body"] = {**context, **(extra or {})}
+    return fields
 
 
 def _light(request: ModelRequest, spec: ModelSpec, *, cap: int | None, extra: Mapping[str, Any] | None) -> Json:
     """Return a light call: plain text as system, no cache marks, no thinking if it may be switched off (M11)."""
     limit = min(MOST_TOKENS["light"], spec.max_output, cap or spec.max_output)
-    built: Json = {"model": spec.id, "max_tokens": limit, "messages": list(request.messages)}
-    built["system"] = "\n\n".join(block["text"] for block in request.system)
+    fields: Json = {"model": spec.id, "max_tokens": limit, "messages": list(request.messages)}
+    fields["system"] = "\n\n".join(block["text"] for block in request.system)
     if request.tools:
-        built["tools"] = list(request.tools)
+        fields["tools"] = list(request.tools)
     if spec.thinking == "adaptive":
-        built["thinking"] = {"type": "disabled" if spec.may_disable else "adaptive"}
+        fields["thinking"] = {"type": "disabled" if spec.may_disable else "adaptive"}
     if spec.efforts:
-        built["output_config"] = {"effort": _effort(request, spec)}
+        fields["output_config"] = {"effort": _effort(request, spec)}
     if request.user_id:
-        built["metadata"] = {"user_id": request.user_id}
-    return {**built, "extra_body": dict(extra)} if extra else built
+        fields["metadata"] = {"user_id": request.user_id}
+    return {**fields, "extra_body": dict(extra)} if extra else fields
 
 
 def _tools(tools: Sequence[Json], spec: ModelSpec) -> list[Json]:
@@ -91,9 +91,9 @@ def _effort(request: ModelRequest, spec: ModelSpec) -> str:
     """Return the effort: the project's, else that of the role. If the model does not accept it, the next lower one that
     it accepts, or its lowest.
     """
-    wanted = request.effort if request.effort and request.role in _CHOOSING else _EFFORT[request.role]
-    within = [level for level in spec.efforts if EFFORTS.index(level) <= EFFORTS.index(wanted)]
-    return within[-1] if within else spec.efforts[0]
+    effort = request.effort if request.effort and request.role in _CONFIGURABLE_ROLES else _EFFORT[request.role]
+    accepted = [level for level in spec.efforts if EFFORTS.index(level) <= EFFORTS.index(effort)]
+    return accepted[-1] if accepted else spec.efforts[0]
 
 
 def with_cache_marks(messages: Sequence[Json]) -> list[Json]:
@@ -103,12 +103,12 @@ def with_cache_marks(messages: Sequence[Json]) -> list[Json]:
     With the mark at the end of `system`, these are the four breakpoints that the API allows.
     """
     turns = [index for index, message in enumerate(messages) if message["role"] == "user"]
-    out = list(messages)
+    marked = list(messages)
     for index in turns[-TAIL_MARKS:]:
-        out[index] = _with_mark(out[index], -1)
+        marked[index] = _with_mark(marked[index], -1)
     if len(turns) > TAIL_MARKS or len(_blocks(messages[0])) > 1:
-        out[0] = _with_mark(out[0], 0)
-    return out
+        marked[0] = _with_mark(marked[0], 0)
+    return marked
 
 
 def with_last_mark(blocks: Sequence[Json]) -> list[Json]:
@@ -159,15 +159,15 @@ def _thinking_betas(spec: ModelSpec, thinking: Json | None) -> tuple[str, ...]:
 
 
 def body(fields: Mapping[str, Any], request: ModelRequest) -> bytes:
-    """Return the JSON of a call's fields; a message that is among them as it was stored is not encoded again."""
-    kept, texts = chain(request.messages, repeat(None)), chain(request.stored, repeat(b""))
-    aligned = zip(fields["messages"], kept, texts, strict=False)
+    """Return the JSON of a call's fields; a message that is sent as it was stored is not encoded again."""
+    messages, texts = chain(request.messages, repeat(None)), chain(request.stored, repeat(b""))
+    aligned = zip(fields["messages"], messages, texts, strict=False)
     parts = [text if text and message is stored else encode_json(message) for message, stored, text in aligned]
-    rest = encode_json({name: value for name, value in fields.items() if name != "messages"})
+    other_fields = encode_json({name: value for name, value in fields.items() if name != "messages"})
     if not parts:
-        return b'{"messages":[],' + rest[1:]
+        return b'{"messages":[],' + other_fields[1:]
     parts[0] = b'{"messages":[' + parts[0]
-    parts[-1] += b"]," + rest[1:]
+    parts[-1] += b"]," + other_fields[1:]
     return b",".join(parts)  # the only copy of the whole body
 
 

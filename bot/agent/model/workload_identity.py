@@ -78,5 +78,5 @@ def identity_failure(error: "WorkloadIdentityError") -> CallFailure:
     """Classify a failed exchange: without an answer it can be retried, else the answer's status decides."""
     if error.status_code is None:
         return CallFailure(str(error), retryable=True)
-    found = status_failure(error.status_code, "", str(error), {})
-    return CallFailure(str(error), found.retryable, status=found.status, fix=_CURE)
+    failure = status_failure(error.status_code, "", str(error), {})
+    return CallFailure(str(error), failure.retryable, status=failure.status, fix=_CURE)

@@ -40,8 +40,8 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
     from bot.core.markdown.inert import inert_markdown
 
     markdown = normalize_text(inert_markdown(normalize_text(tool_input["plan"])))
-    given = normalize_notes(tool_input.get("notes") or "")
-    notes = normalize_notes(inert_markdown(given)) if given else ""
+    submitted_notes = normalize_notes(tool_input.get("notes") or "")
+    notes = normalize_notes(inert_markdown(submitted_notes)) if submitted_notes else ""
 
     def strings_of(key: str) -> tuple[str, ...]:
         return _lines(tool_input.get(key) or ())
@@ -67,8 +67,8 @@ def _lines(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _finding(submitted: Json) -> TaskFinding:
     """Return a finding as the model submitted it, each text as one line."""
-    named, title = (" ".join(_lines([submitted[key]])) for key in ("id", "title"))
-    return TaskFinding(named, title or named, _lines(submitted.get("paths") or ()))
+    finding_id, title = (" ".join(_lines([submitted[key]])) for key in ("id", "title"))
+    return TaskFinding(finding_id, title or finding_id, _lines(submitted.get("paths") or ()))
 
 
 def _finding_texts(findings: Iterable[TaskFinding]) -> Iterator[str]:

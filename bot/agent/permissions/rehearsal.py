@@ -56,12 +56,12 @@ class Rehearsal:
         return replace(output, text=f"{prepared.remark}{output.text}") if prepared.remark else output
 
     async def aclose(self) -> None:
-        """End a set-up that still runs, and remove the copy that has it."""
+        """Cancel a set-up that still runs, and remove the copy that was set up."""
         if self._preparing is not None:
             self._preparing.cancel()
-            (made,) = await asyncio.gather(self._preparing, return_exceptions=True)
-            if isinstance(made, PreparedCheckout):
-                await self.workspace.discard(made.checkout)
+            (outcome,) = await asyncio.gather(self._preparing, return_exceptions=True)
+            if isinstance(outcome, PreparedCheckout):
+                await self.workspace.discard(outcome.checkout)
 
     async def _prepare_once(self) -> PreparedCheckout:
         if not self.setup:
@@ -80,17 +80,17 @@ class Rehearsal:
             raise
 
     async def _set_up(self, host: Toolhost, copy: Checkout) -> str:
-        """Run the set-up commands, and return what to tell of one that failed."""
+        """Run the set-up commands up to the first that fails, and return a note about that one; "" if none fails."""
         for command in self.setup:
             line = {"command": f"cd {quote(copy.shown_as)}\n{command}", "timeout": int(self.seconds * 1000)}
             output = await host.call("Bash", line, timeout=self.seconds + 30.0)
             if output.is_error:
-                said = " ".join(output.text.split())[-_SHOWN:]
-                return f"(The set-up command {code(command)} failed; nothing reaches the network here: {said})\n\n"
+                message = " ".join(output.text.split())[-_SHOWN:]
+                return f"(The set-up command {code(command)} failed; nothing reaches the network here: {message})\n\n"
         return ""
 
     async def _with_host(self, copy: Checkout, use: Callable[[Toolhost], Awaitable[_T]]) -> _T:
-        """Return what a function makes of a toolhost on a copy."""
+        """Return the result of a function that gets a toolhost on a copy."""
         host = await self.workspace.open(copy, Access.WRITE)
         try:
             return await use(host)

@@ -44,8 +44,8 @@ def about_paths(tool: str) -> bool:
 
 def relative_input(tool_input: Json, folder: str) -> Json:
     """Return a call's input with its paths relative to the checkout, as rules are written."""
-    found = {key: value for key in _KEYS if isinstance(value := tool_input.get(key), str)}
-    return tool_input | {key: _relative(value, folder) for key, value in found.items()}
+    paths = {key: value for key in _KEYS if isinstance(value := tool_input.get(key), str)}
+    return tool_input | {key: _relative(value, folder) for key, value in paths.items()}
 
 
 def covers(pattern: str, tool: str, tool_input: Json) -> bool:
@@ -105,13 +105,13 @@ def target_path(tool_input: Json) -> str:
 
 def _call_paths(tool: str, tool_input: Json) -> Iterator[str]:
     """List the paths that a call names: its file or folder, and what it searches for in there."""
-    given = target_path(tool_input) or "."
+    target = target_path(tool_input) or "."
     looked_for = [str(tool_input[key]) for key in _IN_FOLDER if tool_input.get(key)]
     if tool == "Grep":
         looked_for = [str(tool_input["glob"])] if tool_input.get("glob") else []
     if tool != "Glob" or not looked_for:
-        yield given
-    yield from (posixpath.join(given, path) for path in looked_for)
+        yield target
+    yield from (posixpath.join(target, path) for path in looked_for)
 
 
 def _is_reached(path: str, pattern: str) -> bool:

@@ -107,14 +107,14 @@ def _git(words: list[str]) -> bool:
         words = words[2:] if words[0] == "-C" else words[1:]
     if not words:
         return False
-    subcommand, rest = words[0], words[1:]
+    subcommand, arguments = words[0], words[1:]
     if subcommand in _GIT_LISTS:
-        listing = all(word in _GIT_LISTS[subcommand] for word in rest)
-        return listing and (bool(rest) or subcommand not in _GIT_NEEDS_WORD)
+        listing = all(word in _GIT_LISTS[subcommand] for word in arguments)
+        return listing and (bool(arguments) or subcommand not in _GIT_NEEDS_WORD)
     # git grep opens a pager with -O, also in a cluster.
     refused = _without(*_GIT_REFUSED, *_GIT_REFUSED_BY.get(subcommand, ()), letters="O")
     signed = _GIT_FIELD if subcommand == "for-each-ref" else _GIT_SIGNATURE
-    return subcommand in _GIT_READS and refused(rest) and not any(map(signed.search, rest))
+    return subcommand in _GIT_READS and refused(arguments) and not any(map(signed.search, arguments))
 
 
 def _uniq(words: list[str]) -> bool:

@@ -88,10 +88,10 @@ def program_names(line: str) -> tuple[str, ...]:
     """
     root = parse_shell(line)
     if root is None or root.has_error:
-        found = _SIGNS.split(line)
+        words = _SIGNS.split(line)
     else:
-        found = [line[node.start_byte : node.end_byte] for node in walk(root) if node.type in _WORDS]
-    bare = (strip_quotes(word) for word in found)
+        words = [line[node.start_byte : node.end_byte] for node in walk(root) if node.type in _WORDS]
+    bare = (strip_quotes(word) for word in words)
     return tuple(dict.fromkeys(word for word in bare if word))
 
 
@@ -185,8 +185,8 @@ def _harmless_test(text: str) -> bool:
         or (not text.startswith("[[") and _NOT_IN_BRACKET & set(text[1:-1]))
     ):
         return False
-    beside = (words[at + side] for at, word in enumerate(words) if word in _ARITHMETIC for side in (-1, 1))
-    return all(_NUMBER.fullmatch(word) for word in beside)
+    operands = (words[at + side] for at, word in enumerate(words) if word in _ARITHMETIC for side in (-1, 1))
+    return all(_NUMBER.fullmatch(word) for word in operands)
 
 
 def _begins_word(comment: "Node") -> bool:

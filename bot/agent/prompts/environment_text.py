@@ -1,6 +1,6 @@
 """What a session is told of the place where it works (K11): the first block of its first message (M2).
 
-It holds what varies between jobs, and never stands in the system blocks, which all jobs of one version share (M1).
+It holds what varies between jobs, and is never part of the system blocks, which all jobs of one version share (M1).
 Names and subjects come from the repository: they are shortened, and cannot imitate the harness.
 """
 
@@ -33,7 +33,7 @@ class Environment:
     branch: str = ""
     """The default branch, and that of the pull request that is worked on."""
     place: str = ""
-    """Where people asked, and read the last message."""
+    """Where people asked, and where they read the session's last message."""
     tools: str = ""
     """The tools of the sandbox with their versions."""
     top_level: tuple[str, ...] = ()
@@ -83,8 +83,8 @@ def environment_text(environment: Environment) -> str:
         "Hosts that approved work may reach if its plan names them": ", ".join(environment.hosts) or "none",
         "What this session may use": environment.allowance,
     }
-    told = "\n".join(f"{name}: {value}".replace(": \n", ":\n", 1) for name, value in rows.items() if value)
-    return f"{told}\n\n{environment.memory}" if environment.memory else told
+    lines = "\n".join(f"{name}: {value}".replace(": \n", ":\n", 1) for name, value in rows.items() if value)
+    return f"{lines}\n\n{environment.memory}" if environment.memory else lines
 
 
 def _names(names: Sequence[str]) -> str:

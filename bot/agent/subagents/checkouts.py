@@ -26,15 +26,15 @@ class PendingToolhost:
 
     async def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Do work while the toolhost starts and runs. If it cannot start, cancels the work, and raises the error."""
-        working = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work)
         try:
-            await asyncio.wait({working, self._starting}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, self._starting}, return_when=asyncio.FIRST_COMPLETED)
             if self._starting.done():
                 self._starting.result()
-            await working
+            await task
         finally:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def call(
         self, operation: str, arguments: Json, *, progress: Callable[[str], None] | None = None, timeout: float = 660.0
@@ -120,9 +120,9 @@ class SubagentCheckouts:
 
     async def discard(self, fork: str) -> None:
         """Remove the fork with that name, if there is one. A fork that cannot be removed is left behind."""
-        if made := self._live_forks.pop(fork, None):
+        if checkout := self._live_forks.pop(fork, None):
             with suppress(PlangateError):
-                await self.workspace.discard(made)
+                await self.workspace.discard(checkout)
 
     async def _fork(self, name: str) -> Checkout:
         """Copy the tree as it stands. Nothing is merged into it meanwhile."""

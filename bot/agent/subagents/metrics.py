@@ -71,7 +71,7 @@ class Metrics:
         if not ended:
             return ()
         mean, rate = self.seconds / ended, self.succeeded / ended
-        drawn = (
+        candidates = (
             (rate < _LOW_SUCCESS, Hint("high", f"only {rate:.0%} of the sub-agents succeeded: look at why they fail")),
             (mean > _LONG_SECONDS, Hint("medium", f"a sub-agent takes {mean:.0f} s on average: give smaller tasks")),
             (
@@ -79,7 +79,7 @@ class Metrics:
                 Hint("low", f"{self.concurrency:.1f} ran at once on average: send independent tasks in one message"),
             ),
         )
-        return tuple(hint for holds, hint in drawn if holds)
+        return tuple(hint for holds, hint in candidates if holds)
 
     def facts(self) -> Json:
         """Return all metrics in the form that a log or a journal stores."""

@@ -24,12 +24,12 @@ async def run_parallel_task(
     An agent's ToolOutput carries its name in `details`. If no agent reports, the output is an error.
     """
     outputs = await run_together(runs, at_once=len(runs))
-    found = _synthesis(outputs)
-    if not found.reported:
-        told = "\n".join(output.text for output in outputs)
-        return ToolOutput(f"All {len(runs)} agents failed.\n{told}", is_error=True)
-    facts = render(found)
-    return _with_facts(await synthesis(BRIEF.format(brief=brief, reports=as_data(facts))), facts, found)
+    merged = _synthesis(outputs)
+    if not merged.reported:
+        reports = "\n".join(output.text for output in outputs)
+        return ToolOutput(f"All {len(runs)} agents failed.\n{reports}", is_error=True)
+    facts = render(merged)
+    return _with_facts(await synthesis(BRIEF.format(brief=brief, reports=as_data(facts))), facts, merged)
 
 
 def _synthesis(outputs: Sequence[ToolOutput]) -> Synthesis:

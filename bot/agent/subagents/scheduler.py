@@ -73,14 +73,14 @@ class Prefixes:
             self._begun.pop(name, None)
         self._used[name] = now
         leads = name not in self._begun
-        begun = self._begun.setdefault(name, asyncio.Event())
+        response_began = self._begun.setdefault(name, asyncio.Event())
         try:
-            yield PrefixTurn(begun, leads)
+            yield PrefixTurn(response_began, leads)
         finally:
             self._used[name] = self.clock.monotonic()
-            if leads and not begun.is_set():
+            if leads and not response_began.is_set():
                 self._begun.pop(name, None)
-            begun.set()
+            response_began.set()
 
 
 @dataclass(frozen=True, slots=True)

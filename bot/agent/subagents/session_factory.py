@@ -97,9 +97,9 @@ class SessionFactory:
         """Return a sub-agent's session, restored from `lines` or new."""
         kind, agent, parent_tools = subagent.kind, subagent.assignment.agent, self.parent.tools
         resources = self.parent.log.resources
-        frozen = self.prefix(kind, bounds)
-        if saved := load_request_prefix(lines, frozen.model):
-            frozen = replace(saved, role=bounds.role, schema=kind.schema)
+        prefix = self.prefix(kind, bounds)
+        if saved := load_request_prefix(lines, prefix.model):
+            prefix = replace(saved, role=bounds.role, schema=kind.schema)
         ident = SessionId(f"{self.parent.log.id}.{agent}-{secrets.token_hex(4)}")
         log = SessionLog(subagent.earlier.session if lines and subagent.earlier else ident, agent, resources)
         monitor = Monitor(resources.clock, bounds.limits, self.parent.monitor)
@@ -118,7 +118,7 @@ class SessionFactory:
             allowance=RequestedRaises(monitor, subagent.status.troubles),
             scope=parent_tools.scope.for_subagent() if parent_tools.scope is not None and kind.writes else None,
         )
-        return Session(log, frozen, by_name(bounds.tools), context, monitor)
+        return Session(log, prefix, by_name(bounds.tools), context, monitor)
 
     def prefix(self, kind: AgentType, bounds: SubagentBounds) -> RequestPrefix:
         """Return what every request of a new sub-agent sends unchanged."""

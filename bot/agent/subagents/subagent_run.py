@@ -94,8 +94,8 @@ class SubagentRun:
             if isinstance(event, AnswerStarted):
                 turn.response_began.set()
             else:
-                for shown in self.status.take(event, session):
-                    await self.emit(shown)
+                for outgoing in self.status.take(event, session):
+                    await self.emit(outgoing)
             quiet.reschedule(now() + idle_seconds)
 
         with self.prefixes.join(session.prefix) as turn:
@@ -126,9 +126,9 @@ class SubagentRun:
         for number in range(1, PARTS + 1):
             self.status.note(session)
             notes = "\n".join([*reports, self.status.so_far])
-            what = LAST_PART if number == PARTS else FIRST_PART
+            instruction = LAST_PART if number == PARTS else FIRST_PART
             brief = PART.format(
-                brief=self.subagent.assignment.brief, number=number, parts=PARTS, notes=notes, what=what
+                brief=self.subagent.assignment.brief, number=number, parts=PARTS, notes=notes, what=instruction
             )
             session = self._begin(brief)
             await self._run(session)

@@ -111,8 +111,8 @@ class Synthesis:
     @property
     def completeness(self) -> float:
         """Share of the agents that reported, from 0 to 1."""
-        asked = self.reported + len(self.failed)
-        return self.reported / asked if asked else 0.0
+        agents = self.reported + len(self.failed)
+        return self.reported / agents if agents else 0.0
 
     @property
     def confidence(self) -> float:
@@ -137,31 +137,31 @@ def read(text: str) -> Report:
 
 def synthesize(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
     """Merge the agents' reports, in the order of the agents. None stands for an agent that failed."""
-    given = [(agent, report) for agent, report in reports if report is not None]
-    findings = _merge_points([(agent, point) for agent, report in given for point in report.findings])
+    reported = [(agent, report) for agent, report in reports if report is not None]
+    findings = _merge_points([(agent, point) for agent, report in reported for point in report.findings])
     errors = _merge_points(
-        [(agent, Point(topic="", statement=text)) for agent, report in given for text in report.errors]
+        [(agent, Point(topic="", statement=text)) for agent, report in reported for text in report.errors]
     )
-    advice = _merge_points([(agent, point) for agent, report in given for point in report.recommendations])
-    data = _merge_points([(agent, point) for agent, report in given for point in report.data])
-    metadata = _merge_points([(agent, point) for agent, report in given for point in report.metadata])
-    said = sum(
+    advice = _merge_points([(agent, point) for agent, report in reported for point in report.recommendations])
+    data = _merge_points([(agent, point) for agent, report in reported for point in report.data])
+    metadata = _merge_points([(agent, point) for agent, report in reported for point in report.metadata])
+    total = sum(
         len(part)
-        for _, report in given
+        for _, report in reported
         for part in (report.findings, report.errors, report.recommendations, report.data, report.metadata)
     )
-    kept = (findings, errors, advice, data, metadata)
+    merged = (findings, errors, advice, data, metadata)
     return Synthesis(
-        *kept,
-        summaries=tuple(AgentStatement("", report.summary, (agent,)) for agent, report in given if report.summary),
+        *merged,
+        summaries=tuple(AgentStatement("", report.summary, (agent,)) for agent, report in reported if report.summary),
         contradictions=(
             *_contradictions(data, ContradictionSeverity.HIGH),
             *_contradictions(findings, ContradictionSeverity.MEDIUM),
             *_contradictions(advice, ContradictionSeverity.LOW),
         ),
         failed=tuple(agent for agent, report in reports if report is None),
-        reported=len(given),
-        duplicates=said - sum(map(len, kept)),
+        reported=len(reported),
+        duplicates=total - sum(map(len, merged)),
     )
 
 
@@ -187,9 +187,9 @@ def head(synthesis: Synthesis) -> list[str]:
 
     Reported text cannot start a line of its own.
     """
-    asked = synthesis.reported + len(synthesis.failed)
+    agents = synthesis.reported + len(synthesis.failed)
     parts = [
-        f"{synthesis.reported} of {asked} agents reported; completeness {synthesis.completeness:.0%}, "
+        f"{synthesis.reported} of {agents} agents reported; completeness {synthesis.completeness:.0%}, "
         f"confidence {synthesis.confidence:.0%}; {synthesis.duplicates} said more than once."
     ]
     parts += [f"FAILED: {agent}" for agent in synthesis.failed]
@@ -203,18 +203,18 @@ def head(synthesis: Synthesis) -> list[str]:
 
 def _line(row: AgentStatement) -> str:
     topic = f"{row.topic}: " if row.topic else ""
-    said = f"- {topic}{row.statement} ({', '.join(row.agents)})"
-    return said.replace("\n", "\n  ")  # so that reported text cannot pass for a line of the head
+    line = f"- {topic}{row.statement} ({', '.join(row.agents)})"
+    return line.replace("\n", "\n  ")  # so that reported text cannot pass for a line of the head
 
 
 def _merge_points(points: Sequence[tuple[str, Point]]) -> tuple[AgentStatement, ...]:
     """Merge equal points, and keep all agents that made each."""
-    kept: dict[tuple[str, str], AgentStatement] = {}
+    merged: dict[tuple[str, str], AgentStatement] = {}
     for agent, point in points:
         key = (_plain(point.topic), _plain(point.statement))
-        before = kept.get(key, AgentStatement(point.topic, point.statement, ()))
-        kept[key] = AgentStatement(before.topic, before.statement, tuple(dict.fromkeys((*before.agents, agent))))
-    return tuple(kept.values())
+        before = merged.get(key, AgentStatement(point.topic, point.statement, ()))
+        merged[key] = AgentStatement(before.topic, before.statement, tuple(dict.fromkeys((*before.agents, agent))))
+    return tuple(merged.values())
 
 
 def _contradictions(rows: Sequence[AgentStatement], severity: ContradictionSeverity) -> tuple[Contradiction, ...]:
@@ -228,7 +228,7 @@ def _contradictions(rows: Sequence[AgentStatement], severity: ContradictionSever
             topics.setdefault(_plain(row.topic), []).append(row)
     pairs = (pair for group in topics.values() for pair in combinations(group, 2))
     contested = (pair for pair in pairs if not set(pair[0].agents) & set(pair[1].agents))
-    return tuple(Contradiction(one, other, severity) for one, other in islice(contested, MOST_PAIRS))
+    return tuple(Contradiction(first, second, severity) for first, second in islice(contested, MOST_PAIRS))
 
 
 def _plain(text: str) -> str:

@@ -18,7 +18,7 @@ _CHANGES_FOLDER: Final = re.compile(r"\bcd\b")
 """A command that changes the working directory of later calls must not run concurrently with them."""
 
 _PLANNING: Final = "Not run: plan mode is on, and a command that only reads needs no background. Call it without."
-_LONGER: Final = " (what takes longer: run_in_background, then BashOutput)"
+_TIMEOUT_HINT: Final = " (what takes longer: run_in_background, then BashOutput)"
 """Follows the line that ends a timed-out command, in the form that bot/core/transcript.py reads."""
 
 
@@ -51,7 +51,7 @@ async def _call(tool_input: BashInput, context: ToolContext, emit: ToolSink) -> 
     output = await run_in_toolhost(tool_input, context, emit, operation=operation)
     if planning or output.details.get("ended") != "timeout":
         return output
-    return replace(output, text=output.text + _LONGER)
+    return replace(output, text=output.text + _TIMEOUT_HINT)
 
 
 BASH = Tool(

@@ -27,12 +27,12 @@ LISTING = (TODO_READ, TODO_WRITE)
 READING_WEB = (WEB_FETCH, WEB_SEARCH)
 """Web tools. They run beside the loop, and a session gets them only where a rule opens them."""
 READING_GITHUB = (GITHUB,)
-"""Runs beside the loop, and a session gets it only where a repository on GitHub stands behind its thread."""
+"""Runs beside the loop, and a session gets it only if its thread is on GitHub."""
 ALL = (*LOOKING, *BACKGROUND, *EDITING, *LISTING, PLAN, ASK)
 
-_UNTOLD: Final = frozenset({"title", "description", "default"})
+_OMITTED: Final = frozenset({"title", "description", "default"})
 """Schema keywords that a model does not need."""
-_UNCOMPILED: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "pattern"})
+_UNSUPPORTED: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum", "pattern"})
 """Keywords that no strict schema may have. The input is validated against them when a call arrives.
 
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
@@ -62,7 +62,7 @@ def schemas(tools: Mapping[str, Tool]) -> tuple[Json, ...]:
 
 def _definition(tool: Tool) -> Json:
     strict = {"strict": True} if tool.strict else {}
-    schema = _input_schema(tool.input_model, _UNTOLD | _UNCOMPILED if tool.strict else _UNTOLD)
+    schema = _input_schema(tool.input_model, _OMITTED | _UNSUPPORTED if tool.strict else _OMITTED)
     return {"name": tool.name, "description": tool.description, "input_schema": schema, **strict}
 
 
@@ -79,11 +79,11 @@ def _plain(schema: Any, dropped: frozenset[str]) -> Any:
         return [_plain(item, dropped) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value for key, value in schema.items() if key not in dropped}
-    options = [option for option in kept.pop("anyOf", []) if option != {"type": "null"}]
+    plain = {key: value for key, value in schema.items() if key not in dropped}
+    options = [option for option in plain.pop("anyOf", []) if option != {"type": "null"}]
     if options:
-        kept |= options[0] if len(options) == 1 else {"anyOf": options}
-    return {key: _inside(key, value, dropped) for key, value in kept.items()}
+        plain |= options[0] if len(options) == 1 else {"anyOf": options}
+    return {key: _inside(key, value, dropped) for key, value in plain.items()}
 
 
 def _inside(key: str, value: Any, dropped: frozenset[str]) -> Any:

@@ -67,12 +67,12 @@ def submitted_review(history: Sequence[Json], folder: str, commit: CommitId) -> 
     last = next((call for call in reversed(calls) if call["id"] not in refused), None)
     if last is None:
         return None
-    given = ReviewInput.model_validate(last["input"])
-    found = (
+    review = ReviewInput.model_validate(last["input"])
+    findings = (
         ReviewFinding(relative(finding.path, folder), finding.line, finding.severity, finding.body)
-        for finding in given.findings
+        for finding in review.findings
     )
-    return Review(given.summary, tuple(found), commit)
+    return Review(review.summary, tuple(findings), commit)
 
 
 def _blocks(history: Sequence[Json]) -> Iterator[Json]:

@@ -1,1 +1,1 @@
-"""Experiments of `plangate doctor --live`: what no simulation can settle, tried in a repository to throw away."""
+"""Experiments of `plangate doctor --live`: what no simulation can prove, tried in a disposable repository."""

@@ -22,20 +22,20 @@ async def push_refs(testbed: Testbed) -> str:
         remove_later(testbed, ref)
     await protect_branches(testbed)
     await testbed.git("commit", "-q", "--allow-empty", "-m", "Try a ref", check=True)
-    seen = ["branch pushed" if await testbed.push(f"HEAD:{branch}") else "branch refused"]
-    seen.append("ref pushed" if await testbed.push(f"HEAD:{REF}") else "ref refused")
+    outcomes = ["branch pushed" if await testbed.push(f"HEAD:{branch}") else "branch refused"]
+    outcomes.append("ref pushed" if await testbed.push(f"HEAD:{REF}") else "ref refused")
     fetched = await testbed.git("fetch", "-q", testbed.remote.url, "+refs/plangate/*:refs/seen/*")
-    seen.append(
+    outcomes.append(
         "fetched" if fetched and await testbed.git("rev-parse", "--verify", "refs/seen/live") else "not fetched"
     )
     await testbed.git("commit", "-q", "--allow-empty", "-m", "Come late", check=True)
     late = await testbed.push(f"HEAD:{REF}", lease=REF)
-    seen.append("late push accepted" if late else "late push refused")
-    return ", ".join(seen)
+    outcomes.append("late push accepted" if late else "late push refused")
+    return ", ".join(outcomes)
 
 
 def remove_later(testbed: Testbed, ref: str) -> None:
-    """Note that a ref is to be removed."""
+    """Register a ref for removal."""
     testbed.undo_with(ref, lambda: testbed.repository.remove_ref(ref))
 
 
@@ -51,13 +51,13 @@ async def protect_branches(testbed: Testbed) -> None:
 async def watch_tick(testbed: Testbed) -> str:
     """Ask a person to tick a box with another account, and read who edited the comment."""
     posted = f"{BOX}\n\n<!-- {NAME} -->"
-    made = await testbed.repository.add_comment(testbed.issue, posted)
-    testbed.tell(f"Please tick the box in {made.url}, with another account than the token's if you can.")
+    comment = await testbed.repository.add_comment(testbed.issue, posted)
+    testbed.tell(f"Please tick the box in {comment.url}, with another account than the token's if you can.")
     testbed.tell(f"The experiment waits {testbed.patience.person / 60:.0f} minutes. Press Enter to skip it.")
 
     async def look() -> str | None:
-        edits = await testbed.repository.edits(made.node)
-        return None if edits.text == posted else tick_words(edits, made.author.id, posted)
+        edits = await testbed.repository.edits(comment.node)
+        return None if edits.text == posted else tick_words(edits, comment.author.id, posted)
 
     return await testbed.wait(testbed.patience.person, look, "a ticked box")
 
@@ -73,8 +73,8 @@ def tick_words(edits: Edits, author: int, posted: str) -> str:
 
 async def write_words(testbed: Testbed) -> str:
     """Hide a comment, and reply in a review."""
-    made = await testbed.repository.add_comment(testbed.issue, "To be hidden")
-    hidden = await testbed.repository.minimize(made.node)
+    comment = await testbed.repository.add_comment(testbed.issue, "To be hidden")
+    hidden = await testbed.repository.minimize(comment.node)
     pull = await open_pull(testbed)
     remark = await testbed.repository.review(pull, FILE, 1)
     try:
@@ -86,7 +86,7 @@ async def write_words(testbed: Testbed) -> str:
 
 
 async def open_pull(testbed: Testbed) -> int:
-    """Open a pull request that adds one file, from what is on the default branch now."""
+    """Open a pull request that adds one file to the head of the default branch."""
     branch = testbed.profile.default_branch
     heads = await testbed.repository.refs(f"heads/{branch}")
     remove_later(testbed, f"refs/heads/{NAME}")

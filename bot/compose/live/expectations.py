@@ -1,7 +1,7 @@
 """What the bot expects of GitHub where only a live repository can prove it: one row for each expectation.
 
-Nothing else in the tree states these expectations. `plangate doctor --live` holds GitHub against the rows, and
-tests/compose/live holds the simulated GitHub against them.
+Nothing else in the tree states these expectations. `plangate doctor --live` compares GitHub with the rows, and
+tests/compose/live compares the simulated GitHub with them.
 """
 
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from typing import Final
 _LANGUAGE: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+#.]{0,19}(?:-[A-Za-z0-9]{1,9})?)?")
 """A language: one word, or two as in `objective-c`."""
 _PICTURED: Final = frozenset(("geojson", "topojson", "stl"))
-_ASIDE: Final = re.compile(
+_INVISIBLE_PARTS: Final = re.compile(
     r"\A\s*---\n(?s:.*?)\n---$|%%.*$|^[^\S\n]*(?:click|href|link|acc(?:Descr|Title))\b(?:\s*\{[^}]*\}?|.*$)",
     re.MULTILINE,
 )
@@ -93,10 +93,10 @@ def diagram(language: str, content: str) -> tuple[str, list[str]]:
         case "math":
             return (content, []) if _all_drawn(content) else ("(formula)", [content])
         case "mermaid":
-            plain = _ASIDE.sub("", content)
+            plain = _INVISIBLE_PARTS.sub("", content)
             if not _all_shown(plain):
                 return "(picture)", [content]
-            return plain, [match.group() for match in _ASIDE.finditer(content)]
+            return plain, [match.group() for match in _INVISIBLE_PARTS.finditer(content)]
         case _:
             return ("(picture)", [content]) if language in _PICTURED else (content, [])
 
@@ -123,10 +123,13 @@ def in_sight(code: str) -> str:
 
 
 def _lines_in_sight(line: str) -> list[str]:
-    seen = _BLANKS.sub(_marked_blanks, line)
-    start = seen[: len(seen) - len(seen.lstrip(" \t>"))][:_CODE_INDENT] + _GOES_ON
-    rest = range(_CODE_COLUMNS, len(seen.rstrip()), _CODE_COLUMNS - len(start))
-    return [seen[:_CODE_COLUMNS] if rest else seen, *(start + seen[at : at + rest.step] for at in rest)]
+    visible = _BLANKS.sub(_marked_blanks, line)
+    start = visible[: len(visible) - len(visible.lstrip(" \t>"))][:_CODE_INDENT] + _GOES_ON
+    offsets = range(_CODE_COLUMNS, len(visible.rstrip()), _CODE_COLUMNS - len(start))
+    return [
+        visible[:_CODE_COLUMNS] if offsets else visible,
+        *(start + visible[at : at + offsets.step] for at in offsets),
+    ]
 
 
 def _marked_blanks(match: re.Match[str]) -> str:

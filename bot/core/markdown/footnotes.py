@@ -49,22 +49,22 @@ def _definition(state: "StateBlock", start: int, end: int, silent: bool) -> bool
     if state.is_code_block(start):
         return False
     begin = state.bMarks[start] + state.tShift[start]
-    found = _DEFINITION.match(state.src, begin, state.eMarks[start])
-    if found is None or silent:
-        return found is not None
+    match = _DEFINITION.match(state.src, begin, state.eMarks[start])
+    if match is None or silent:
+        return match is not None
     opened = state.push(OPEN, "", 1)
-    opened.info = found.group(1).casefold()
-    _content(state, start, end, at=found.end())
+    opened.info = match.group(1).casefold()
+    _content(state, start, end, at=match.end())
     state.push(CLOSE, "", -1)
     return True
 
 
 def _content(state: "StateBlock", start: int, end: int, *, at: int) -> None:
     """Read the blocks of a footnote. The first one begins after its label."""
-    kept = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
+    saved = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
     state.blkIndent += _INDENT
     state.bMarks[start], state.tShift[start], state.sCount[start] = at, 0, state.blkIndent
     state.parentType = "footnote"
     state.md.block.tokenize(state, start, end)
-    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = kept
+    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = saved
     state.blkIndent -= _INDENT

@@ -39,17 +39,17 @@ def parse(text: str, env: dict[str, Any] | None = None, *, escapes: str = "joine
 
     With `escapes="apart"`, an escape or entity stays a separate token of type `text_special`.
     """
-    known = {} if env is None else env
-    known["steps"] = Steps(len(text))
-    return _parser(escapes).parse(text, known)
+    environment = {} if env is None else env
+    environment["steps"] = Steps(len(text))
+    return _parser(escapes).parse(text, environment)
 
 
 @lru_cache(maxsize=2)
 def _parser(escapes: str) -> "_MarkdownParser":
-    made = _MarkdownParser()
+    parser = _MarkdownParser()
     if escapes == "apart":
-        made.disable("text_join")
-    return made
+        parser.disable("text_join")
+    return parser
 
 
 class _MarkdownParser(MarkdownIt):
@@ -93,8 +93,8 @@ class _Destination:
 def _destination(text: str, start: int, end: int) -> _Destination:
     """Return the destination of a link as GitHub reads it, even with more opening than closing parentheses."""
     if text.startswith("<", start):
-        known = parseLinkDestination(text, start, end)
-        return _Destination(known.ok, known.pos, known.str)
+        destination = parseLinkDestination(text, start, end)
+        return _Destination(destination.ok, destination.pos, destination.str)
     depth = 0
     for match in _ENDING.finditer(text, start, end):
         sign = match.group()
@@ -136,12 +136,12 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """
     if start + 1 < end and _DASHES.fullmatch(_line(state, start + 1)):
         return False
-    found = table(state, start, end, silent) or _narrow_table(state, start, end, silent)
-    if found and not silent:
+    is_table = table(state, start, end, silent) or _narrow_table(state, start, end, silent)
+    if is_table and not silent:
         width = len(_cells(state, start + 1))
         rows = (_cells(state, line) for line in range(start + 2, state.line))
         state.env.setdefault("beyond", []).extend(" | ".join(row[width:]) for row in rows if len(row) > width)
-    return found
+    return is_table
 
 
 def _narrow_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -151,9 +151,9 @@ def _narrow_table(state: StateBlock, start: int, end: int, silent: bool) -> bool
         return False
     source, at = state.src, state.eMarks[start]
     state.src, state.eMarks[start] = f"{source[:at]}|{source[at + 1 :]}", at + 1  # a bar replaces the line's end
-    found = table(state, start, end, silent)
+    is_table = table(state, start, end, silent)
     state.src, state.eMarks[start] = source, at
-    return found
+    return is_table
 
 
 def _line(state: StateBlock, line: int) -> str:
@@ -189,9 +189,9 @@ def _goes_on(state: StateBlock, line: int, end: int) -> bool:
         return False
     if state.sCount[line] < 0 or state.is_code_block(line):
         return True
-    kept, state.parentType = state.parentType, "paragraph"
+    parent_type, state.parentType = state.parentType, "paragraph"
     ends = any(rule(state, line, end, True) for rule in state.md.block.ruler.getRules("paragraph"))
-    state.parentType = kept
+    state.parentType = parent_type
     return not ends
 
 
@@ -214,10 +214,10 @@ def _count(state: StateBlock | StateInline) -> bool:
 def _html_inline(state: StateInline, silent: bool) -> bool:
     """Read a tag or comment. Counts what was scanned for one without an end."""
     start = state.pos
-    found = html_inline(state, silent)
-    if not found and state.src[start] == "<" and _goes_far(state.src, start):
+    is_html = html_inline(state, silent)
+    if not is_html and state.src[start] == "<" and _goes_far(state.src, start):
         state.env["steps"].scan(state.posMax - start)
-    return found
+    return is_html
 
 
 def _goes_far(text: str, start: int) -> bool:

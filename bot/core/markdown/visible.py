@@ -42,9 +42,9 @@ def visible_text(text: str) -> Visible:
     A single invisible code point is shown as ‹U+XXXX›; a run of them is removed. Both are reported in `removed`.
     """
     page = _read(text)
-    seen, unseen = without_invisible_runs(page.text())
+    shown, unseen = without_invisible_runs(page.text())
     return Visible(
-        seen, (*(with_visible_codepoints(fragment) for fragment in page.removed if fragment.strip()), *unseen)
+        shown, (*(with_visible_codepoints(fragment) for fragment in page.removed if fragment.strip()), *unseen)
     )
 
 
@@ -53,8 +53,8 @@ def visible_title(text: str) -> Visible:
 
     A title is not Markdown, so only code points can be hidden in it.
     """
-    seen, unseen = without_invisible_runs(text)
-    return Visible(" ".join(seen.split()), unseen)
+    shown, unseen = without_invisible_runs(text)
+    return Visible(" ".join(shown.split()), unseen)
 
 
 def mentions(text: str, mention: str) -> bool:
@@ -107,8 +107,8 @@ def _read(text: str) -> "_Page":
     try:
         page.read(text)
     except TooComplex:
-        said = f"({len(text):,} characters that are too complex to be read as Markdown)"
-        return _Page(page.steps, lines=[said], removed=[text])
+        notice = f"({len(text):,} characters that are too complex to be read as Markdown)"
+        return _Page(page.steps, lines=[notice], removed=[text])
     return page
 
 
@@ -234,13 +234,13 @@ class _Page:
         """Add a line of text: to the row of a table, or else to the page and to what a person says on it."""
         html = Markup(self.hiding, self.steps)
         self.hiding = html.inline(children)
-        seen, undrawn = formulas(html.shown)
+        drawn, undrawn = formulas(html.shown)
         self.removed += html.removed + undrawn
         self.refers |= references(children)
         if self.row is not None:
-            self.row.append(seen)
+            self.row.append(drawn)
             return
-        self._emit(seen)
+        self._emit(drawn)
         if not (self.heading or self.around) and "> " not in self.containers:
             spoken, _ = formulas(html.spoken)
             self.speech.append(spoken)

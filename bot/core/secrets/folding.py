@@ -52,10 +52,10 @@ class FoldedText:
 
 def plain(text: str) -> FoldedText | None:
     """Return the text without what splits words; None if there is nothing to remove."""
-    made, starts, origins, ends, at, size = list[str](), [0], [0], [0], 0, 0
+    parts, starts, origins, ends, at, size = list[str](), [0], [0], [0], 0, 0
     for match in _SPLIT.finditer(text):
         sign = _decoded_character(match)
-        made += (text[at : match.start()], sign)
+        parts += (text[at : match.start()], sign)
         size += match.start() - at
         if sign:
             starts.append(size)
@@ -66,23 +66,23 @@ def plain(text: str) -> FoldedText | None:
         origins.append(match.end())
         ends.append(0)
         at = match.end()
-    if not made:
+    if not parts:
         return None
-    made.append(text[at:])
-    return FoldedText("".join(made), tuple(starts), tuple(origins), tuple(ends))
+    parts.append(text[at:])
+    return FoldedText("".join(parts), tuple(starts), tuple(origins), tuple(ends))
 
 
 def _decoded_character(escape: re.Match[str]) -> str:
     """Return the character that an escape stands for; "" if it stands for none or for several."""
-    said = escape.group()
+    spelling = escape.group()
     match escape.lastgroup:
         case "entity":
-            meant = html.unescape(said)
-            return meant if len(meant) == 1 else ""
+            character = html.unescape(spelling)
+            return character if len(character) == 1 else ""
         case "percent":
-            return chr(int(said[1:], 16))
+            return chr(int(spelling[1:], 16))
         case "escape":
-            return chr(int(said[2:], 16))
+            return chr(int(spelling[2:], 16))
         case _:
             return ""
 
@@ -107,10 +107,10 @@ def alphanumerics(lower: str) -> str:
 
 def places_of(lower: str, wanted: Iterable[int]) -> Iterator[int]:
     """Yield the positions in a folded text of the nth characters that `alphanumerics` kept (from 0, ascending)."""
-    start, seen, places = 0, 0, list[int]()
+    start, counted, places = 0, 0, list[int]()
     for nth in wanted:
-        while nth >= seen + len(places) and start < len(lower):
-            seen, block = seen + len(places), lower[start : start + _BLOCK]
+        while nth >= counted + len(places) and start < len(lower):
+            counted, block = counted + len(places), lower[start : start + _BLOCK]
             places = [at for at, sign in enumerate(block, start) if sign.isascii() and sign.isalnum()]
             start += _BLOCK
-        yield places[nth - seen]
+        yield places[nth - counted]

@@ -2,7 +2,7 @@
 
 One row per format: its name, its anchors (one of them must occur; checked first because that is cheap), and its
 pattern. If the pattern has a group, the group is the secret. Every repetition is bounded and no two adjacent ones can
-match the same text, so that no text takes long. The vendor's page stands above each row.
+match the same text, so that no text takes long. The vendor's page is named above each row.
 """
 
 import re
@@ -162,7 +162,7 @@ _ANCHORS: Final = tuple(
     for any_case in (False, True)
 )
 """Each anchor with the number of its kind: first those that are looked for as they are, then those in any case."""
-_BESIDE: Final = 64
+_CONTEXT_CHARACTERS: Final = 64
 """Characters before a secret that are searched for its name."""
 _ENTROPY: Final = 3.4
 """Bits per character. Examples made up by people have less, machine-made values have more."""
@@ -179,7 +179,7 @@ def spans(text: str) -> Iterator[Span]:
         kind = KINDS[number]
         for match in _compile_pattern(number).finditer(text):
             group = 1 if match.re.groups else 0
-            before = text[max(0, match.start() - _BESIDE) : match.start()]
+            before = text[max(0, match.start() - _CONTEXT_CHARACTERS) : match.start()]
             if kind.after and not re.search(kind.after, before, re.IGNORECASE):
                 continue
             if not kind.guess or _is_plausible(match.group(group)):
@@ -189,9 +189,9 @@ def spans(text: str) -> Iterator[Span]:
 def _find_candidates(text: str) -> list[int]:
     """Return the numbers of the kinds that have an anchor in a text."""
     lower, (exact, any_case) = text.lower(), _ANCHORS
-    found = {number for anchor, number in exact if anchor in text}
-    found.update([number for anchor, number in any_case if anchor in lower])
-    return sorted(found)
+    numbers = {number for anchor, number in exact if anchor in text}
+    numbers.update([number for anchor, number in any_case if anchor in lower])
+    return sorted(numbers)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Wakes what waits for news of threads in this process. It carries no content: whoever wakes reads what is there."""
+"""Wakes listeners to news of threads in this process. It carries no content: a listener reads what is there."""
 
 import asyncio
 from collections import defaultdict

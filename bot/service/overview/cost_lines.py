@@ -30,7 +30,7 @@ class Booking:
 def bookings(repository: str, steps: Sequence[JournalStep]) -> tuple[Booking, ...]:
     """Return every booking in a journal, oldest first. Their sum is what the thread has cost."""
     models = session_models(steps)
-    found = []
+    rows = []
     for step in steps:
         event, request = step.event, step.after.request
         if event.cost_usd is None and not (event.tokens_input or event.tokens_output):
@@ -39,20 +39,20 @@ def bookings(repository: str, steps: Sequence[JournalStep]) -> tuple[Booking, ..
         model = models.get(event.session or session_at_work(step.before), "")
         day = step.entry.at.astimezone(UTC).date()
         amounts = event.cost_usd or 0.0, event.tokens_input, event.tokens_output
-        found.append(Booking(day, repository, person, model, *amounts))
-    return tuple(found)
+        rows.append(Booking(day, repository, person, model, *amounts))
+    return tuple(rows)
 
 
 def add_up(bookings: Iterable[Booking], since: date | None = None) -> Costs:
     """Return the costs of all bookings since a day."""
-    counted = [booking for booking in bookings if since is None or booking.day >= since]
+    recent = [booking for booking in bookings if since is None or booking.day >= since]
     return Costs(
         since=since,
-        total=_line("", counted),
-        days=tuple(sorted(_lines(counted, lambda booking: booking.day.isoformat()), key=lambda line: line.name)),
-        repositories=_by_cost(counted, lambda booking: booking.repository),
-        people=_by_cost(counted, lambda booking: booking.person),
-        models=_by_cost(counted, lambda booking: booking.model),
+        total=_line("", recent),
+        days=tuple(sorted(_lines(recent, lambda booking: booking.day.isoformat()), key=lambda line: line.name)),
+        repositories=_by_cost(recent, lambda booking: booking.repository),
+        people=_by_cost(recent, lambda booking: booking.person),
+        models=_by_cost(recent, lambda booking: booking.model),
     )
 
 
@@ -68,8 +68,8 @@ def _lines(bookings: Iterable[Booking], name: Callable[[Booking], str]) -> Itera
 
 
 def _line(name: str, bookings: Sequence[Booking]) -> CostLine:
-    read, written = (
+    input_tokens, output_tokens = (
         sum(booking.tokens_input for booking in bookings),
         sum(booking.tokens_output for booking in bookings),
     )
-    return CostLine(name, fsum(booking.cost_usd for booking in bookings), read, written)
+    return CostLine(name, fsum(booking.cost_usd for booking in bookings), input_tokens, output_tokens)

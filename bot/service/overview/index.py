@@ -1,7 +1,8 @@
-"""The port of the thread index: what lists of threads are read from. It is a copy that can always be made again.
+"""The port of the thread index, from which lists of threads are read. It is a copy that can always be made again.
 
-Only the journals are true. Each record names the journal entry that it was computed from, and a process computes every
-record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no fact.
+The journals are the source of truth. Each record names the journal entry that it was computed from, and a process
+computes every record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no
+fact.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -95,7 +96,7 @@ class ThreadIndex(Protocol):
         """Return the address of a thread of the repository ``owner/name``; None if there is no record of it."""
 
     def page(self, query: ThreadQuery) -> ThreadPage:
-        """Return a page of threads. Raises Refused if the cursor is none of ours."""
+        """Return a page of threads. Raises Refused for a cursor that no page returned."""
 
     def all_threads(self) -> Sequence[ThreadSummary]:
         """Return every thread, the ones that changed last first."""

@@ -24,23 +24,23 @@ from bot.service.overview.views import ApprovalView, PlanVersion
 
 def plan_versions(steps: Sequence[JournalStep]) -> tuple[PlanVersion, ...]:
     """Return all versions of the plan, oldest first. Leaves out those in a format that this version cannot read."""
-    found: list[PlanVersion] = []
+    versions: list[PlanVersion] = []
     for step in steps:
         match step.event:
             case Planned() | Outgrew():
-                found = _decide(found, "", "replaced")
+                versions = _decide(versions, "", "replaced")
                 estimate = step.event.estimate if isinstance(step.event, Planned) else ""
-                found.append(_version(step.event.plan, step.after.thread.digest or "", step.entry.at, estimate))
+                versions.append(_version(step.event.plan, step.after.thread.digest or "", step.entry.at, estimate))
             case Requested():
-                found = _decide(found, "", "replaced")
+                versions = _decide(versions, "", "replaced")
             case Proposed():
-                found = _show(found, step.before.thread.digest or "", step.event.shown_url or "")
+                versions = _show(versions, step.before.thread.digest or "", step.event.shown_url or "")
             case Approved() | Rejected() | Drifted() | Expired() | Withdrawn() if step.before.stage is not Stage.ASKED:
-                word = _DECISIONS[type(step.event)]
-                found = _decide(found, step.before.thread.digest or "none", word)
+                decision = _DECISIONS[type(step.event)]
+                versions = _decide(versions, step.before.thread.digest or "none", decision)
             case _:
                 pass
-    return tuple(found)
+    return tuple(versions)
 
 
 _DECISIONS = {Approved: "approved", Rejected: "rejected", Drifted: "stale", Expired: "expired", Withdrawn: ""}
@@ -48,17 +48,17 @@ _DECISIONS = {Approved: "approved", Rejected: "rejected", Drifted: "stale", Expi
 
 def approval_views(steps: Sequence[JournalStep]) -> tuple[ApprovalView, ...]:
     """Return each person's decision that counted, oldest first."""
-    found: list[ApprovalView] = []
+    views: list[ApprovalView] = []
     for step in steps:
         event, digest = step.event, step.before.thread.digest or ""
         if isinstance(event, Approved | Rejected):
             decision = "approved" if isinstance(event, Approved) else "rejected"
             at = event.approved_at if isinstance(event, Approved) else step.entry.at
             opinions = event.evidence.opinions if event.evidence is not None else ()
-            found += [_with_evidence(digest, decision, opinion) for opinion in opinions] or [
+            views += [_with_evidence(digest, decision, opinion) for opinion in opinions] or [
                 ApprovalView(digest, login, "", "", decision, at) for login in event.by or ()
             ]
-    return tuple(found)
+    return tuple(views)
 
 
 def _with_evidence(digest: str, decision: str, opinion: CountedOpinion) -> ApprovalView:
@@ -89,7 +89,7 @@ def _version(plan: PlanDocument, digest: str, at: datetime, estimate: str) -> Pl
 
 
 def _decide(versions: list[PlanVersion], digest: str, decision: str) -> list[PlanVersion]:
-    """Return the versions after a decision on the newest one, if it has that digest ("": any) and none stands yet.
+    """Return the versions after a decision on the newest one, if it has that digest ("": any) and is undecided.
 
     An approval may be followed by another decision: the approved plan became stale, or its approval was withdrawn.
     """

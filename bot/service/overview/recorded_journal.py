@@ -56,7 +56,7 @@ class RecordedJournal:
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Add entries after `expected`, and pass the journal on."""
         position = await self.journal.append(thread, expected, entries)
-        with suppress(PlangateError):  # the append is durable; whether it can be read again is another matter
+        with suppress(PlangateError):  # the append is durable, even if it cannot be read back now
             await self.observer.take(self.address, await self.journal.cached_entries(thread))
         return position
 

@@ -40,7 +40,7 @@ class GroupCommit:
     store_all: StoreAll
     _waiting: dict[Installation, deque[Delivery]] = field(init=False, default_factory=dict)
     _answers: "dict[str, list[asyncio.Future[Outcome]]]" = field(init=False, default_factory=dict)
-    """Whoever stores a delivery that waits or is being written, by its guid."""
+    """The answers that the callers of `store` wait for, by the guid of their delivery."""
     _arrived: int = field(init=False, default=0)
     """How many deliveries have begun to wait."""
     _is_gathering: bool = field(init=False, default=False)
@@ -82,9 +82,9 @@ class GroupCommit:
 
     async def _gather(self) -> None:
         """Wait as long as every few steps of the event loop bring further deliveries, and until a batch is full."""
-        began, seen = self._arrived, -1
-        while seen != self._arrived and self._arrived - began < LARGEST_BATCH:
-            seen = self._arrived
+        began, count = self._arrived, -1
+        while count != self._arrived and self._arrived - began < LARGEST_BATCH:
+            count = self._arrived
             for _ in range(GATHERING_STEPS):
                 await asyncio.sleep(0)
 
@@ -115,12 +115,12 @@ class GroupCommit:
                     answer.set_result(outcome)
 
     async def _commit_each(self, batch: Sequence[Delivery], error: Exception) -> None:
-        """Store deliveries one by one, so that one that cannot be stored does not keep its neighbors out."""
+        """Store deliveries one by one, so that one that cannot be stored does not keep out the others of its batch."""
         if len(batch) == 1:
             self._refuse(batch, error)
             return
-        for each in batch:
-            await self._commit((each,))
+        for delivery in batch:
+            await self._commit((delivery,))
 
     def _refuse(self, batch: Sequence[Delivery], error: Exception) -> None:
         for delivery in batch:
@@ -129,5 +129,5 @@ class GroupCommit:
                 answer.exception()  # whoever waited may leave now, and then nobody else asks for it
 
     def _take_answers(self, delivery: Delivery) -> "list[asyncio.Future[Outcome]]":
-        """Return what those who wait for a delivery are answered with; some may have left."""
+        """Remove and return the answers that callers wait for, except those of callers that were cancelled."""
         return [answer for answer in self._answers.pop(delivery.guid) if not answer.done()]

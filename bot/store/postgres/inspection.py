@@ -75,8 +75,8 @@ async def _inspect(connection: "AsyncConnection[dict[str, Any]]") -> Inspection:
     return Inspection(
         **server,
         denied=denied,
-        missing=tuple(each.name for each in missing if not each.waits),
-        unfinished=tuple(each.name for each in missing if each.waits),
+        missing=tuple(migration.name for migration in missing if not migration.waits),
+        unfinished=tuple(migration.name for migration in missing if migration.waits),
     )
 
 

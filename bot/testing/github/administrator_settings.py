@@ -1,4 +1,4 @@
-"""What the administrators of a simulated repository have set: Actions, environments, secrets, rules.
+"""The administrators' settings of a simulated repository: Actions, environments, secrets, and rules.
 
 https://docs.github.com/en/rest/actions/permissions and https://docs.github.com/en/rest/repos/rules
 """

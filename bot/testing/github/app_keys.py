@@ -1,4 +1,4 @@
-"""One job: what the owner of an App does to replace its credentials on the App's page.
+"""How the owner of an App replaces its credentials on the App's page.
 
 An App may have several private keys and several client secrets, each of which GitHub accepts until it is deleted, but
 only one webhook secret.
@@ -40,5 +40,5 @@ def change_webhook_secret(world: GitHubState, app: App) -> App:
 
 def _change(world: GitHubState, app: App, **changed: Any) -> App:
     with world.lock:
-        world.apps[app.id] = made = replace(app, **changed)
-        return made
+        world.apps[app.id] = new = replace(app, **changed)
+        return new

@@ -45,25 +45,25 @@ class Manifest:
 def parse_manifest(text: str) -> Manifest:
     """Return the manifest in a form's field. Raises BadManifestError."""
     try:
-        given = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
-        given = None
-    if not isinstance(given, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise BadManifestError(f"{MISTAKEN}: the manifest is not a JSON object")
-    hook = given.get("hook_attributes", {})
-    permissions, events = given.get("default_permissions", {}), given.get("default_events", [])
-    if not _is_url(given.get("url")):
+    hook = fields.get("hook_attributes", {})
+    permissions, events = fields.get("default_permissions", {}), fields.get("default_events", [])
+    if not _is_url(fields.get("url")):
         raise BadManifestError(f"{MISTAKEN}: 'url' wasn't supplied")
-    if not _is_url(given.get("redirect_url")):
+    if not _is_url(fields.get("redirect_url")):
         raise BadManifestError(f"{MISTAKEN}: 'redirect_url' is not a URL")
     if not all(level in LEVELS for level in permissions.values()):
         raise BadManifestError(f"{MISTAKEN}: default permission records resource is not included in the list")
     _check_hook(hook.get("url"))
-    urls = given["url"], hook["url"], given["redirect_url"]
-    callbacks = given.get("callback_urls", [])
+    urls = fields["url"], hook["url"], fields["redirect_url"]
+    callbacks = fields.get("callback_urls", [])
     if len(callbacks) > MOST_CALLBACKS or not all(map(_is_url, callbacks)):
         raise BadManifestError(f"{MISTAKEN}: 'callback_urls' are at most {MOST_CALLBACKS} URLs")
-    return Manifest(str(given.get("name", "")), *urls, permissions, tuple(events), tuple(callbacks))
+    return Manifest(str(fields.get("name", "")), *urls, permissions, tuple(events), tuple(callbacks))
 
 
 def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -> App:
@@ -74,7 +74,7 @@ def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -
     if slug in {app.slug for app in world.apps.values()}:
         raise BadManifestError("Name has already been taken")
     plain = register_app(world, slug, owner=owner.login, permissions=manifest.permissions)
-    made = replace(
+    created = replace(
         plain,
         name=name,
         events=manifest.events,
@@ -82,8 +82,8 @@ def create_app(world: GitHubState, manifest: Manifest, name: str, owner: User) -
         homepage=manifest.homepage,
         client_secret=secrets.token_hex(20),
     )
-    world.apps[made.id] = made
-    return made
+    world.apps[created.id] = created
+    return created
 
 
 def redirect_with_code(world: GitHubState, app: App, manifest: Manifest, state: str) -> str:
@@ -96,8 +96,8 @@ def redirect_with_code(world: GitHubState, app: App, manifest: Manifest, state: 
 
 def take_app(world: GitHubState, code: str) -> tuple[App, str] | None:
     """Return the App that a code stands for and its webhook, once and within an hour; otherwise None."""
-    app, hook_url, made = world.manifest_codes.pop(code, (None, "", world.now()))
-    if app is None or world.now() - made > CODE_LIFE:
+    app, hook_url, created_at = world.manifest_codes.pop(code, (None, "", world.now()))
+    if app is None or world.now() - created_at > CODE_LIFE:
         return None
     return world.apps[app.id], hook_url
 

@@ -104,8 +104,8 @@ def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
     with by.world.lock:
         home = by.world.repositories[issue.repository]
         for name in [label for label in issue.labels if label not in names]:
-            left = tuple(each for each in issue.labels if each != name)
-            issue = store(by, replace(issue, labels=left), "unlabeled", detail=Detail(label=name))
+            kept = tuple(each for each in issue.labels if each != name)
+            issue = store(by, replace(issue, labels=kept), "unlabeled", detail=Detail(label=name))
         for name in [each for each in names if each not in issue.labels]:
             by.world.add_label(home, name)
             issue = store(by, replace(issue, labels=(*issue.labels, name)), "labeled", detail=Detail(label=name))
@@ -116,8 +116,8 @@ def set_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue
     """Replace the assignees of a thread. Each added or removed assignee sends one event."""
     with by.world.lock:
         for user in [assignee for assignee in issue.assignees if assignee not in users]:
-            left = tuple(each for each in issue.assignees if each != user)
-            issue = store(by, replace(issue, assignees=left), "unassigned", detail=Detail(assignee=user))
+            kept = tuple(each for each in issue.assignees if each != user)
+            issue = store(by, replace(issue, assignees=kept), "unassigned", detail=Detail(assignee=user))
         for user in [each for each in users if each not in issue.assignees]:
             issue = store(
                 by, replace(issue, assignees=(*issue.assignees, user)), "assigned", detail=Detail(assignee=user)
@@ -129,11 +129,11 @@ def comment(by: ActingUser, issue: Issue, body: str, *, app: int | None = None) 
     """Post a comment."""
     with by.world.lock:
         now = by.world.now()
-        made = Comment(by.world.next_id(), issue.repository, issue.number, EditableText(body), by.id, now, now, app)
-        by.world.comments[made.id] = made
+        new = Comment(by.world.next_id(), issue.repository, issue.number, EditableText(body), by.id, now, now, app)
+        by.world.comments[new.id] = new
         touch_thread(by.world, issue)
-        _tell_comment(by, made, "created")
-        return made
+        _tell_comment(by, new, "created")
+        return new
 
 
 def edit_comment(by: ActingUser, old: Comment, body: str) -> Comment:
@@ -179,10 +179,10 @@ def react(by: ActingUser, subject: str, content: str) -> tuple[Reaction, bool]:
         for old in by.world.reactions_to(subject):
             if (old.user, old.content) == (by.id, content):
                 return old, False
-        made = Reaction(by.world.small_id(), subject, by.id, content, by.world.now())
-        by.world.reactions[made.id] = made
+        reaction = Reaction(by.world.small_id(), subject, by.id, content, by.world.now())
+        by.world.reactions[reaction.id] = reaction
         by.world.touch()
-        return made, True
+        return reaction, True
 
 
 def unreact(world: GitHubState, reaction: Reaction) -> None:

@@ -58,7 +58,7 @@ def register_app(
 def install(world: GitHubState, app: App, account: str, repositories: list[Repository] | None = None) -> Installation:
     """Install an App on an account, for all of its repositories or for the given ones."""
     with world.lock:
-        made = Installation(
+        installation = Installation(
             id=world.small_id(),
             app=app.id,
             account=world.user(account).id,
@@ -66,9 +66,9 @@ def install(world: GitHubState, app: App, account: str, repositories: list[Repos
             permissions=app.permissions,
             repositories=None if repositories is None else frozenset(each.id for each in repositories),
         )
-        world.installations[made.id] = made
-        world.emit(Event("installation", "created", made.account, installation=made))
-        return made
+        world.installations[installation.id] = installation
+        world.emit(Event("installation", "created", installation.account, installation=installation))
+        return installation
 
 
 def suspend(world: GitHubState, installation: Installation, *, suspended: bool = True) -> Installation:
@@ -83,8 +83,8 @@ def suspend(world: GitHubState, installation: Installation, *, suspended: bool =
 
 def reaches(installation: Installation, repository: Repository) -> bool:
     """Return whether an installation covers a repository."""
-    chosen = installation.repositories
-    return installation.account == repository.owner and (chosen is None or repository.id in chosen)
+    selected = installation.repositories
+    return installation.account == repository.owner and (selected is None or repository.id in selected)
 
 
 def installation_token(
@@ -151,7 +151,7 @@ def app_of_jwt(world: GitHubState, value: str) -> App | str:
     app = next((each for each in world.apps.values() if issuer in {str(each.id), each.client_id}), None)
     if app is None:
         return "Integration not found"
-    claims = next((found for key in app.public_keys if (found := _claims(value, key))), None)
+    claims = next((verified for key in app.public_keys if (verified := _claims(value, key))), None)
     if claims is None:
         return "A JSON web token could not be decoded"
     now = world.now().timestamp()

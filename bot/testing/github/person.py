@@ -80,8 +80,8 @@ class Person(ActingUser):
     def unassign(self, repository: str, number: int, login: str) -> Issue:
         """Unassign a user."""
         issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
-        left = tuple(assignee for assignee in issue.assignees if assignee != user)
-        return conversation.set_assignees(self, issue, left)
+        kept = tuple(assignee for assignee in issue.assignees if assignee != user)
+        return conversation.set_assignees(self, issue, kept)
 
     # --- comments ----------------------------------------------------------------------------------------------
 

@@ -119,7 +119,7 @@ class Site:
     def repository(self, repository: Repository, reader: Role | None = None) -> Json:
         """Return a repository as JSON (schema repository), with the permissions of `reader` if given."""
         url, web = self.api(repository), self.web(repository)
-        made, host = stamp(repository.created_at), self.server_url.partition("://")[2]
+        created_at, host = stamp(repository.created_at), self.server_url.partition("://")[2]
         rights = {} if reader is None else {"permissions": rights_of(reader)}
         return {
             "id": repository.id,
@@ -133,8 +133,8 @@ class Site:
             "fork": False,
             "url": url,
             **{key: url + path for key, path in REPOSITORY_LINKS.items()},
-            "created_at": made,
-            "updated_at": made,
+            "created_at": created_at,
+            "updated_at": created_at,
             "pushed_at": stamp(self.world.pushed_at.get(repository.id, repository.created_at)),
             "git_url": f"git://{host}/{repository.full_name}.git",
             "ssh_url": f"git@{host}:{repository.full_name}.git",
@@ -176,7 +176,7 @@ class Site:
 
     def app(self, app: App) -> Json:
         """Return an App as JSON (schema integration)."""
-        made = stamp(app.created_at)
+        created_at = stamp(app.created_at)
         return {
             "id": app.id,
             "client_id": app.client_id,
@@ -187,8 +187,8 @@ class Site:
             "description": "",
             "external_url": app.homepage,
             "html_url": f"{self.server_url}/apps/{app.slug}",
-            "created_at": made,
-            "updated_at": made,
+            "created_at": created_at,
+            "updated_at": created_at,
             "permissions": dict(app.permissions),
             "events": list(app.events),
         }

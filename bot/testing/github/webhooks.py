@@ -143,8 +143,8 @@ class Webhooks:
 
     def release(self) -> None:
         """Send the held deliveries, newest first."""
-        held, self._held = self._held[::-1], []
-        for delivery in held:
+        deliveries, self._held = self._held[::-1], []
+        for delivery in deliveries:
             self._enqueue(delivery)
 
     def redeliver(self, delivery_id: int) -> DeliveryAttempt:
@@ -178,16 +178,16 @@ class Webhooks:
 
     def _hear(self, event: Event) -> None:
         for hook in list(self._hooks):
-            wanted, installation = self._concerns(hook, event)
-            if wanted:
+            is_wanted, installation = self._concerns(hook, event)
+            if is_wanted:
                 body = payload(self._site, event, installation)
                 name = (event.name, event.action)
                 self._send(self._delivery(hook, body, name=name, event=event, installation=installation))
 
     def _concerns(self, hook: Hook, event: Event) -> tuple[bool, Installation | None]:
         if hook.app is None:
-            mine = event.repository is not None and event.repository.id == hook.repository
-            return mine and event.name in hook.events, None
+            is_of_repository = event.repository is not None and event.repository.id == hook.repository
+            return is_of_repository and event.name in hook.events, None
         if event.installation is not None:
             return event.installation.app == hook.app, event.installation
         for installation in self._world.installations.values():
@@ -245,9 +245,9 @@ class Webhooks:
 
     def _run(self) -> None:
         while (delivery := self._queue.get()) is not None:
-            done = _post(delivery, self._reachable_url(delivery.hook.url))
+            attempt = _post(delivery, self._reachable_url(delivery.hook.url))
             with self._idle:
-                self._deliveries[done.id] = done
+                self._deliveries[attempt.id] = attempt
                 self._under_way -= 1
                 self._idle.notify_all()
 

@@ -141,10 +141,10 @@ class GitHubState:
     def issue(self, repository: str | Repository, number: int) -> Issue:
         """Return an issue or a pull request. Raises NotThereError if there is none."""
         home = self.repository(repository) if isinstance(repository, str) else repository
-        found = self.issues.get((home.id, number))
-        if found is None:
+        issue = self.issues.get((home.id, number))
+        if issue is None:
             raise NotThereError(f"{home.full_name}#{number}")
-        return found
+        return issue
 
     def comments_of(self, issue: Issue) -> list[Comment]:
         """Return the comments on a thread, oldest first."""
@@ -175,8 +175,8 @@ class GitHubState:
         """Return a user's role. The owner is an admin, and everyone can read a public repository."""
         if user == repository.owner:
             return Role.ADMIN
-        given = self.roles.get((repository.id, user), Role.NONE)
-        return given if repository.private or given.covers(Role.READ) else Role.READ
+        role = self.roles.get((repository.id, user), Role.NONE)
+        return role if repository.private or role.covers(Role.READ) else Role.READ
 
     def signature(self, user: int) -> CommitSignature:
         """Return a user's commit signature with the current time."""

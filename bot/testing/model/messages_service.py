@@ -57,15 +57,15 @@ class MessagesService:
         model = self.models[request.model]
         if (refusal := summary_error(request.body, model)) is not None:
             return refusal
-        found = list(mismatches(request.body, model))
-        refused = next((m for m in found if not (m.droppable and _drops(request))), None)
+        conflicts = list(mismatches(request.body, model))
+        refused = next((m for m in conflicts if not (m.droppable and _drops(request))), None)
         if refused is not None:
             return refused.error()
-        body = _without(request.body, found)
+        body = _without(request.body, conflicts)
         accounting = self.cache.account(body, model)
         if accounting.prompt > model.window:
             return invalid(f"prompt is too long: {accounting.prompt} tokens > {model.window} maximum")
-        dropped = tuple({"type": "thinking_dropped", "path": m.place, "reason": m.reason} for m in found)
+        dropped = tuple({"type": "thinking_dropped", "path": m.place, "reason": m.reason} for m in conflicts)
         return Admitted(body, model, accounting, dropped)
 
     def answer(self, reply: Reply, admitted: Admitted) -> ModelAnswer:

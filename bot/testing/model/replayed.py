@@ -20,9 +20,9 @@ def replay_policy(*transcripts: Iterable[Line]) -> Policy:
     lock = threading.Lock()
     sessions: dict[str, Iterator[Reply]] = {}
     for lines in transcripts:
-        kept = list(lines)
-        first = next(line.body["message"] for line in kept if line.kind is LineKind.MESSAGE)
-        sessions[_words(first)] = iter([_reply(line.body) for line in kept if _answers(line)])
+        stored = list(lines)
+        first = next(line.body["message"] for line in stored if line.kind is LineKind.MESSAGE)
+        sessions[_words(first)] = iter([_reply(line.body) for line in stored if _answers(line)])
 
     def policy(request: ModelRequest) -> Reply:
         words = _words(request.messages[0])

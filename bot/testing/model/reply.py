@@ -98,8 +98,8 @@ class Fault:
         should_retry: bool | None = None,
     ) -> Fault:
         """Return a fault that answers with this HTTP status. `page` replaces the body, as from a proxy in between."""
-        made = Fault("status", code=code, error_code=error_code, page=page)
-        return replace(made, retry_after=retry_after, should_retry=should_retry)
+        fault = Fault("status", code=code, error_code=error_code, page=page)
+        return replace(fault, retry_after=retry_after, should_retry=should_retry)
 
     @staticmethod
     def error_event(error_type: str = "overloaded_error", *, reply: Reply | None = None, after: int = 4) -> Fault:

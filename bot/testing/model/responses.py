@@ -112,20 +112,20 @@ async def _join(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def _quiet(fault: Fault) -> AsyncIterator[bytes]:
     """Wait for the duration of a stall, and yield its pings."""
-    left = fault.seconds
-    while fault.ping_every and left > 0:
+    remaining = fault.seconds
+    while fault.ping_every and remaining > 0:
         await asyncio.sleep(fault.ping_every)
-        left -= fault.ping_every
+        remaining -= fault.ping_every
         yield frame({"type": "ping"})
-    await asyncio.sleep(max(left, 0.0))
+    await asyncio.sleep(max(remaining, 0.0))
 
 
 Response: TypeAlias = Plain | Refusal | Stream
 
 
 async def _start(send: Send, status: int, headers: dict[str, str], *, request_id: str = "") -> None:
-    named = {"request-id": request_id or _request_id(), **headers}
-    pairs = [(name.encode(), value.encode()) for name, value in named.items()]
+    all_headers = {"request-id": request_id or _request_id(), **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in all_headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
 
 

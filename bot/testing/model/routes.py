@@ -58,10 +58,10 @@ def application(model: ScriptedModel) -> Starlette:
 
 
 def _one(model: ScriptedModel, request: Request) -> Plain | Refusal:
-    found = model.models.get(request.path_params["id"])
-    if found is None:
+    entry = model.models.get(request.path_params["id"])
+    if entry is None:
         return Refusal(ApiError(404, f"model: {request.path_params['id']}"))
-    return Plain(model_info(found, _betas(request)))
+    return Plain(model_info(entry, _betas(request)))
 
 
 def _betas(request: Request) -> str:

@@ -89,9 +89,9 @@ def images(subject: Subject) -> Iterator[Finding]:
 
     https://platform.claude.com/docs/en/build-with-claude/vision
     """
-    found = [block for message in subject.messages for block in blocks(message["content"])]
-    found += [part for block in found if block["type"] == "tool_result" for part in blocks(block.get("content"))]
-    number = sum(block.get("type") == "image" for block in found)
+    parts = [block for message in subject.messages for block in blocks(message["content"])]
+    parts += [part for block in parts if block["type"] == "tool_result" for part in blocks(block.get("content"))]
+    number = sum(block.get("type") == "image" for block in parts)
     most = MAX_IMAGES if subject.model.window > SMALL_WINDOW else MAX_IMAGES_SMALL
     if number > most:
         yield f"messages: too many images: {number} > {most} maximum"

@@ -61,9 +61,9 @@ def _results(message: Json, index: int, calls: list[str]) -> Iterator[Finding]:
 
 def _alone(messages: list[Json], index: int) -> Iterator[Finding]:
     """Check that a user message holds only results while a server tool call is unanswered."""
-    before = blocks(messages[index - 1]["content"]) if index else []
-    served = {block.get("id") for block in before if block["type"] == "server_tool_use"}
-    served -= {block.get("tool_use_id") for block in before if str(block["type"]).endswith("_tool_result")}
+    previous = blocks(messages[index - 1]["content"]) if index else []
+    served = {block.get("id") for block in previous if block["type"] == "server_tool_use"}
+    served -= {block.get("tool_use_id") for block in previous if str(block["type"]).endswith("_tool_result")}
     others = [block["type"] for block in blocks(messages[index]["content"]) if block["type"] != "tool_result"]
     if served and others:
         yield (

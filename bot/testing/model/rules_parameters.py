@@ -39,9 +39,9 @@ def fields(subject: Subject) -> Iterator[Finding]:
         if name in subject.body:
             # Refused "even at the default" since API version 2026-10-21.
             yield f"`{name}` is deprecated for this model."
-    known = set(COUNTING if subject.counting else FIELDS)
-    known.update(name for name, betas in BETA_FIELDS.items() if betas & subject.betas)
-    yield from extra_fields(subject.body, frozenset(known), "")
+    allowed = set(COUNTING if subject.counting else FIELDS)
+    allowed.update(name for name, betas in BETA_FIELDS.items() if betas & subject.betas)
+    yield from extra_fields(subject.body, frozenset(allowed), "")
     yield from missing_fields(subject.body, ("messages",) if subject.counting else ("max_tokens", "messages"), "")
     yield from _system(subject.body.get("system"))
     yield from _metadata(subject.body.get("metadata"))
@@ -77,12 +77,12 @@ def speed(subject: Subject) -> Iterator[Finding]:
     sequences = subject.body.get("stop_sequences")
     if sequences is not None and not (isinstance(sequences, list) and all(isinstance(one, str) for one in sequences)):
         yield "stop_sequences: Input should be a valid list of strings"
-    wanted = subject.body.get("speed")
-    if wanted not in {None, "standard", "fast"}:
+    value = subject.body.get("speed")
+    if value not in {None, "standard", "fast"}:
         yield "speed: Input should be 'standard' or 'fast'"
-    elif wanted == "fast" and subject.model.id not in FAST_MODELS:
+    elif value == "fast" and subject.model.id not in FAST_MODELS:
         yield "speed: fast mode is not supported for this model"
-    elif wanted == "fast" and FAST_BETA not in subject.betas:
+    elif value == "fast" and FAST_BETA not in subject.betas:
         yield f"speed: fast mode requires the `{FAST_BETA}` value in the `anthropic-beta` header"
 
 
@@ -158,8 +158,8 @@ def efforts(subject: Subject) -> Iterator[Finding]:
         yield "output_config: Input should be an object"
         return
     budgeted = BUDGET_BETA in subject.betas
-    known = frozenset({"effort", "format"} | ({"task_budget"} if budgeted else set()))
-    yield from extra_fields(config or {}, known, "output_config.")
+    allowed = frozenset({"effort", "format"} | ({"task_budget"} if budgeted else set()))
+    yield from extra_fields(config or {}, allowed, "output_config.")
     yield from _effort(subject, (config or {}).get("effort"), "output_config.effort")
     budget = (config or {}).get("task_budget")
     if budget is not None and subject.model.id == "claude-sonnet-5":
@@ -195,17 +195,17 @@ def _effort(subject: Subject, effort: object, place: str) -> Iterator[Finding]:
 # https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 def output_format(subject: Subject) -> Iterator[Finding]:
     """Check that a structured output names a JSON schema that the API can compile."""
-    wanted = (subject.body.get("output_config") or {}).get("format")
-    if wanted is None:
+    form = (subject.body.get("output_config") or {}).get("format")
+    if form is None:
         return
-    if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
         yield "output_config.format.type: Input should be 'json_schema'"
-    elif not isinstance(wanted.get("schema"), dict):
+    elif not isinstance(form.get("schema"), dict):
         yield "output_config.format.schema: Field required"
     else:
-        yield from extra_fields(wanted, frozenset({"type", "schema"}), "output_config.format.")
-        yield from well_formed(wanted["schema"], "output_config.format.schema")
-        yield from unsupported_keywords(wanted["schema"], "output_config.format.schema")
+        yield from extra_fields(form, frozenset({"type", "schema"}), "output_config.format.")
+        yield from well_formed(form["schema"], "output_config.format.schema")
+        yield from unsupported_keywords(form["schema"], "output_config.format.schema")
 
 
 # https://platform.claude.com/docs/en/build-with-claude/compaction

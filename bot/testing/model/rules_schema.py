@@ -29,10 +29,10 @@ def _schemas(schema: object) -> Iterator[Json]:
     if not isinstance(schema, dict):
         return
     yield schema
-    named = [schema.get(word) for word in ("properties", "$defs", "definitions")]
-    listed = [schema.get(word) for word in ("anyOf", "oneOf", "allOf")]
+    by_name = [schema.get(keyword) for keyword in ("properties", "$defs", "definitions")]
+    alternatives = [schema.get(keyword) for keyword in ("anyOf", "oneOf", "allOf")]
     for inner in chain(
-        *(v.values() for v in named if isinstance(v, dict)), *(v for v in listed if isinstance(v, list))
+        *(v.values() for v in by_name if isinstance(v, dict)), *(v for v in alternatives if isinstance(v, list))
     ):
         yield from _schemas(inner)
     yield from _schemas(schema.get("items"))
@@ -43,8 +43,8 @@ def well_formed(schema: Json, place: str) -> Iterator[Finding]:
     """Check that every inner schema has properties by name and a list of required names."""
     for inner in _schemas(schema):
         required = inner.get("required", [])
-        named = isinstance(required, list) and all(isinstance(name, str) for name in required)
-        if not named or not isinstance(inner.get("properties", {}), dict):
+        is_valid = isinstance(required, list) and all(isinstance(name, str) for name in required)
+        if not is_valid or not isinstance(inner.get("properties", {}), dict):
             yield f"{place}: JSON schema is invalid. It must match JSON Schema draft 2020-12"
 
 
@@ -59,11 +59,11 @@ def unsupported_keywords(schema: Json, place: str) -> Iterator[Finding]:
     """Check that the schema uses no keyword that the grammar cannot express."""
     for inner in _schemas(schema):
         kind = str(inner.get("type"))
-        found = sorted(REFUSED.get(kind, frozenset()) & inner.keys())
-        if found:
-            word = "property" if len(found) == 1 else "properties"
-            verb = "is" if len(found) == 1 else "are"
-            yield f"{place}: For '{kind}' type, {word} {', '.join(found)} {verb} not supported"
+        keywords = sorted(REFUSED.get(kind, frozenset()) & inner.keys())
+        if keywords:
+            noun = "property" if len(keywords) == 1 else "properties"
+            verb = "is" if len(keywords) == 1 else "are"
+            yield f"{place}: For '{kind}' type, {noun} {', '.join(keywords)} {verb} not supported"
         if kind == "array" and inner.get("minItems", 0) > MAX_MIN_ITEMS:
             yield f"{place}: For 'array' type, 'minItems' values other than 0 or 1 are not supported"
         if "oneOf" in inner:

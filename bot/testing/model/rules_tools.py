@@ -56,8 +56,8 @@ def tools(subject: Subject) -> Iterator[Finding]:
 
 # https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
 def _web_search(tool: Json, place: str) -> Iterator[Finding]:
-    known = SEARCH_FIELDS | ({"response_inclusion"} if tool["type"] >= "web_search_20260318" else set())
-    yield from extra_fields(tool, frozenset(known), f"{place}.")
+    allowed = SEARCH_FIELDS | ({"response_inclusion"} if tool["type"] >= "web_search_20260318" else set())
+    yield from extra_fields(tool, frozenset(allowed), f"{place}.")
     if tool["type"] not in SEARCHES:
         yield f"{place}: Input tag '{tool['type']}' does not match any of the expected tags"
     if tool.get("name") != "web_search":
@@ -83,7 +83,7 @@ def _custom(tool: Json, place: str) -> Iterator[Finding]:
         yield f"{place}.input_schema: Input should be an object"
     elif schema.get("type") != "object":
         yield f"{place}.input_schema.type: Input should be 'object'"
-    elif any(schema.get(word) for word in ("anyOf", "oneOf", "allOf")):
+    elif any(schema.get(keyword) for keyword in ("anyOf", "oneOf", "allOf")):
         yield f"{place}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
     else:
         yield from well_formed(schema, f"{place}.input_schema")
@@ -109,10 +109,10 @@ def strictness(subject: Subject) -> Iterator[Finding]:
     for place, schema in schemas:
         yield from closed_world(schema, place)
         yield from unsupported_keywords(schema, place)
-    wanted = (subject.body.get("output_config") or {}).get("format")
-    if wanted is not None:
-        yield from closed_world(wanted["schema"], "output_config.format.schema")
-        schemas.append(("", wanted["schema"]))
+    form = (subject.body.get("output_config") or {}).get("format")
+    if form is not None:
+        yield from closed_world(form["schema"], "output_config.format.schema")
+        schemas.append(("", form["schema"]))
     yield from complexity([schema for _, schema in schemas])
 
 

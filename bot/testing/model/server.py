@@ -143,11 +143,11 @@ class ScriptedModel:
         return Refusal(error)
 
     async def _ask(self, request: ModelRequest) -> Reply | Fault | ApiError:
-        asked = asyncio.wrap_future(self._threads.submit(self._policy, request))
-        await asyncio.wait([asked])
-        error = asked.exception()
+        answer = asyncio.wrap_future(self._threads.submit(self._policy, request))
+        await asyncio.wait([answer])
+        error = answer.exception()
         if error is None:
-            return asked.result()
+            return answer.result()
         self.broke(error)
         return ApiError(500, f"the policy raised {error!r}")
 

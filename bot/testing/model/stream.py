@@ -23,8 +23,15 @@ def frame(event: Json) -> bytes:
 def events(answer: ModelAnswer, *, pings: int = 1) -> Iterator[Json]:
     """Yield all events of an answer, from message_start to message_stop."""
     message = answer.message
-    begun = {**message["usage"], "output_tokens": min(1, message["usage"]["output_tokens"])}
-    start = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "stop_details": None, "usage": begun}
+    usage = {**message["usage"], "output_tokens": min(1, message["usage"]["output_tokens"])}
+    start = {
+        **message,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "stop_details": None,
+        "usage": usage,
+    }
     yield {"type": "message_start", "message": start}
     for _ in range(pings):
         yield {"type": "ping"}
@@ -41,8 +48,8 @@ def events(answer: ModelAnswer, *, pings: int = 1) -> Iterator[Json]:
 def _message_delta(message: Json) -> Json:
     stopped = {name: message[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
     # The usage of a message_delta is cumulative and does not repeat the split of cache writes.
-    spent = {name: value for name, value in message["usage"].items() if name not in {"cache_creation", "service_tier"}}
-    event: Json = {"type": "message_delta", "delta": stopped, "usage": spent}
+    usage = {name: value for name, value in message["usage"].items() if name not in {"cache_creation", "service_tier"}}
+    event: Json = {"type": "message_delta", "delta": stopped, "usage": usage}
     if "context_management" in message:
         event["context_management"] = message["context_management"]
     return event

@@ -1,1 +1,1 @@
-"""What approved work consists of besides its session: the brief, the set-up, and the checks with their commands."""
+"""The parts of approved work around its session: the brief, the set-up, and the checks with their commands."""

@@ -20,14 +20,14 @@ TAIL: Final = 2_000
 MOST: Final = 50
 """Most commands of agents that are kept."""
 ENDING: Final = 30.0
-"""Seconds in which a command that ran out of time is ended."""
+"""Seconds that ending a command may take after it ran out of time."""
 
 
 async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]:
     """Return the commands that a session and its sub-agents ran: agent, command (redacted), exit_code, output_sha256.
 
-    Taken from their transcripts. Those that only read are left out; of one command the last run counts, and of many
-    commands the last MOST.
+    They are taken from the transcripts. Commands that only read are left out. Of each command the last run counts, and
+    only the last MOST commands are returned.
     """
     from bot.agent.permissions.shell_policy import is_read_only
 
@@ -38,9 +38,9 @@ async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]
         for command, code, output in commands_of(all_messages(messages)):
             if not is_read_only(command):
                 ran.pop((agent, command), None)
-                shown = context.redactor.redact(command)[:TAIL]
+                redacted = context.redactor.redact(command)[:TAIL]
                 digest = hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest()
-                row = {"agent": agent, "command": shown, "exit_code": code, "output_sha256": digest}
+                row = {"agent": agent, "command": redacted, "exit_code": code, "output_sha256": digest}
                 ran[agent, command] = row
     return [*ran.values()][-MOST:]
 
@@ -64,26 +64,26 @@ async def run_command(context: ThreadContext, host: Toolhost, command: str, *, b
 async def run_command_with_output(
     context: ThreadContext, host: Toolhost, command: str, *, below: str = "", most: float = math.inf
 ) -> tuple[Json, str]:
-    """Run one command as `run_command` does, and return all of its output beside, redacted.
+    """Run one command as `run_command` does, and also return all of its output, redacted.
 
-    `most` is a further limit of its time, in seconds.
+    `most` is a further time limit, in seconds.
     """
     seconds = min(context.settings.command_minutes * 60, most)
     line = f"cd {quote(below)}\n{command}" if below else command
-    given = {"command": line, "timeout": int(seconds * 1000)}
-    output = await host.call("Bash", given, timeout=seconds + ENDING)
-    said = hear_output(context, output.text)
+    call_input = {"command": line, "timeout": int(seconds * 1000)}
+    output = await host.call("Bash", call_input, timeout=seconds + ENDING)
+    text = hear_output(context, output.text)
     facts = {
         "command": command,
         "exit_code": output.details.get("exit_code"),
         "seconds": output.details.get("seconds"),
-        "output": said[-TAIL:],
+        "output": text[-TAIL:],
     }
-    return facts, said
+    return facts, text
 
 
 def hear_output(context: ThreadContext, text: str) -> str:
-    """Return what a command printed, redacted. Planted decoys in it raise the alarm first."""
+    """Return the output of a command, redacted. Raises CanaryShown first if it contains a planted decoy."""
     context.resources.alarm.listen(text)
     return context.redactor.redact(text)
 
@@ -91,14 +91,14 @@ def hear_output(context: ThreadContext, text: str) -> str:
 async def run_commands(
     context: ThreadContext, host: Toolhost, commands: Iterable[str], *, seconds: float | None
 ) -> list[Json]:
-    """Run commands one after the other as long as the time lasts; None for any time.
+    """Run commands one after the other, within `seconds` in all; None for no limit.
 
-    Return how those ended that were not cut short.
+    Return the results of the commands that were not cut short.
     """
-    clock, found = context.resources.clock, list[Json]()
+    clock, results = context.resources.clock, list[Json]()
     end = math.inf if seconds is None else clock.monotonic() + seconds
     for command in commands:
-        if (left := end - clock.monotonic()) > 0:
-            facts, _ = await run_command_with_output(context, host, command, most=left)
-            found += [facts] if facts["exit_code"] is not None or clock.monotonic() < end else []
-    return found
+        if (seconds_left := end - clock.monotonic()) > 0:
+            facts, _ = await run_command_with_output(context, host, command, most=seconds_left)
+            results += [facts] if facts["exit_code"] is not None or clock.monotonic() < end else []
+    return results

@@ -1,7 +1,7 @@
-"""Gathers what an execution session starts from (K1).
+"""Builds the brief with which an execution session starts (K1).
 
-Rules: words cross the gate where somebody who may ask said them and nobody edited them since. The planner's session,
-what others said, and what it read stay behind.
+Rules: the session gets only words of people who may ask, if nobody edited them since. It does not get the planner's
+session, what the planner read, or other people's words.
 """
 
 from collections.abc import Iterator
@@ -31,21 +31,21 @@ def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrie
 
 
 def _unedited_requests(state: ThreadState) -> Iterator[Words | None]:
-    """Yield the request, and what was added until the plan was made, in order; None for what stays behind.
+    """Yield the request and the additions made before the plan, in order; None for each that the session may not get.
 
     A request that only repeats those before it, as `retry` makes it, is left out.
     """
     repeated = ""
     for entry in state.request_entries:
-        said, is_request = entry.said, isinstance(entry, Requested)
-        if is_request and said.text == repeated:
+        turn, is_request = entry.said, isinstance(entry, Requested)
+        if is_request and turn.text == repeated:
             continue
-        repeated = said.text if is_request else f"{repeated}\n\n{addition_text(entry)}"
-        yield None if said.foreign else Words(said.actor.login, said.text)
+        repeated = turn.text if is_request else f"{repeated}\n\n{addition_text(entry)}"
+        yield None if turn.foreign else Words(turn.actor.login, turn.text)
 
 
 def _answers(state: ThreadState) -> Iterator[Words | None]:
-    """Yield what was answered to the planners of these requests; None for what stays behind."""
+    """Yield the answers to the questions of these requests' planners; None for each that the session may not get."""
     requests = {entry.said.key for entry in state.request_entries if isinstance(entry, Requested)}
     for answer in state.answers:
         if answer.request in requests:

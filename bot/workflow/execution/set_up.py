@@ -60,7 +60,7 @@ async def prepare(context: ThreadContext, state: ThreadState) -> bool:
 
 
 def leftovers(state: ThreadState) -> dict[str, str]:
-    """Return what the set-up commands left that git does not ignore: path -> blob id, or ``gone``."""
+    """Return the files that the set-up commands left and git does not ignore: path -> blob id, or ``gone``."""
     return {} if state.setup is None else state.setup.left
 
 
@@ -79,20 +79,20 @@ async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
 
 async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tree: Checkout) -> None:
     """Run the commands one after the other, and journal their results and what they left."""
-    made = []
+    results = []
     for command in context.settings.setup:
-        made.append(facts := await run_command(context, host, command, below=tree.shown_as))
+        results.append(facts := await run_command(context, host, command, below=tree.shown_as))
         if facts["exit_code"] != 0:
-            said = " ".join(facts["output"].split())[-SHOWN:]
-            raise Misconfigured(f"the set-up command {command!r} failed: {said}", where=KEY, fix="fix it, then retry")
-    if state.setup is None:  # no work was done yet: whatever differs is theirs
-        found = _LINE.findall(await _command_output(host, tree, _LEFT))
-        left = {path: was for was, path in found}
-        if len(left) > MOST:
-            some = ", ".join([*left][:3])
-            what = f"the set-up commands left {len(left)} files that git does not ignore ({some} ...)"
+            output = " ".join(facts["output"].split())[-SHOWN:]
+            raise Misconfigured(f"the set-up command {command!r} failed: {output}", where=KEY, fix="fix it, then retry")
+    if state.setup is None:  # no work was done yet: the set-up commands caused every difference
+        lines = _LINE.findall(await _command_output(host, tree, _LEFT))
+        leftover = {path: blob for blob, path in lines}
+        if len(leftover) > MOST:
+            some = ", ".join([*leftover][:3])
+            what = f"the set-up commands left {len(leftover)} files that git does not ignore ({some} ...)"
             raise Misconfigured(what, where=KEY, fix="add them to .gitignore, then retry")
-        await append_notes(context, state, Prepared(commands=tuple(made), left=left))
+        await append_notes(context, state, Prepared(commands=tuple(results), left=leftover))
 
 
 async def _command_output(host: Toolhost, tree: Checkout, command: str) -> str:

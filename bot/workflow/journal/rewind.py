@@ -28,7 +28,7 @@ from bot.workflow.rights import may_approve
 from bot.workflow.thread_context import ThreadContext
 
 PAUSES: Final = (0.0, 2.0, 6.0)
-"""Seconds before each further reading of a journal that seems to be behind: another process may be writing to it."""
+"""Seconds before each new reading of a journal that seems to be behind: another process may be writing to it."""
 
 
 async def require_newest(context: ThreadContext, state: ThreadState, turns: Sequence[Turn]) -> ThreadState:
@@ -58,8 +58,8 @@ async def _wait_for_decision(
     since = await context.dialogue.warn_of_rewind(
         number, reply_text.journal_set_back(thread_ref(context.location.thread), context.settings.mention)
     )
-    found = (turn for turn in turns if turn.at > since and _decides(context, turn))
-    decision = None if context.settings.refusal else next(found, None)
+    decisions = (turn for turn in turns if turn.at > since and _decides(context, turn))
+    decision = None if context.settings.refusal else next(decisions, None)
     if decision is None:
         raise Unreadable(
             "the journal is older than the comments on the thread: its ref was reset or deleted",
@@ -78,5 +78,7 @@ async def _wait_for_decision(
 
 def _decides(context: ThreadContext, turn: Turn) -> bool:
     """Return whether a turn is a `retry` command of somebody who may approve, in a comment that was never edited."""
-    said = parse(turn.text.split("\n", 1)[0], context.settings.mention)
-    return isinstance(said, Command) and said.verb is Verb.RETRY and not turn.edited and may_approve(context, turn)
+    command = parse(turn.text.split("\n", 1)[0], context.settings.mention)
+    return (
+        isinstance(command, Command) and command.verb is Verb.RETRY and not turn.edited and may_approve(context, turn)
+    )

@@ -77,11 +77,11 @@ async def restart(context: ThreadContext, state: ThreadState, request: Requested
     If the stage allows no request, the same write stops it first. Raises Conflict if another process moved the
     thread.
     """
-    before = [] if request.kind in TRANSITIONS[state.stage] else [Stopped()]
-    stopped, _ = step(state.thread, Event(Move.STOPPED)) if before else (state.thread, None)
+    stops = [] if request.kind in TRANSITIONS[state.stage] else [Stopped()]
+    stopped, _ = step(state.thread, Event(Move.STOPPED)) if stops else (state.thread, None)
     after, _ = step(stopped, Event(request.kind))
     request = replace(request, run=context.settings.run)
-    return await _write(context, state, *before, _with_mode_change(context, state, after.stage, request))
+    return await _write(context, state, *stops, _with_mode_change(context, state, after.stage, request))
 
 
 async def take_over(context: ThreadContext, state: ThreadState) -> ThreadState:

@@ -34,11 +34,11 @@ async def notice_void_plan(context: ThreadContext, state: ThreadState) -> Thread
 
 async def _fold_void_plans(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Fold the comments that show such a plan: the journaled one, and one that was posted as the request came."""
-    journaled = state.plan_comment if state.awaits_decision else ""
-    found = [journaled, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
-    plans = [shown for shown in found if shown]
-    for shown in plans:
-        await context.dialogue.supersede(shown, reply_text.VOID_PLAN)
+    current = state.plan_comment if state.awaits_decision else ""
+    comments = [current, *[await context.dialogue.find_plan_comment(ask) for ask in state.unconfirmed_asks]]
+    plans = [comment for comment in comments if comment]
+    for comment in plans:
+        await context.dialogue.supersede(comment, reply_text.VOID_PLAN)
     return await append_notes(context, state, Folded(folded=len(plans), shown=plans[-1] if plans else ""))
 
 
@@ -54,9 +54,9 @@ async def notice_configuration_error(context: ThreadContext, state: ThreadState)
 async def notice_unreadable_journal(context: ThreadContext) -> None:
     """Post once that the thread's journal cannot be read and that nothing decided there counts."""
     turns = await context.dialogue.turns((), may_act=partial(may_ask, context))
-    asked = [turn for turn in turns if may_ask(context, turn) and not turn.aside]
-    if asked:
-        await context.dialogue.acknowledge(asked[-1], Acknowledgment.SEEN)
+    requests = [turn for turn in turns if may_ask(context, turn) and not turn.aside]
+    if requests:
+        await context.dialogue.acknowledge(requests[-1], Acknowledgment.SEEN)
         text = reply_text.unreadable(thread_ref(context.location.thread))
         await context.dialogue.post(text, 0)  # entries count from 1
 

@@ -1,8 +1,8 @@
-"""What a repository may cost on one day (UTC), over all sessions of all its threads (budget.repository_day_usd).
+"""The budget of a repository for one day (UTC), over all sessions of all its threads (budget.repository_day_usd).
 
 Threads of one repository run at the same time, in processes that share nothing but the journals. So a session journals
-its cost as soon as it is a tenth of what is left of the day, and reads the costs of the others at least every few
-seconds. The less is left, the more often each session reads, and each exceeds the limit by at most one call.
+its cost as soon as it reaches a tenth of the day's remaining budget, and reads the costs of the others at least every
+few seconds. The less is left, the more often each session reads, and each exceeds the limit by at most one call.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ async def share_day_budget(context: ThreadContext, state: ThreadState, session: 
 
 @dataclass(slots=True)
 class DayBudget:
-    """What a repository has spent today, as one of its sessions knows it: a SharedBudget."""
+    """The SharedBudget of one session: what its repository has spent today, as far as the session knows."""
 
     context: ThreadContext
     state: ThreadState
@@ -78,10 +78,10 @@ class DayBudget:
     @property
     def reason(self) -> str:
         """Why nothing more may be spent today; "" if something is left."""
-        spent, budget = self._journaled + self._own.usd, self.budget_usd
-        if spent < budget:
+        total, budget = self._journaled + self._own.usd, self.budget_usd
+        if total < budget:
             return ""
-        used = f"this repository has spent ${spent:.2f} of its ${budget:.2f} for the day"
+        used = f"this repository has spent ${total:.2f} of its ${budget:.2f} for the day"
         return f"{used} (budget.repository_day_usd; the next day begins at midnight UTC)"
 
     @property
@@ -97,13 +97,13 @@ class DayBudget:
         """Journal what this session has cost so far if that matters for the remaining budget."""
         if self._matters():
             used = self._own
-            spent = spent_note(self.session, used, self.context.settings.model)
-            self.state = await append_notes(self.context, self.state, spent)
+            note = spent_note(self.session, used, self.context.settings.model)
+            self.state = await append_notes(self.context, self.state, note)
             self._journaled += used.dollars
             self._carry(self.state)
 
     def _carry(self, state: ThreadState) -> None:
         """Update the journaled consumption of this session, also for an entry whose append seemed to fail."""
-        journaled = self._journaled_of_session.higher(state.consumption(self.session))
-        self.context.resources.ledger.carried += journaled - self._journaled_of_session
-        self._journaled_of_session = journaled
+        recorded = self._journaled_of_session.higher(state.consumption(self.session))
+        self.context.resources.ledger.carried += recorded - self._journaled_of_session
+        self._journaled_of_session = recorded

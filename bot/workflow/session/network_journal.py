@@ -1,7 +1,7 @@
 """Journals the network decisions of a session, allowed and refused, while it runs (PR6).
 
-Rules: the first decision of a kind is journaled as it happens, so that a killed process has told of it; what repeats is
-counted, and journaled with the next kind or at the end. The entries of a session add up.
+Rules: the first decision of a kind is journaled as it happens, so that it is recorded even if the process is killed.
+Repetitions are counted, and journaled with the next kind or at the end. The entries of a session add up.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ async def _journal_until_done(
         await network_log.new.wait()
         network_log.new.clear()
         if not over.is_set():
-            with suppress(Transient):  # it stays among what is to be told
+            with suppress(Transient):  # the log keeps it for the next attempt
                 await _journal_new(context, state, session, network_log)
     await _journal_new(context, state, session, network_log)
 
 
 async def _journal_new(context: ThreadContext, state: ThreadState, session: SessionId, network_log: NetworkLog) -> None:
     rows, beyond = network_log.rows.copy(), network_log.beyond
-    if told := network_rows(rows, beyond):
-        await append_notes(context, state, NetworkReached(session=session, reached=tuple(told)))
+    if reached := network_rows(rows, beyond):
+        await append_notes(context, state, NetworkReached(session=session, reached=tuple(reached)))
         network_log.drop_recorded(rows, beyond)

@@ -3,7 +3,7 @@
 Rules
 - The transcript of approved work is saved together with the tree that it describes, or not at all.
 - Work in progress is saved between two steps of the main agent, while nothing touches the tree.
-- The ref only grows, so saves have a minimum distance, which grows with the size of the work.
+- Each save makes the ref larger, so there is a minimum time between saves, which grows with the size of the work.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ async def checkout(context: ThreadContext, state: ThreadState, *, fresh: bool = 
     name = name if pull == place.pull else f"{name}-work"
     transcripts, session = context.resources.transcripts, state.work_session
     fresh = fresh or await asyncio.to_thread(transcripts.is_behind, session)
-    kept = partial(transcripts.saved_work, session)
-    return await context.workspace.checkout(name, state.base, kept, fresh=fresh, pull=pull)
+    load_work = partial(transcripts.saved_work, session)
+    return await context.workspace.checkout(name, state.base, load_work, fresh=fresh, pull=pull)
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ class WorkSaver:
     agent: AgentId
     _next_save: float = field(init=False)
     _next_agents_save: float = field(init=False)
-    """For the transcripts of sub-agents, while the main agent waits for them."""
+    """When the transcripts of sub-agents are saved next, while the main agent waits for them."""
 
     def __post_init__(self) -> None:
         self._next_save = self._next_agents_save = self.context.resources.clock.monotonic() + SECONDS

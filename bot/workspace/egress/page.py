@@ -32,9 +32,9 @@ def _charset(parameters: str) -> str:
     """Return the charset that a content type names, or UTF-8 if it names none that is supported."""
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
-        wanted = value.strip().strip("\"'").lower()
-        if name.strip().lower() == "charset" and wanted in _CHARSETS:
-            return wanted
+        charset = value.strip().strip("\"'").lower()
+        if name.strip().lower() == "charset" and charset in _CHARSETS:
+            return charset
     return "utf-8"
 
 

@@ -27,7 +27,7 @@ LARGEST: Final = 3_750_000
 https://platform.claude.com/docs/en/build-with-claude/vision
 """
 SECONDS: Final = 10.0
-_HOPS: Final = 3
+_MOST_REDIRECTS: Final = 3
 _ACCEPT: Final = "image/png, image/jpeg, image/gif, image/webp"
 _ANY: Final = re.compile(r"/.+")
 _GITHUB: Final = MappingProxyType(
@@ -70,7 +70,7 @@ class PictureFetcher:
             raise Transient(f"the connection failed: {type(error).__name__}") from error
 
     async def _follow_redirects(self, target: WebTarget) -> bytes:
-        for _ in range(_HOPS + 1):
+        for _ in range(_MOST_REDIRECTS + 1):
             answer = await self._request(target)
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:

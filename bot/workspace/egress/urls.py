@@ -39,13 +39,13 @@ class WebTarget:
 
 def parse_url(url: str) -> WebTarget:
     """Parse a URL; raises Refused if it is not canonical."""
-    found = _URL.fullmatch(url) if len(url) <= LONGEST else None
-    if found is None:
+    match = _URL.fullmatch(url) if len(url) <= LONGEST else None
+    if match is None:
         raise _refusal(url)
-    port = int(found["port"] or HTTPS)
-    if not is_name(found["host"]) or port > 65535:
+    port = int(match["port"] or HTTPS)
+    if not is_name(match["host"]) or port > 65535:
         raise _refusal(url)
-    return WebTarget(found["host"], port, (found["path"] or "/") + (found["query"] or ""))
+    return WebTarget(match["host"], port, (match["path"] or "/") + (match["query"] or ""))
 
 
 def redirect_target(target: WebTarget, location: str) -> WebTarget:
@@ -57,12 +57,12 @@ def redirect_target(target: WebTarget, location: str) -> WebTarget:
 
 def parse_authority(text: str) -> WebTarget:
     """Parse the target of a CONNECT, ``host:port``; raises Refused."""
-    found = _AUTHORITY.fullmatch(text)
-    if found is None or not is_name(found["host"]) or int(found["port"]) > 65535:
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or not is_name(match["host"]) or int(match["port"]) > 65535:
         raise _refusal(text)
-    return WebTarget(found["host"], int(found["port"]))
+    return WebTarget(match["host"], int(match["port"]))
 
 
 def _refusal(text: str) -> Refused:
-    shown = ascii(text[:120])
-    return Refused("not a plain https address", where=shown, fix="write https://name/path in lower-case ASCII")
+    quoted = ascii(text[:120])
+    return Refused("not a plain https address", where=quoted, fix="write https://name/path in lower-case ASCII")

@@ -95,15 +95,15 @@ def _validate_query(raw: bytes) -> _Query:
     from graphql import FragmentDefinitionNode, OperationDefinitionNode
 
     try:
-        asked = json.loads(raw)
-        text, variables = asked["query"], asked.get("variables") or {}
+        request = json.loads(raw)
+        text, variables = request["query"], request.get("variables") or {}
     except (ValueError, KeyError, TypeError):
         raise ApiError(400, "Problems parsing JSON") from None
     document = _valid_document(text)
     operations = [definition for definition in document.definitions if isinstance(definition, OperationDefinitionNode)]
     fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
-    wanted = asked.get("operationName")
-    operation = next(each for each in operations if wanted in {None, each.name.value if each.name else None})
+    name = request.get("operationName")
+    operation = next(each for each in operations if name in {None, each.name.value if each.name else None})
     return _Query(document, operation, variables, measure(schema(), operation, fragments, variables))
 
 
@@ -157,10 +157,10 @@ def _root(nodes: Nodes, cost: Cost, budget: RateBudget) -> dict[str, Any]:
             raise ApiError(404, f"Could not resolve to a User with the login of '{login}'.") from None
 
     def node(_: Any, id: str) -> Node:
-        found = nodes.by_id(id)
-        if found is None:
+        target = nodes.by_id(id)
+        if target is None:
             raise ApiError(404, f"Could not resolve to a node with the global id of '{id}'")
-        return found
+        return target
 
     limit = {**budget.json(), "cost": cost.points}
     reset = stamp(datetime.fromtimestamp(budget.reset, UTC))

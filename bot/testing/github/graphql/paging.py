@@ -51,11 +51,11 @@ def threads(listed: Callable[[], list[Issue]], write: Callable[[Issue], Node]) -
         **page: Any,
     ) -> Node:
         since = (filterBy or {}).get("since")
-        found = [each for each in listed() if since is None or each.updated_at >= datetime.fromisoformat(since)]
+        issues = [each for each in listed() if since is None or each.updated_at >= datetime.fromisoformat(since)]
         by_update = orderBy is not None and orderBy["field"] == "UPDATED_AT"
-        found.sort(key=lambda each: (each.updated_at if by_update else each.created_at, each.number))
+        issues.sort(key=lambda each: (each.updated_at if by_update else each.created_at, each.number))
         if orderBy is not None and orderBy["direction"] == "DESC":
-            found.reverse()
-        return connection(found, write)(info, **page)
+            issues.reverse()
+        return connection(issues, write)(info, **page)
 
     return field

@@ -34,8 +34,8 @@ def pull_changes(nodes: Nodes, issue: Issue, pull: Pull) -> Node:
         }
 
     def commits(info: Any, **page: Any) -> Node:
-        listed = commits_between(bare, pull.base_sha, pull.head_sha)
-        return connection(listed, commit, key=lambda sha: int(sha[:12], 16))(info, **page)
+        ids = commits_between(bare, pull.base_sha, pull.head_sha)
+        return connection(ids, commit, key=lambda sha: int(sha[:12], 16))(info, **page)
 
     return {
         "additions": lambda _: sum(file.additions for file in files()),

@@ -23,21 +23,21 @@ def new_app(visit: Visit, organization: str | None, manifest: str, state: str) -
     """
     owner = _owner(visit, organization)
     try:
-        asked = parse_manifest(manifest)
+        parsed = parse_manifest(manifest)
     except BadManifestError as error:
         raise NotAllowedError(str(error)) from None
     base = f"/organizations/{owner.login}/settings/apps" if organization else "/settings/apps"
     form = element(
         "form",
         element("p", element("label", "GitHub App name", for_="name")),
-        element("p", element("input", type="text", id="name", name="name", value=asked.name, required=True)),
+        element("p", element("input", type="text", id="name", name="name", value=parsed.name, required=True)),
         element("input", type="hidden", name="manifest", value=manifest),
         element("input", type="hidden", name="state", value=state),
         element("button", f"Create GitHub App for {owner.login}", class_="button primary"),
         method="post",
         action=base,
     )
-    return [element("h1", "Create GitHub App"), form], asked.redirect_url
+    return [element("h1", "Create GitHub App"), form], parsed.redirect_url
 
 
 def make_app(visit: Visit, organization: str | None, form: Mapping[str, str]) -> str:
@@ -85,8 +85,8 @@ def installing(visit: Visit, slug: str) -> Child:
 def install_app(visit: Visit, slug: str, form: Mapping[str, str]) -> str:
     """Install an App on the chosen repositories, and return the address of the App's page."""
     app = _app(visit.world, slug)
-    chosen = [home for home in _homes(visit, app) if f"r{home.id}" in form]
-    install(visit.world, app, visit.world.users[app.owner].login, chosen or None)
+    selected = [home for home in _homes(visit, app) if f"r{home.id}" in form]
+    install(visit.world, app, visit.world.users[app.owner].login, selected or None)
     return f"/apps/{app.slug}"
 
 

@@ -47,8 +47,8 @@ def react(scene: Scene, issue: Issue, form: Form) -> str:
     """Add a reaction, or remove the person's own if it is already there."""
     subject, content = _subject(scene, issue, form), form.get("content", "")
     person = _person(scene)
-    mine = [each.content for each in scene.world.reactions_to(subject.node_id) if each.user == person.id]
-    if content in mine:
+    own = [each.content for each in scene.world.reactions_to(subject.node_id) if each.user == person.id]
+    if content in own:
         person.unreact(subject, content)
     else:
         person.react(subject, content)
@@ -107,8 +107,8 @@ def _subject(scene: Scene, issue: Issue, form: Form) -> Issue | Comment | Review
     anchor = form.get("subject", "")
     things: list[Issue | Comment | Review] = [*scene.world.comments_of(issue), *scene.world.reviews_of(issue)]
     prefixes = {Comment: "issuecomment", Review: "pullrequestreview"}
-    named = {f"{prefixes[type(thing)]}-{thing.id}": thing for thing in things}
-    named[f"issue-{issue.id}"] = issue
-    if anchor not in named:
+    by_anchor = {f"{prefixes[type(thing)]}-{thing.id}": thing for thing in things}
+    by_anchor[f"issue-{issue.id}"] = issue
+    if anchor not in by_anchor:
         raise NotThereError("this is not there any more")
-    return named[anchor]
+    return by_anchor[anchor]

@@ -63,19 +63,19 @@ def may_close(scene: Scene, issue: Issue) -> bool:
 def conversation(scene: Scene, issue: Issue, below: Child = None) -> list[Child]:
     """Return a thread with all of its messages, the `below` part, and the comment form."""
     timeline = [_entry(scene, issue, entry) for entry in entries(scene, issue)]
-    said = element("div", timeline, _ending(scene, issue), class_="timeline", id="timeline")
-    return [element("div", element("div", said, below, write(scene, issue)), sidebar(scene, issue), class_="columns")]
+    posts = element("div", timeline, _ending(scene, issue), class_="timeline", id="timeline")
+    return [element("div", element("div", posts, below, write(scene, issue)), sidebar(scene, issue), class_="columns")]
 
 
 def heading(scene: Scene, issue: Issue) -> Html:
     """Return the title, number, state, and author of a thread."""
     pull, author = issue.pull, element("b", scene.login(issue.author))
-    told: list[Child] = [author, " opened this issue on ", moment(issue.created_at)]
+    parts: list[Child] = [author, " opened this issue on ", moment(issue.created_at)]
     if pull:
         refs = ["from ", element("code", pull.head_ref), " into ", element("code", pull.base_ref)]
-        told = [author, " merged " if pull.merged_at else " wants to merge ", refs]
+        parts = [author, " merged " if pull.merged_at else " wants to merge ", refs]
     locked = element("span", "🔒 Locked", class_="badge") if issue.locked else None
-    summary = element("div", state(issue), element("span", told), locked, class_="summary")
+    summary = element("div", state(issue), element("span", parts), locked, class_="summary")
     number = element("span", f"#{issue.number}", class_="number")
     return element("div", element("h1", shown_title(issue.title), " ", number), summary, id="heading", data_live=True)
 
@@ -99,17 +99,17 @@ def _of_comment(comment: Comment) -> ThreadMessage:
 
 
 def _of_review(review: Review) -> ThreadMessage:
-    said = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes"}.get(
+    verb = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes"}.get(
         review.state, "reviewed"
     )
     anchor = f"pullrequestreview-{review.id}"
-    return ThreadMessage(anchor, review.author, review.submitted_at, review.text, said, review.node_id)
+    return ThreadMessage(anchor, review.author, review.submitted_at, review.text, verb, review.node_id)
 
 
 def _of_review_comment(comment: ReviewComment) -> ThreadMessage:
-    said = ["commented on ", element("code", f"{comment.path}:{comment.line}")]
+    verb = ["commented on ", element("code", f"{comment.path}:{comment.line}")]
     anchor, folded = f"discussion_r{comment.id}", comment.minimized
-    return ThreadMessage(anchor, comment.author, comment.created_at, comment.text, said, minimized=folded)
+    return ThreadMessage(anchor, comment.author, comment.created_at, comment.text, verb, minimized=folded)
 
 
 def _entry(scene: Scene, issue: Issue, entry: ThreadMessage) -> Html:
@@ -117,8 +117,8 @@ def _entry(scene: Scene, issue: Issue, entry: ThreadMessage) -> Html:
     if entry.minimized:
         why = element("summary", f"{scene.login(entry.author)}'s comment was marked as {entry.minimized}. Show it.")
         content = element("details", why, content, class_="folded")
-    mine = " mine" if entry.author == scene.viewer.id else ""
-    return element("article", content, class_=f"comment{mine}", id=entry.anchor, data_live=True)
+    own = " mine" if entry.author == scene.viewer.id else ""
+    return element("article", content, class_=f"comment{own}", id=entry.anchor, data_live=True)
 
 
 def _header(scene: Scene, issue: Issue, entry: ThreadMessage) -> Html:
@@ -132,8 +132,8 @@ def _header(scene: Scene, issue: Issue, entry: ThreadMessage) -> Html:
     badges = [
         element("span", name, class_="badge") for name in (role, entry.author == issue.author and "author") if name
     ]
-    shown = [avatar(login), element("b", login), element("span", entry.said, " on ", at), mark]
-    return element("header", shown, element("span", badges, class_="badges"))
+    parts = [avatar(login), element("b", login), element("span", entry.said, " on ", at), mark]
+    return element("header", parts, element("span", badges, class_="badges"))
 
 
 def _body(scene: Scene, entry: ThreadMessage) -> Child:
@@ -150,10 +150,10 @@ def _body(scene: Scene, entry: ThreadMessage) -> Child:
 def _reactions(scene: Scene, issue: Issue, entry: ThreadMessage) -> Child:
     if not entry.node:
         return None
-    given = scene.world.reactions_to(entry.node)
-    shown = []
+    reactions = scene.world.reactions_to(entry.node)
+    buttons = []
     for content, emoji in EMOJI.items():
-        users = [reaction.user for reaction in given if reaction.content == content]
+        users = [reaction.user for reaction in reactions if reaction.content == content]
         if not users and (content not in OFFERED or issue.locked):
             continue
         names = ", ".join(map(scene.login, users)) or "nobody yet"
@@ -161,11 +161,11 @@ def _reactions(scene: Scene, issue: Issue, entry: ThreadMessage) -> Child:
         look = {"title": f"{content}: {names}", "class_": None if users else "none"}
         if issue.locked:
             # https://docs.github.com/en/communities/moderating-comments-and-conversations/locking-conversations
-            shown.append(element("span", text, **look))
+            buttons.append(element("span", text, **look))
             continue
         pressed = "true" if scene.viewer.id in users else "false"
-        shown.append(element("button", text, name="content", value=content, aria_pressed=pressed, **look))
-    return _form(scene, "reactions", _subject(entry), shown, class_="reactions", data_stay=True)
+        buttons.append(element("button", text, name="content", value=content, aria_pressed=pressed, **look))
+    return _form(scene, "reactions", _subject(entry), buttons, class_="reactions", data_stay=True)
 
 
 def _subject(entry: ThreadMessage) -> Html:
@@ -219,15 +219,15 @@ def sidebar(scene: Scene, issue: Issue) -> Html:
         ("Assignees", ", ".join(map(scene.login, issue.assignees)) or "Nobody"),
         ("Linked", _link_thread(scene, issue) or "Nothing"),
     ]
-    shown = [element("section", element("h2", name), content) for name, content in sections]
-    return element("aside", shown, id="sidebar", data_live=True, aria_label="About this thread")
+    blocks = [element("section", element("h2", name), content) for name, content in sections]
+    return element("aside", blocks, id="sidebar", data_live=True, aria_label="About this thread")
 
 
 def _labelling(scene: Scene, issue: Issue) -> Child:
     if not scene.role.covers(Role.TRIAGE):
         return None
-    known = scene.world.labels.get(scene.repository.id, {})
-    names = [*known, *(name for name in ("plangate",) if name not in known)]
+    labels = scene.world.labels.get(scene.repository.id, {})
+    names = [*labels, *(name for name in ("plangate",) if name not in labels)]
     choices = [element("option", f"{'remove' if n in issue.labels else 'add'} {n}", value=n) for n in names]
     choose = element("select", choices, name="label", aria_label="A label to add or remove")
     return element("details", element("summary", "Change"), _form(scene, "labels", choose, " ", _go(), data_stay=True))
@@ -249,6 +249,6 @@ def _link_thread(scene: Scene, issue: Issue) -> list[Child]:
 
 
 def _link(scene: Scene, other: Issue, *, closes: bool) -> Html:
-    said = "Closes " if closes else ""
+    prefix = "Closes " if closes else ""
     link = element("a", f"#{other.number} ", shown_title(other.title), href=address(scene.repository, other))
-    return element("div", said, link, " ", state(other))
+    return element("div", prefix, link, " ", state(other))

@@ -29,14 +29,14 @@ def _repository(world: GitHubState, repository: Repository) -> Html:
 
 def threads(scene: Scene, *, kind: str, wanted: str) -> list[Child]:
     """Return the issues ("issues"), pull requests ("pulls"), or both ("") in a state, newest first."""
-    found = [
+    issues = [
         issue
         for (home, _), issue in sorted(scene.world.issues.items(), reverse=True)
         if home == scene.repository.id and wanted in (issue.state, "all") and kind in ("", _kind(issue))
     ]
-    rows = [_row(scene, issue) for issue in found]
-    listed = element("ul", rows or element("li", "Nothing here."), class_="list", id="threads", data_live=True)
-    return [element("h1", scene.repository.full_name), _kinds(scene, kind), _states(scene, wanted), listed]
+    rows = [_row(scene, issue) for issue in issues]
+    listing = element("ul", rows or element("li", "Nothing here."), class_="list", id="threads", data_live=True)
+    return [element("h1", scene.repository.full_name), _kinds(scene, kind), _states(scene, wanted), listing]
 
 
 def _kind(issue: Issue) -> str:
@@ -44,11 +44,11 @@ def _kind(issue: Issue) -> str:
 
 
 def _row(scene: Scene, issue: Issue) -> Html:
-    said = len(scene.world.comments_of(issue))
+    count = len(scene.world.comments_of(issue))
     link = element("a", shown_title(issue.title), href=address(scene.repository, issue), class_="title")
     by = [f"#{issue.number} by {scene.login(issue.author)} on ", moment(issue.created_at)]
     where = element("span", link, " ", labels(issue.labels), element("small", by), class_="grow")
-    return element("li", state(issue), where, element("span", f"💬 {said}", class_="note") if said else None)
+    return element("li", state(issue), where, element("span", f"💬 {count}", class_="note") if count else None)
 
 
 def _kinds(scene: Scene, here: str) -> Html:

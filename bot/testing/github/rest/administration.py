@@ -22,10 +22,10 @@ HOME = "/repos/{owner}/{repo}"
 
 def actions_permissions(call: ApiCall) -> RestAnswer:
     """Return which actions may run."""
-    found = _settings(call)
-    body: Json = {"enabled": found.actions}
-    if found.actions:
-        body |= {"allowed_actions": found.allowed_actions, "sha_pinning_required": found.pinned}
+    settings = _settings(call)
+    body: Json = {"enabled": settings.actions}
+    if settings.actions:
+        body |= {"allowed_actions": settings.allowed_actions, "sha_pinning_required": settings.pinned}
     return RestAnswer(body)
 
 
@@ -37,14 +37,14 @@ def workflow_permissions(call: ApiCall) -> RestAnswer:
 
 def environment(call: ApiCall) -> RestAnswer:
     """Return an environment."""
-    name, found = _environment(call)
-    url, made = f"{call.site.api(call.repository)}/environments/{name}", stamp(call.repository.created_at)
+    name, settings = _environment(call)
+    url, created_at = f"{call.site.api(call.repository)}/environments/{name}", stamp(call.repository.created_at)
     rules: list[Json] = []
-    if found.reviewed:
+    if settings.reviewed:
         rules.append({"id": 1, "node_id": "GA_1", "type": "required_reviewers", "reviewers": []})
-    if found.limited:
+    if settings.limited:
         rules.append({"id": 2, "node_id": "GA_2", "type": "branch_policy"})
-    policy = {"protected_branches": False, "custom_branch_policies": True} if found.limited else None
+    policy = {"protected_branches": False, "custom_branch_policies": True} if settings.limited else None
     return RestAnswer(
         {
             "id": 1,
@@ -52,8 +52,8 @@ def environment(call: ApiCall) -> RestAnswer:
             "name": name,
             "url": url,
             "html_url": f"{call.site.web(call.repository)}/settings/environments/1/edit",
-            "created_at": made,
-            "updated_at": made,
+            "created_at": created_at,
+            "updated_at": created_at,
             "protection_rules": rules,
             "deployment_branch_policy": policy,
         }
@@ -86,10 +86,10 @@ def create_ruleset(call: ApiCall) -> RestAnswer:
     (include,) = ref_name["include"]
     prefix = "" if include == "~ALL" else str(include).removeprefix("refs/heads/").rstrip("*")
     rules = tuple(str(rule["type"]) for rule in call.body.get("rules", []))
-    made = RulesetSettings(call.text("name"), rules, "branch", prefix)
+    ruleset = RulesetSettings(call.text("name"), rules, "branch", prefix)
     home = call.repository
-    call.world.set_settings(home.full_name, rulesets=(*_settings(call).rulesets, made))
-    return RestAnswer(_ruleset(call, len(_settings(call).rulesets), made), 201)
+    call.world.set_settings(home.full_name, rulesets=(*_settings(call).rulesets, ruleset))
+    return RestAnswer(_ruleset(call, len(_settings(call).rulesets), ruleset), 201)
 
 
 def delete_ruleset(call: ApiCall) -> RestAnswer:
@@ -104,9 +104,9 @@ def delete_ruleset(call: ApiCall) -> RestAnswer:
 
 def put_environment(call: ApiCall) -> RestAnswer:
     """Create an environment, unless it is there."""
-    known = _settings(call).environments
-    made = known.get(call.path["name"], EnvironmentSettings())
-    _set_environments(call, {**known, call.path["name"]: made})
+    environments = _settings(call).environments
+    added = environments.get(call.path["name"], EnvironmentSettings())
+    _set_environments(call, {**environments, call.path["name"]: added})
     return environment(call)
 
 
@@ -125,11 +125,11 @@ def public_key(call: ApiCall) -> RestAnswer:
 
 def put_secret(call: ApiCall) -> RestAnswer:
     """Store a secret of an environment. Only its name is kept."""
-    name, found = _environment(call)
+    name, settings = _environment(call)
     base64.b64decode(call.text("encrypted_value"), validate=True)
-    changed = replace(found, secrets=found.secrets | {call.path["secret"]})
+    changed = replace(settings, secrets=settings.secrets | {call.path["secret"]})
     _set_environments(call, {**_settings(call).environments, name: changed})
-    return RestAnswer({}, 201) if call.path["secret"] not in found.secrets else RestAnswer(status=204)
+    return RestAnswer({}, 201) if call.path["secret"] not in settings.secrets else RestAnswer(status=204)
 
 
 def branch_rules(call: ApiCall) -> RestAnswer:
@@ -138,16 +138,16 @@ def branch_rules(call: ApiCall) -> RestAnswer:
     https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
     """
     home, branch = call.repository, call.path["branch"]
-    told = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name}
-    found: list[Json] = [{"type": "required_signatures", **told, "ruleset_id": home.id}] if home.signed else []
+    source = {"ruleset_source_type": "Repository", "ruleset_source": home.full_name}
+    rules: list[Json] = [{"type": "required_signatures", **source, "ruleset_id": home.id}] if home.signed else []
     checks = [{"context": check} | ({} if app is None else {"integration_id": app}) for check, app in home.ruled_checks]
     if checks:
         parameters = {"required_status_checks": checks, "strict_required_status_checks_policy": False}
-        found.append({"type": "required_status_checks", "parameters": parameters, **told, "ruleset_id": home.id})
+        rules.append({"type": "required_status_checks", "parameters": parameters, **source, "ruleset_id": home.id})
     for number, each in _rulesets_by_number(call):
         if (each.target, each.enforcement) == ("branch", "active") and branch.startswith(each.prefix):
-            found += [{"type": rule, **told, "ruleset_id": number} for rule in each.rules]
-    return RestAnswer(found)
+            rules += [{"type": rule, **source, "ruleset_id": number} for rule in each.rules]
+    return RestAnswer(rules)
 
 
 def _settings(call: ApiCall) -> RepositorySettings:
@@ -156,10 +156,10 @@ def _settings(call: ApiCall) -> RepositorySettings:
 
 def _environment(call: ApiCall) -> tuple[str, EnvironmentSettings]:
     name = call.path["name"]
-    found = _settings(call).environments.get(name)
-    if found is None:
+    settings = _settings(call).environments.get(name)
+    if settings is None:
         raise not_found()
-    return name, found
+    return name, settings
 
 
 def _set_environments(call: ApiCall, every: Mapping[str, EnvironmentSettings]) -> None:
@@ -167,8 +167,10 @@ def _set_environments(call: ApiCall, every: Mapping[str, EnvironmentSettings]) -
 
 
 def _secrets(call: ApiCall, names: Iterable[str]) -> RestAnswer:
-    made = stamp(call.repository.created_at)
-    return RestAnswer([{"name": name, "created_at": made, "updated_at": made} for name in names], wrapped="secrets")
+    created_at = stamp(call.repository.created_at)
+    return RestAnswer(
+        [{"name": name, "created_at": created_at, "updated_at": created_at} for name in names], wrapped="secrets"
+    )
 
 
 def _rulesets_by_number(call: ApiCall) -> list[tuple[int, RulesetSettings]]:

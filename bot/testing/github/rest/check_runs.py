@@ -23,14 +23,14 @@ TEXT_LIMIT = 65_535
 def runs_of_commit(call: ApiCall) -> RestAnswer:
     """Return the check runs of a commit; only the newest of each name unless the query asks for all."""
     sha = commit_of(call, call.path["ref"])
-    found = [
+    runs = [
         run for run in call.world.check_runs.values() if (run.repository, run.head_sha) == (call.repository.id, sha)
     ]
     if call.query.get("filter", "latest") == "latest":
-        found = list({(run.app, run.name): run for run in found}.values())
+        runs = list({(run.app, run.name): run for run in runs}.values())
     if "check_name" in call.query:
-        found = [run for run in found if run.name == call.query["check_name"]]
-    return RestAnswer([check_run_json(call.site, run) for run in found], wrapped="check_runs")
+        runs = [run for run in runs if run.name == call.query["check_name"]]
+    return RestAnswer([check_run_json(call.site, run) for run in runs], wrapped="check_runs")
 
 
 def create_run(call: ApiCall) -> RestAnswer:
@@ -105,12 +105,12 @@ def _update_check(call: ApiCall, run: CheckRun) -> CheckRun:
     if any(len(output.get(name) or "") > TEXT_LIMIT for name in ("summary", "text")):
         raise ApiError(422, "Invalid request.\n\nOnly 65535 characters are allowed; more were supplied.")
     conclusion = call.body.get("conclusion", run.conclusion)
-    done = call.body.get("completed_at")
+    completed_at = call.body.get("completed_at")
     return replace(
         run,
         status="completed" if conclusion else call.body.get("status", run.status),
         conclusion=conclusion,
-        completed_at=datetime.fromisoformat(done) if done else call.world.now() if conclusion else None,
+        completed_at=datetime.fromisoformat(completed_at) if completed_at else call.world.now() if conclusion else None,
         external_id=call.body.get("external_id", run.external_id),
         details_url=call.body.get("details_url", run.details_url),
         title=output.get("title", run.title),

@@ -126,10 +126,10 @@ class ApiCall:
     @property
     def comment(self) -> Comment:
         """The comment on a thread in the path."""
-        found = self.world.comments.get(int(self.path["comment_id"]))
-        if found is None or found.repository != self.repository.id:
+        comment = self.world.comments.get(int(self.path["comment_id"]))
+        if comment is None or comment.repository != self.repository.id:
             raise not_found()
-        return found
+        return comment
 
     @property
     def role(self) -> Role:
@@ -308,7 +308,7 @@ def _has_permission(endpoint: Endpoint, token: Token) -> bool:
 
 def installation_of(call: ApiCall) -> Installation:
     """Return the installation in the path, which must belong to the calling App."""
-    found = call.world.installations.get(int(call.path["installation_id"]))
-    if found is None or call.caller.app is None or found.app != call.caller.app.id:
+    installation = call.world.installations.get(int(call.path["installation_id"]))
+    if installation is None or call.caller.app is None or installation.app != call.caller.app.id:
         raise not_found()
-    return found
+    return installation

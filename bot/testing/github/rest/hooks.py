@@ -20,9 +20,9 @@ def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
     """Return the endpoints for the deliveries of these webhooks."""
 
     def list_deliveries(call: ApiCall) -> RestAnswer:
-        wanted = call.query.get("status")
-        found = [each for each in reversed(_mine(call, webhooks)) if wanted in {None, _outcome(each)}]
-        return RestAnswer([_item(each) for each in found], by_cursor=True)
+        status = call.query.get("status")
+        deliveries = [each for each in reversed(_mine(call, webhooks)) if status in {None, _outcome(each)}]
+        return RestAnswer([_item(each) for each in deliveries], by_cursor=True)
 
     def one(call: ApiCall) -> RestAnswer:
         return RestAnswer(_whole(_find(call, webhooks)))

@@ -33,7 +33,7 @@ def list_events(call: ApiCall) -> RestAnswer:
 def event_json(call: ApiCall, ident: int, at: datetime, event: Event) -> Json:
     """Return an event as JSON (schema issue-event-for-issue)."""
     site, actor = call.site, call.site.user(event.sender)
-    made: Json = {
+    body: Json = {
         "id": ident,
         "node_id": node_id("IssueEvent", ident),
         "url": f"{site.api(call.repository)}/issues/events/{ident}",
@@ -46,14 +46,14 @@ def event_json(call: ApiCall, ident: int, at: datetime, event: Event) -> Json:
     }
     if event.label is not None:
         label = call.world.labels[call.repository.id][event.label]
-        made["label"] = {"name": label.name, "color": label.color}
+        body["label"] = {"name": label.name, "color": label.color}
     if event.assignee is not None:
-        made |= {"assignee": site.user(event.assignee), "assigner": actor}
+        body |= {"assignee": site.user(event.assignee), "assigner": actor}
     if event.action == "locked":
-        made["lock_reason"] = event.issue.lock_reason if event.issue else None
+        body["lock_reason"] = event.issue.lock_reason if event.issue else None
     if event.issue is not None and _renames(event):
-        made |= {"event": "renamed", "rename": {"from": event.changed["title"], "to": event.issue.title}}
-    return made
+        body |= {"event": "renamed", "rename": {"from": event.changed["title"], "to": event.issue.title}}
+    return body
 
 
 def _renames(event: Event) -> bool:

@@ -28,7 +28,7 @@ def list_issues(call: ApiCall) -> RestAnswer:
     """Return the threads, newest first. Pull requests count as issues here."""
     state, labels = call.query.get("state", "open"), set(filter(None, call.query.get("labels", "").split(",")))
     since = call.query.get("since")
-    found = [
+    issues = [
         issue
         for issue in call.world.issues.values()
         if issue.repository == call.repository.id
@@ -37,8 +37,8 @@ def list_issues(call: ApiCall) -> RestAnswer:
         and (since is None or issue.updated_at >= datetime.fromisoformat(since))
     ]
     key = "updated_at" if call.query.get("sort") == "updated" else "number"
-    found.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=call.query.get("direction") != "asc")
-    return RestAnswer([issue_json(call.site, issue) for issue in found])
+    issues.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=call.query.get("direction") != "asc")
+    return RestAnswer([issue_json(call.site, issue) for issue in issues])
 
 
 def get_issue(call: ApiCall) -> RestAnswer:
@@ -114,16 +114,16 @@ def remove_label(call: ApiCall) -> RestAnswer:
     name = call.path["name"]
     if name not in call.issue.labels:
         raise ApiError(404, "Label does not exist")
-    left = tuple(label for label in call.issue.labels if label != name)
-    return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, left)))
+    kept = tuple(label for label in call.issue.labels if label != name)
+    return RestAnswer(_labels(call, conversation.set_labels(call.actor, call.issue, kept)))
 
 
 def get_label(call: ApiCall) -> RestAnswer:
     """Return a label of a repository by its name."""
-    found = call.world.labels[call.repository.id].get(call.path["name"])
-    if found is None:
+    label = call.world.labels[call.repository.id].get(call.path["name"])
+    if label is None:
         raise not_found()
-    return RestAnswer(call.site.label(call.repository, found))
+    return RestAnswer(call.site.label(call.repository, label))
 
 
 def create_label(call: ApiCall) -> RestAnswer:
@@ -139,8 +139,8 @@ def reactions(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> 
 
     def run(call: ApiCall) -> RestAnswer:
         content = call.query.get("content")
-        found = call.world.reactions_to(subject(call).node_id)
-        return RestAnswer([reaction_json(call.site, each) for each in found if content in {None, each.content}])
+        reactions = call.world.reactions_to(subject(call).node_id)
+        return RestAnswer([reaction_json(call.site, each) for each in reactions if content in {None, each.content}])
 
     return run
 
@@ -161,10 +161,10 @@ def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Call
 
 def line_comment(call: ApiCall) -> ReviewComment:
     """Return the line comment in the path."""
-    found = call.world.review_comments.get(int(call.path["comment_id"]))
-    if found is None or found.repository != call.repository.id:
+    comment = call.world.review_comments.get(int(call.path["comment_id"]))
+    if comment is None or comment.repository != call.repository.id:
         raise not_found()
-    return found
+    return comment
 
 
 def _body(call: ApiCall, default: str | None = None) -> str:
@@ -190,7 +190,7 @@ def _may_react(call: ApiCall, subject: Issue | Comment | ReviewComment) -> None:
 
 
 def _users(call: ApiCall, name: str) -> tuple[int, ...]:
-    found = []
+    ids = []
     for login in call.texts(name):
         try:
             user = call.world.user(login)
@@ -201,8 +201,8 @@ def _users(call: ApiCall, name: str) -> tuple[int, ...]:
             or call.world.roles.get((call.repository.id, user.id))
             or user.id == call.repository.owner
         ):
-            found.append(user.id)
-    return tuple(found)
+            ids.append(user.id)
+    return tuple(ids)
 
 
 def _state(call: ApiCall, issue: Issue) -> Issue:

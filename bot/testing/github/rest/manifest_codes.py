@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def manifest_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
-    """Return the row of the endpoint, for the App's webhook is part of what a manifest makes."""
+    """Return the row of the endpoint. It needs `webhooks` because a manifest also creates the App's webhook."""
     return (Endpoint("POST", "/app-manifests/{code}/conversions", partial(convert, webhooks)),)
 
 
 def convert(webhooks: Webhooks, call: ApiCall) -> RestAnswer:
     """Return the App and its secrets, once for each code."""
-    found = take_app(call.world, call.path["code"])
-    if found is None:
+    created = take_app(call.world, call.path["code"])
+    if created is None:
         raise not_found()
-    app, hook_url = found
+    app, hook_url = created
     webhooks.hook_app(app, hook_url)
     hidden = {
         "client_id": app.client_id,

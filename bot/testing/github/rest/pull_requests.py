@@ -33,26 +33,26 @@ VERDICTS: dict[str, code_changes.Verdict] = {
 def list_pulls(call: ApiCall) -> RestAnswer:
     """Return pull requests, filtered by state, head ("owner:branch"), and base."""
     state, head, base = call.query.get("state", "open"), call.query.get("head"), call.query.get("base")
-    found = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
-    found = [issue for issue in found if state in {"all", issue.state} and base in {None, pull_of(issue).base_ref}]
+    issues = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
+    issues = [issue for issue in issues if state in {"all", issue.state} and base in {None, pull_of(issue).base_ref}]
     if head is not None and ":" in head:
-        found = [issue for issue in found if _label(call, issue).lower() == head.lower()]
+        issues = [issue for issue in issues if _label(call, issue).lower() == head.lower()]
     key = {"updated": "updated_at"}.get(call.query.get("sort", ""), "number")
     downwards = call.query.get("direction", "asc" if call.query.get("sort") else "desc") == "desc"
-    found.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=downwards)
-    return RestAnswer([pull_json(call.site, issue, whole=False) for issue in found])
+    issues.sort(key=lambda issue: (getattr(issue, key), issue.number), reverse=downwards)
+    return RestAnswer([pull_json(call.site, issue, whole=False) for issue in issues])
 
 
 def pulls_of_commit(call: ApiCall) -> RestAnswer:
     """Return the merged pull request that brought a commit to the default branch, or the open ones that have it."""
     bare, sha = call.world.bare(call.repository), call.path["sha"]
-    mine = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
+    pulls = [issue for issue in call.world.issues.values() if issue.repository == call.repository.id and issue.pull]
     holding = [
-        issue for issue in mine if sha in commits_between(bare, pull_of(issue).base_sha, pull_of(issue).head_sha)
+        issue for issue in pulls if sha in commits_between(bare, pull_of(issue).base_sha, pull_of(issue).head_sha)
     ]
-    by_merge = [issue for issue in mine if pull_of(issue).merge_commit_sha == sha]
-    found = [issue for issue in (*holding, *by_merge) if pull_of(issue).merged_at] or holding
-    return RestAnswer([pull_json(call.site, issue, whole=False) for issue in dict.fromkeys(found)])
+    by_merge = [issue for issue in pulls if pull_of(issue).merge_commit_sha == sha]
+    merged_first = [issue for issue in (*holding, *by_merge) if pull_of(issue).merged_at] or holding
+    return RestAnswer([pull_json(call.site, issue, whole=False) for issue in dict.fromkeys(merged_first)])
 
 
 def create_pull(call: ApiCall) -> RestAnswer:
@@ -106,8 +106,8 @@ def change_pull(call: ApiCall) -> RestAnswer:
 def files(call: ApiCall) -> RestAnswer:
     """Return the changed files."""
     pull, home = pull_of(_pull(call)), call.repository
-    found = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
-    return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in found])
+    changes = changed_files(call.world.bare(home), pull.base_sha, pull.head_sha)
+    return RestAnswer([file_json(call.site, home, pull.head_sha, file) for file in changes])
 
 
 def reviews(call: ApiCall) -> RestAnswer:
@@ -117,10 +117,10 @@ def reviews(call: ApiCall) -> RestAnswer:
 
 def get_review(call: ApiCall) -> RestAnswer:
     """Return a review."""
-    found = call.world.reviews.get(int(call.path["review_id"]))
-    if found is None or (found.repository, found.number) != (call.repository.id, _pull(call).number):
+    review = call.world.reviews.get(int(call.path["review_id"]))
+    if review is None or (review.repository, review.number) != (call.repository.id, _pull(call).number):
         raise not_found()
-    return RestAnswer(review_json(call.site, found))
+    return RestAnswer(review_json(call.site, review))
 
 
 def create_review(call: ApiCall) -> RestAnswer:
@@ -139,15 +139,15 @@ def create_review(call: ApiCall) -> RestAnswer:
         if note.line not in right_lines(patches[note.path] or ""):
             raise ApiError(422, "Unprocessable Entity", ["Line could not be resolved"])
     body = call.body.get("body") or ""
-    made = code_changes.review(call.actor, _pull(call), verdict=VERDICTS[event], body=body, notes=notes)
-    return RestAnswer(review_json(call.site, made))
+    review = code_changes.review(call.actor, _pull(call), verdict=VERDICTS[event], body=body, notes=notes)
+    return RestAnswer(review_json(call.site, review))
 
 
 def review_comments(call: ApiCall) -> RestAnswer:
     """Return the comments of one review."""
     ident = int(call.path["review_id"])
-    found = [each for each in call.world.review_comments_of(_pull(call)) if each.review == ident]
-    return RestAnswer([review_comment_json(call.site, each) for each in found])
+    comments = [each for each in call.world.review_comments_of(_pull(call)) if each.review == ident]
+    return RestAnswer([review_comment_json(call.site, each) for each in comments])
 
 
 def line_comments(call: ApiCall) -> RestAnswer:
@@ -165,22 +165,22 @@ def reply(call: ApiCall) -> RestAnswer:
     above = line_comment(call)
     note = LineNote(above.path, above.line, call.text("body"))
     review = call.world.reviews[above.review]
-    made = code_changes.add_line_comment(call.actor, review, note, reply_to=above.in_reply_to or above.id)
-    return RestAnswer(review_comment_json(call.site, made), 201)
+    comment = code_changes.add_line_comment(call.actor, review, note, reply_to=above.in_reply_to or above.id)
+    return RestAnswer(review_comment_json(call.site, comment), 201)
 
 
 def request_reviewers(call: ApiCall) -> RestAnswer:
     """Request reviews from collaborators. The author cannot be asked."""
     issue = _pull(call)
-    wanted = [call.world.user(login).id for login in call.texts("reviewers")]
-    for user in wanted:
+    users = [call.world.user(login).id for login in call.texts("reviewers")]
+    for user in users:
         if user == issue.author:
             raise ApiError(422, "Review cannot be requested from pull request author.")
         if (call.repository.id, user) not in call.world.roles and user != call.repository.owner:
             raise ApiError(422, "Reviews may only be requested from collaborators. One or more of the users or teams "
                                 "you specified is not a collaborator of the repository.")  # fmt: skip
-    asked = tuple(dict.fromkeys([*pull_of(issue).requested_reviewers, *wanted]))
-    pull = replace(pull_of(issue), requested_reviewers=asked)
+    reviewers = tuple(dict.fromkeys([*pull_of(issue).requested_reviewers, *users]))
+    pull = replace(pull_of(issue), requested_reviewers=reviewers)
     issue = code_changes.change_pull(call.actor, issue, pull, "review_requested")
     return RestAnswer(pull_json(call.site, issue, whole=False), 201)
 

@@ -33,15 +33,15 @@ def own_repositories(call: ApiCall) -> RestAnswer:
         home.id: Role.ADMIN if home.owner == user else world.roles.get((home.id, user), Role.NONE)
         for home in world.repositories.values()
     }
-    mine = [home for home in world.repositories.values() if roles[home.id] != Role.NONE]
-    return RestAnswer([call.site.repository(home, roles[home.id]) for home in mine])
+    own = [home for home in world.repositories.values() if roles[home.id] != Role.NONE]
+    return RestAnswer([call.site.repository(home, roles[home.id]) for home in own])
 
 
 def collaborators(call: ApiCall) -> RestAnswer:
     """Return the users who have a role."""
     home = call.repository
-    given = {user: role for (place, user), role in call.world.roles.items() if place == home.id and role != Role.NONE}
-    people = {home.owner: Role.ADMIN, **given}
+    roles = {user: role for (place, user), role in call.world.roles.items() if place == home.id and role != Role.NONE}
+    people = {home.owner: Role.ADMIN, **roles}
     if call.world.users[home.owner].type == "Organization":
         del people[home.owner]
     return RestAnswer([_collaborator(call, user, role) for user, role in people.items()])

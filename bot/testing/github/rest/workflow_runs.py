@@ -110,8 +110,8 @@ def list_runs(call: ApiCall) -> RestAnswer:
     """Return the runs of a repository, optionally those of one event."""
     runs = [run for run in call.world.workflow_runs.values() if run.repository == call.repository.id]
     event = call.query.get("event")
-    found = [workflow_run_json(call.site, run) for run in runs if event in {None, run.event}]
-    return RestAnswer(found, wrapped="workflow_runs")
+    bodies = [workflow_run_json(call.site, run) for run in runs if event in {None, run.event}]
+    return RestAnswer(bodies, wrapped="workflow_runs")
 
 
 def deployments(_: ApiCall) -> RestAnswer:
