@@ -9,6 +9,7 @@ import signal
 import sys
 from asyncio.events import _set_running_loop
 from collections.abc import Generator, Iterator
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from bot.agent.model.lazy_library import load_types_on_demand
+from tests.collecting import excluded_marks, remaining_marks
 from tests.postgres import Server, running_server
 
 # What a campaign holds is asserted there: a failure after an hour has to say what it saw.
@@ -58,6 +60,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(10_000, 20, 10)
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: Any) -> list[pytest.Item] | None:
+    """Collect nothing of a test whose cases this run leaves out, and no table's end that it leaves out."""
+    excluded = excluded_marks(collector.config.getoption("markexpr"), collector.config.args)
+    marks = getattr(obj, "pytestmark", []) if name.startswith("test_") and isfunction(obj) else []
+    if not excluded or not marks:
+        return None
+    marks[:] = remaining_marks(marks, excluded)
+    return None if marks else []
 
 
 # Every day the same examples, so that a red build is red for everybody; a campaign draws new ones and says how to
@@ -117,9 +130,10 @@ def browser(started_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
+def postgres(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Server]:
     """A server of PostgreSQL; skips where none is installed."""
-    with running_server() as server:
+    shared = None if worker_id == "master" else tmp_path_factory.getbasetemp().parent
+    with running_server(shared=shared) as server:
         yield server
 
 
@@ -130,6 +144,7 @@ def database_url(postgres: Server) -> str:
 
 
 @pytest.fixture
-def migrated_url(postgres: Server) -> str:
-    """The URL of a new database that has the tables of this release."""
-    return postgres.new_migrated_database()
+def migrated_url(postgres: Server) -> Iterator[str]:
+    """The URL of a database that has the tables of this release, and no rows."""
+    with postgres.lend_migrated_database() as url:
+        yield url

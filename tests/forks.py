@@ -14,20 +14,35 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, TextIO
 
 ROOT: Final = Path(__file__).parents[1]
 SERVER: Final = """
-import gc, importlib, json, os, socket, sys, threading
+import atexit, gc, importlib, json, os, socket, sys, threading
+
+codes = []  # of a fork that ended by itself
+
+@atexit.register
+def leave():  # after all that the fork registered: to take down each module takes five times as long as the fork
+    if codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(codes[0])
 
 root, *modules = sys.argv[1:]
 sys.path.insert(0, root)
-for module in modules:
-    importlib.import_module(module)
+for entry in modules:
+    module, _, function = entry.partition(":")
+    imported = importlib.import_module(module)
+    if function:
+        getattr(imported, function)()
 gc.freeze()
 
 def report(pid, status):
@@ -61,8 +76,13 @@ while True:
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
     sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, errors="backslashreplace")
     sys.argv[1:] = asked["arguments"]
-    exec(asked["code"])
-    sys.exit()
+    try:
+        exec(asked["code"])
+        sys.exit()
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            codes.append((end.code or 0) & 0xFF)
+        raise
 """
 
 
@@ -128,6 +148,19 @@ class Program:
             err.seek(0)
             return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
 
+    @contextmanager
+    def read_lines(self, *arguments: str) -> Iterator[tuple["Fork", TextIO]]:
+        """Start a fork, yield it with what it prints, and kill it afterwards."""
+        ours, theirs = os.pipe()
+        with open(ours) as printed:
+            with open(theirs) as out:
+                process = self.start(*arguments, stdout=out.fileno(), stderr=2)
+            try:
+                yield process, printed
+            finally:
+                process.kill()
+                process.wait()
+
 
 class Fork:
     """A process with what tests use of `subprocess.Popen`."""
@@ -136,38 +169,44 @@ class Fork:
         self._status = status
         self.pid = int(status.readline())
         self.returncode: int | None = None
+        self._reading = threading.Lock()
 
     def poll(self) -> int | None:
-        """Return the exit code; None while it runs."""
-        if self.returncode is None and select.select([self._status], [], [], 0)[0]:
-            with self._status as status:
-                self.returncode = int(status.read())
+        """Return the exit code; None while it runs. Several threads may ask at once."""
+        with self._reading:
+            if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+                with self._status as status:
+                    self.returncode = int(status.read())
         return self.returncode
 
     def wait(self, timeout: float = 60) -> int:
         """Return the exit code; raise TimeoutExpired after so many seconds."""
         if self.returncode is None:
-            select.select([self._status], [], [], timeout)
+            with suppress(ValueError):  # another thread has read the end, and closed it
+                select.select([self._status], [], [], timeout)
         code = self.poll()
         if code is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
         return code
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to a process that runs."""
+        """Send a signal to a process that runs. One that the server has just waited for is gone, which is no error."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill -9, and wait for the end."""
         self.send_signal(signal.SIGKILL)
+        self.wait()
 
 
 @cache
 def _loaded() -> Server:
     """What the commands of the console script import when they need it, and all that this imports."""
-    libraries = ("anthropic", "git", "github", "httpcore2", "jwt", "markdown_it", "truststore", "uvicorn")
-    more = ("anyio._backends._asyncio", "cryptography.hazmat.primitives.ciphers.aead")
+    libraries = ("anthropic._client", "git", "github", "httpcore2", "jwt", "markdown_it", "truststore", "uvicorn")
+    more = ("anyio._backends._asyncio", "cryptography.hazmat.primitives.ciphers.aead", "ruamel.yaml")
+    extras = filter(find_spec, ("procrastinate",))
     ours = (
         "bot.action.main",
         "bot.agent.model.anthropic_model",
@@ -175,12 +214,19 @@ def _loaded() -> Server:
         "bot.compose.local",
         "bot.cli.doctor",
     )
-    return Server("bot.cli.main", *ours, "bot.summary", "webhooks.app", "bot.service.host_port", *libraries, *more)
+    lazily = "bot.agent.model.lazy_library:load_types_on_demand"
+    shells = ("bot.cli.main", *ours, "bot.summary", "webhooks.app", "bot.service.host_port")
+    return Server(lazily, *shells, *libraries, *more, *extras)
 
 
 def plangate() -> Program:
     """Return the console script."""
     return Program(_loaded(), "from bot.cli.main import main; sys.exit(main())")
+
+
+def script(code: str) -> Program:
+    """Return a program of a test's own: its lines."""
+    return Program(_loaded(), code)
 
 
 def service() -> Program:

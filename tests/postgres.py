@@ -4,6 +4,7 @@ PostgreSQL refuses to run as root, so that root runs it as the account `nobody`.
 """
 
 import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,20 @@ from tests.ports import free_port
 ACCOUNT = "nobody"
 TEMPLATE = "migrated"
 """The database of which those with tables are copies."""
+_OTHERS = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+_TABLES = """
+SELECT md5(string_agg(concat(attrelid::regclass, attname, attisdropped), ',' ORDER BY attrelid, attnum)
+    || (SELECT string_agg(name, ',' ORDER BY name) FROM plangate_migrations)) AS md5
+FROM pg_attribute JOIN pg_class ON attrelid = pg_class.oid
+WHERE relnamespace = 'public'::regnamespace"""
+_CONTENTS = """
+SELECT format('DELETE FROM %s', oid::regclass) FROM pg_class
+WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'plangate_migrations'
+UNION ALL
+SELECT format('SELECT setval(%L, seqmin, false) FROM pg_sequence WHERE seqrelid = %s', seqrelid::regclass, seqrelid)
+FROM pg_sequence"""
 
 
 def programs() -> Path | None:
@@ -44,11 +59,15 @@ class Server:
     """Whether what it commits survives a loss of power. Tests end the server, never the kernel, which syncs later."""
     made: int = 0
     has_template: bool = False
+    _tables: str = ""
+    _emptied: list[str] = field(default_factory=list)
 
     def start(self) -> None:
         """Start the server, and return when it answers."""
         fsync = "on" if self.is_durable else "off"
-        options = f"-p {self.port} -h 127.0.0.1 -k {self.folder} -c max_connections=200 -c fsync={fsync}"
+        # Between two tests there is nothing to clean up, and with many databases somebody would always look.
+        settings = f"-c max_connections=200 -c fsync={fsync} -c autovacuum={'on' if self.is_durable else 'off'}"
+        options = f"-p {self.port} -h 127.0.0.1 -k {self.folder} {settings}"
         self._run("pg_ctl", "start", "-w", "-s", "-D", self.data, "-l", str(self.folder / "log"), "-o", options)
 
     def stop(self, how: str = "fast") -> None:
@@ -78,22 +97,61 @@ class Server:
         if not self.has_template:
             url = self._create(TEMPLATE, "template1")
             with ThreadPoolExecutor(1) as thread:  # an event loop may be running in this one
-                thread.submit(asyncio.run, _migrate(url)).result()
+                self._tables = thread.submit(asyncio.run, _migrate(url)).result()
             self.has_template = True
         return self.new_database(TEMPLATE)
+
+    @contextmanager
+    def lend_migrated_database(self) -> Iterator[str]:
+        """Lend a database that has the tables of this release and no rows, and yield its URL.
+
+        Emptying one for the next test takes a tenth of the CPU time of making another one.
+        """
+        url = self._emptied.pop() if self._emptied else self.new_migrated_database()
+        yield url
+        if self._empty(url):
+            self._emptied.append(url)
+
+    def _empty(self, url: str) -> bool:
+        """Remove what is in a database, and return False if a test has changed its tables: it is not lent again."""
+        import psycopg
+
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(_OTHERS)
+            (tables,) = connection.execute(_TABLES).fetchone() or ("",)
+            statements = [row[0] for row in connection.execute(_CONTENTS)]
+            connection.execute(b"SET session_replication_role = replica")  # no trigger runs, and no order matters
+            connection.execute(";".join(statements).encode())
+        return bool(tables == self._tables)
 
     def _create(self, name: str, template: str) -> str:
         import psycopg
 
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+            # Copied files take two thirds of the CPU time that copied pages take, which come with version 15.
+            strategy = " STRATEGY FILE_COPY" if connection.info.server_version >= 15_00_00 else ""
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}{strategy}".encode())
         return self.url(name)
 
-    def initialize(self) -> None:
-        """Make the folder for its data."""
+    def initialize(self, shared: Path | None = None) -> None:
+        """Make its data. Servers that share a folder copy what the first one made, in a fifth of the time."""
         self.folder.chmod(0o700)
         if os.geteuid() == 0:
             shutil.chown(self.folder, ACCOUNT)
+        if shared is None:
+            self._run_initdb()
+            return
+        with (shared / "postgres.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            made, incomplete = shared / "postgres", shared / "postgres.incomplete"
+            if not made.exists():
+                self._run_initdb()
+                copy_tree(Path(self.data), incomplete)
+                incomplete.rename(made)
+                return
+        copy_tree(made, Path(self.data))
+
+    def _run_initdb(self) -> None:
         self._run("initdb", "-D", self.data, "-A", "trust", "-U", ACCOUNT, "-E", "UTF8", "--no-sync", "--locale=C")
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -103,14 +161,25 @@ class Server:
             subprocess.run(command, check=True, cwd="/", stdout=out, stderr=out, **root)  # type: ignore[call-overload]
 
 
-async def _migrate(url: str) -> None:
+def copy_tree(of: Path, to: Path) -> None:
+    """Copy a folder with the owner of each file."""
+    subprocess.run(["cp", "--archive", str(of), str(to)], check=True)
+
+
+async def _migrate(url: str) -> str:
+    """Make the tables of this release, and return a digest of their columns and migrations."""
     async with Database(url).open() as database:
         await migrate(database)
+        (row,) = await database.rows(_TABLES)
+        return str(row["md5"])
 
 
 @contextmanager
-def running_server(*, is_durable: bool = False) -> Iterator[Server]:
-    """Run a server; skips where none is installed. Benchmarks ask for a durable one."""
+def running_server(*, is_durable: bool = False, shared: Path | None = None) -> Iterator[Server]:
+    """Run a server; skips where none is installed. Benchmarks ask for a durable one.
+
+    `shared` is a folder of all processes that run the same tests.
+    """
     bin_folder = programs()
     if bin_folder is None:
         pytest.skip("no PostgreSQL is installed; on Debian: sudo apt-get install postgresql")
@@ -122,7 +191,7 @@ def running_server(*, is_durable: bool = False) -> Iterator[Server]:
     server = Server(bin_folder, above / "server", port, is_durable)
     server.folder.mkdir()
     try:
-        server.initialize()
+        server.initialize(shared)
         server.start()
         yield server
         server.stop("immediate")

@@ -107,13 +107,13 @@ class _Host:
 
 def _quiet_server(app: ASGIApp) -> Server:
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     log = logging.getLogger(__name__)
     # Intentionally cut answers need no log entry, and the application reports its own errors.
     log.setLevel(logging.CRITICAL)
 
-    class QuietProtocol(H11Protocol):
+    class QuietProtocol(HttpToolsProtocol):
         """The HTTP protocol without logging."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:

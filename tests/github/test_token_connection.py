@@ -1,17 +1,16 @@
 """The environment's proxy is used for every request, and read once for each connection."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.token_connection import TokenConnection
 from bot.testing.github.turned_clock import TurnedClock
-from bot.testing.host import host_application
 from tests.github.script import Reply, Tokens, scripted
 
 ELSEWHERE = "http://api.github.example:80"
@@ -20,15 +19,26 @@ NOBODY = "http://127.0.0.1:9"
 
 @contextmanager
 def forward_proxy() -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of a proxy, and the list of what it was asked for."""
+    """Yield the address of a proxy, and the list of what it was asked for, as it stands in the request lines."""
     asked: list[str] = []
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        asked.append(scope["raw_path"].decode())
-        await JSONResponse({"ok": True})(scope, receive, send)
+    class Proxy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.end_headers()
+            self.wfile.write(b'{"ok": true}')
 
-    with host_application(answer) as url:
-        yield url, asked
+        def log_message(self, format: str, *args: object) -> None:
+            """Write nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
 
 
 async def test_a_proxy_is_used_for_every_request(monkeypatch: pytest.MonkeyPatch) -> None:

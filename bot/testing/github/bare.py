@@ -15,7 +15,10 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-ABSENT = "0" * 40
+from bot.testing.github.new_commits import LeftToGitError, write_commit
+from bot.testing.github.object_files import kind_in_files, object_in_files
+from bot.testing.github.ref_files import ABSENT, named_object, write_ref
+
 _NOWHERE = "refs/made"
 """The temporary ref on which git fast-import creates a commit; it is deleted when the import ends."""
 _ID = re.compile(r"[0-9a-f]{40}")
@@ -82,7 +85,7 @@ class Bare:
 
     def run(self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> bytes:
         """Run one git command and return its output."""
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", *arguments],
             cwd=self.folder,
             input=stdin,
@@ -90,9 +93,9 @@ class Bare:
             capture_output=True,
             check=False,
         )
-        if done.returncode:
-            raise GitRefusedError(f"git {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
-        return done.stdout
+        if result.returncode:
+            raise GitRefusedError(f"git {arguments[0]}: {result.stderr.decode(errors='replace').strip()}")
+        return result.stdout
 
     def text(self, *arguments: str) -> str:
         """Run one git command and return its output as text, without the last line break."""
@@ -109,22 +112,34 @@ class Bare:
 
         https://git-scm.com/docs/gitrepository-layout
         """
-        packed = self.folder / "packed-refs"
-        lines = packed.read_text(encoding="utf-8").splitlines() if packed.exists() else []
-        found = {name: at for at, _, name in (line.partition(" ") for line in lines if line[0] not in "#^")}
-        for folder, _, files in os.walk(self.folder / "refs"):
-            for path in (Path(folder, name) for name in files if not name.endswith(".lock")):
+        loose, start = {}, len(f"{self.folder}/")
+        for folder, _, files in os.walk(f"{self.folder}/refs"):
+            for path in (f"{folder}/{name}" for name in files if not name.endswith(".lock")):
                 with suppress(FileNotFoundError):  # it was deleted just now
-                    found[path.relative_to(self.folder).as_posix()] = path.read_text(encoding="ascii").rstrip()
-        return dict(sorted(found.items()))
+                    loose[path[start:]] = Path(path).read_text(encoding="utf-8").rstrip()
+        packed = self.folder / "packed-refs"  # read last: a ref that is packed meanwhile is in one of them
+        lines = packed.read_text(encoding="utf-8").splitlines() if packed.exists() else []
+        recorded = {name: at for at, _, name in (line.partition(" ") for line in lines if line[0] not in "#^")}
+        return dict(sorted({**recorded, **loose}.items()))
+
+    def is_loose(self, ident: str) -> bool:
+        """Return whether the object with that id lies in a file of its own, and in no pack."""
+        return (self.folder / "objects" / ident[:2] / ident[2:]).exists()
 
     def kind(self, ident: str) -> str:
         """Return the type of the object with that id: commit, tree, blob, or tag."""
-        return _immutable_text(self, "cat-file", "-t", ident)
+        return _immutable_kind(self, ident)
 
     def describe_commit(self, ident: str, form: str) -> str:
         """Return what `git show` prints of the commit with that id in that format."""
         return _immutable_text(self, "show", "--no-patch", f"--format={form}", ident, "--")
+
+    def commit_text(self, ident: str) -> str:
+        """Return the content of the commit with that id. Raises GitRefusedError if there is none."""
+        kind, content = object_in_files(self.folder / "objects", ident)
+        if kind == "commit":
+            return content.decode(errors="replace")
+        return _immutable_text(self, "cat-file", "commit", ident)
 
     def pack_refs(self, refs: Mapping[str, str]) -> None:
         """Add refs in one packed-refs file, so that tens of thousands of refs cost a single write."""
@@ -137,9 +152,13 @@ class Bare:
         start, colon, path = revision.partition(":")
         if _REF.fullmatch(start):
             start = self.refs().get(start, "")
+        elif not _ID.fullmatch(start):
+            start = named_object(self.refs(), start) or start
         if start.startswith("-") or not start:
             return None
         try:
+            if not colon and _ID.fullmatch(start) and self.kind(start) == kind:
+                return start
             # The object that an id names never changes, nor what a commit has at a path; a name may move.
             find = _immutable_object_id if _ID.fullmatch(start) else _object_id
             return find(self, f"{start}{colon}{path}", kind)
@@ -148,7 +167,18 @@ class Bare:
 
     def move(self, ref: str, after: str, before: str | None = None) -> None:
         """Point a ref at an object. Forty zeros delete the ref. If `before` is given, the ref must have that value."""
+        expected = None if before is None else (before,)
+        if self._may_be_at(ref, after) and write_ref(self.folder, ref, after, before=expected):
+            return
         self.run("update-ref", ref, after, *([] if before is None else [before]))
+
+    def _may_be_at(self, ref: str, ident: str) -> bool:
+        """Return whether an object is there, and one that a ref may point to: branches point to commits."""
+        try:
+            kind = self.kind(ident) if _ID.fullmatch(ident) and ident != ABSENT else ""
+        except GitRefusedError:
+            return False
+        return kind == "commit" or (bool(kind) and not ref.startswith("refs/heads/"))
 
     def commit(
         self,
@@ -163,6 +193,23 @@ class Bare:
 
         `branch` moves to the commit, if the branch is new or the commit follows it; without it no ref moves.
         """
+        with suppress(LeftToGitError):
+            commit = write_commit(self.folder / "objects", parent, files, persons=by.lines(), message=message)
+            following = (ABSENT, parent or ABSENT)
+            if not branch or write_ref(self.folder, f"refs/heads/{branch}", commit, before=following):
+                return commit
+        return self.import_commit(parent, files, message=message, by=by, branch=branch)
+
+    def import_commit(
+        self,
+        parent: str | None,
+        files: Mapping[str, str | bytes | None],
+        *,
+        message: str,
+        by: CommitSignature,
+        branch: str,
+    ) -> str:
+        """Do the same with git fast-import, which takes ten times as long and can do all of it."""
         ref = f"refs/heads/{branch}" if branch else _NOWHERE
         stream = [f"commit {ref}\nmark :1\n{by.lines()}data {len(message.encode())}\n{message}\n".encode()]
         if parent:
@@ -176,8 +223,8 @@ class Bare:
     def commit_tree(self, tree: str, parents: list[str], *, message: str, by: CommitSignature) -> str:
         """Commit a tree and return the commit id."""
         flags = [part for parent in parents for part in ("-p", parent)]
-        made = self.run("commit-tree", tree, *flags, stdin=message.encode(), environment=by.variables())
-        return made.decode().strip()
+        commit = self.run("commit-tree", tree, *flags, stdin=message.encode(), environment=by.variables())
+        return commit.decode().strip()
 
     def merge(self, base: str, head: str, *, message: str, by: CommitSignature) -> str | None:
         """Create the merge commit of two commits and return its id, or None if they conflict."""
@@ -188,9 +235,9 @@ class Bare:
         return self.commit_tree(tree, [base, head], message=message, by=by)
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """Return the best common ancestor of two commits, or None."""
+        """Return the best common ancestor of two commits, given by id, or None."""
         try:
-            return self.text("merge-base", one, other) or None
+            return _immutable_text(self, "merge-base", one, other) or None
         except GitRefusedError:
             return None
 
@@ -208,8 +255,10 @@ def _object_id(bare: Bare, revision: str, kind: str) -> str:
     if ":" not in revision:
         return bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
     # Git would read a peeling suffix after "commit:path" as part of the path.
-    found = bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
-    return bare.text("rev-parse", "--verify", "--quiet", f"{found}^{{{kind}}}")
+    object_id = bare.text("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
+    if bare.kind(object_id) == kind:
+        return object_id
+    return bare.text("rev-parse", "--verify", "--quiet", f"{object_id}^{{{kind}}}")
 
 
 @lru_cache(maxsize=4096)
@@ -227,8 +276,14 @@ def _immutable_object_id(bare: Bare, revision: str, kind: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _immutable_text(bare: Bare, *arguments: str) -> str:
-    """Return what git prints of an object that is named by its id."""
+    """Return what git prints of objects that are named by their ids."""
     return bare.text(*arguments)
+
+
+@lru_cache(maxsize=4096)
+def _immutable_kind(bare: Bare, ident: str) -> str:
+    """Return the type of the object with that id. Raises GitRefusedError, which is not kept, if it is not there."""
+    return kind_in_files(bare.folder / "objects", ident) or bare.text("cat-file", "-t", ident)
 
 
 def _change(path: str, content: str | bytes | None) -> bytes:

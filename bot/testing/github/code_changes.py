@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bot.testing.github.bare import ABSENT
 from bot.testing.github.conversation import Detail, open_issue, set_state, store, touch_thread
 from bot.testing.github.entities import (
     CheckRun,
@@ -23,6 +22,7 @@ from bot.testing.github.entities import (
     Review,
     ReviewComment,
 )
+from bot.testing.github.ref_files import ABSENT
 from bot.testing.github.world import ActingUser, GitHubState, NotThereError, StateConflictError
 
 CLOSING = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b", re.IGNORECASE)
@@ -129,15 +129,15 @@ def review(
     with by.world.lock:
         pull = pull_of(issue)
         home = by.world.repositories[issue.repository]
-        made = Review(
+        new = Review(
             by.world.next_id(), home.id, issue.number, EditableText(body), by.id, verdict, pull.head_sha, by.world.now()
         )
-        by.world.reviews[made.id] = made
+        by.world.reviews[new.id] = new
         issue = touch_thread(by.world, issue)
-        by.world.emit(Event("pull_request_review", "submitted", by.id, home, issue, review=made))
+        by.world.emit(Event("pull_request_review", "submitted", by.id, home, issue, review=new))
         for note in notes:
-            add_line_comment(by, made, note)
-        return made
+            add_line_comment(by, new, note)
+        return new
 
 
 def add_line_comment(by: ActingUser, review: Review, note: LineNote, *, reply_to: int | None = None) -> ReviewComment:
@@ -146,7 +146,7 @@ def add_line_comment(by: ActingUser, review: Review, note: LineNote, *, reply_to
         now = by.world.now()
         home = by.world.repositories[review.repository]
         issue = by.world.issues[review.repository, review.number]
-        made = ReviewComment(
+        new = ReviewComment(
             id=by.world.next_id(),
             review=review.id,
             repository=home.id,
@@ -160,10 +160,10 @@ def add_line_comment(by: ActingUser, review: Review, note: LineNote, *, reply_to
             updated_at=now,
             in_reply_to=reply_to,
         )
-        by.world.review_comments[made.id] = made
+        by.world.review_comments[new.id] = new
         issue = touch_thread(by.world, issue)
-        by.world.emit(Event("pull_request_review_comment", "created", by.id, home, issue, review_comment=made))
-        return made
+        by.world.emit(Event("pull_request_review_comment", "created", by.id, home, issue, review_comment=new))
+        return new
 
 
 def change_pull(by: ActingUser, issue: Issue, pull: Pull, action: str, *, push: Push | None = None) -> Issue:
@@ -226,10 +226,10 @@ def _follow(by: ActingUser, repository: Repository, push: Push) -> None:
 
 
 def _tip(world: GitHubState, repository: Repository, branch: str) -> str:
-    found = world.bare(repository).resolve(f"refs/heads/{branch}")
-    if found is None:
+    commit = world.bare(repository).resolve(f"refs/heads/{branch}")
+    if commit is None:
         raise NotThereError(f"branch {branch} of {repository.full_name}")
-    return found
+    return commit
 
 
 def _fetch_head(world: GitHubState, home: Repository, pull: Pull) -> None:
@@ -245,12 +245,12 @@ def _publish_head(world: GitHubState, issue: Issue) -> None:
 
 
 def _close_named(by: ActingUser, repository: Repository, body: str) -> None:
-    for named in issues_named(by.world, repository.id, body):
-        set_state(by, named, "closed")
+    for issue in issues_named(by.world, repository.id, body):
+        set_state(by, issue, "closed")
 
 
 def issues_named(world: GitHubState, repository: int, body: str) -> list[Issue]:
     """Return the issues that a pull request with that body closes, by number."""
-    numbers = sorted({int(found) for found in CLOSING.findall(body)})
-    found = [world.issues.get((repository, number)) for number in numbers]
-    return [issue for issue in found if issue is not None and issue.pull is None]
+    numbers = sorted({int(number) for number in CLOSING.findall(body)})
+    issues = [world.issues.get((repository, number)) for number in numbers]
+    return [issue for issue in issues if issue is not None and issue.pull is None]

@@ -35,14 +35,15 @@ def changed_files(bare: Bare, base: str, head: str) -> tuple[ChangedFile, ...]:
     return files_between(bare, bare.merge_base(base, head) or base, head)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def files_between(bare: Bare, old: str, new: str) -> tuple[ChangedFile, ...]:
     """Return the files that differ between two commits or trees, given by id. Cached, because ids never change."""
-    flags = ("-M", "-z", "--raw", "--numstat", "--no-abbrev", old, new, "--")
-    fields = bare.run("diff-tree", "-r", *flags).decode(errors="replace").split("\0")
+    flags = ("-r", "-M", "-z", "--raw", "--numstat", "--patch", "--no-abbrev")
+    # Git ends each field with a zero byte, and puts one before the patches: the first pair of them is there.
+    told, _, text = bare.run("diff-tree", *flags, old, new, "--").decode(errors="replace").partition("\0\0")
     raw: list[tuple[str, str, str, str | None]] = []
     counts: dict[str, tuple[int, int]] = {}
-    rest = iter(fields)
+    rest = iter(told.split("\0"))
     for part in rest:
         if part.startswith(":"):
             *_, before, after, status = part.split(" ")
@@ -53,7 +54,7 @@ def files_between(bare: Bare, old: str, new: str) -> tuple[ChangedFile, ...]:
             added, deleted, path = part.split("\t")
             path = path or (next(rest), next(rest))[1]
             counts[path] = (_count(added), _count(deleted))
-    patches, files = _patches(bare, old, new), list[ChangedFile]()
+    patches, files = _patches(text), list[ChangedFile]()
     for path, status, sha, previous in raw:
         patch = next(patches)
         if status == STATUSES["T"]:  # git shows a change of type as a deletion and a creation
@@ -62,9 +63,10 @@ def files_between(bare: Bare, old: str, new: str) -> tuple[ChangedFile, ...]:
     return tuple(sorted(files, key=lambda file: file.path))
 
 
-def commits_between(bare: Bare, base: str, head: str) -> list[str]:
-    """Return the commits that are in `head` but not in `base`, oldest first."""
-    return bare.text("rev-list", "--reverse", "--topo-order", f"{base}..{head}", "--").splitlines()
+@lru_cache(maxsize=256)
+def commits_between(bare: Bare, base: str, head: str) -> tuple[str, ...]:
+    """Return the commits, given by id, that are in `head` but not in `base`, oldest first. Cached as the files are."""
+    return tuple(bare.text("rev-list", "--reverse", "--topo-order", f"{base}..{head}", "--").splitlines())
 
 
 def hunk(world: GitHubState, comment: ReviewComment) -> str:
@@ -99,17 +101,16 @@ def _patch_since_parted(bare: Bare, base: str, head: str, path: str) -> str | No
     return _patch(bare, bare.merge_base(base, head) or base, head, (None, path))
 
 
-def _patches(bare: Bare, old: str, new: str) -> Iterator[str | None]:
+def _patches(text: str) -> Iterator[str | None]:
     """Yield the patch of each section of a diff, in git's order."""
-    text = bare.run("diff-tree", "-r", "-p", "-M", old, new, "--").decode(errors="replace")
     for section in re.split("^diff --git ", text, flags=re.MULTILINE)[1:]:
         at = section.find("\n@@ ")
         yield None if at < 0 else section[at + 1 :].rstrip("\n")
 
 
 def _patch(bare: Bare, old: str, new: str, paths: tuple[str | None, str]) -> str | None:
-    named = [path for path in paths if path is not None]
-    text = bare.run("diff-tree", "-r", "-p", "-M", old, new, "--", *named).decode(errors="replace")
+    names = [path for path in paths if path is not None]
+    text = bare.run("diff-tree", "-r", "-p", "-M", old, new, "--", *names).decode(errors="replace")
     at = text.find("\n@@ ")
     return None if at < 0 else text[at + 1 :].rstrip("\n")
 

@@ -1,23 +1,25 @@
 """Git's smart HTTP protocol at `<server>/<owner>/<repo>.git`.
 
 The password of Basic authentication is a token. A push that changes workflow files requires a token that may do so; a
-push to a protected branch requires an admin. Git's own upload-pack and receive-pack answer, without git-http-backend
-between, which would be a second process for each request. https://git-scm.com/docs/http-protocol
+push to a protected branch requires an admin. `ref_advertisement` lists refs. Everything else is answered by git's own
+upload-pack and receive-pack, without git-http-backend, which would be a second process for each request.
+https://git-scm.com/docs/http-protocol
 """
 
 from __future__ import annotations
 
 import gzip
-import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.testing.github.bare import Bare, bare_environment
 from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Repository, Role, Token
+from bot.testing.github.git_services import ConfiguredBare, fetch_capabilities, run_service
+from bot.testing.github.ref_advertisement import FLUSH, answer_listing, packet, refs_before_push, split_packets
 from bot.testing.github.rest.endpoint import ApiError, Caller, identify, visible, within
 from bot.testing.github.world import ActingUser, GitHubState, NotThereError
 
@@ -113,13 +115,15 @@ def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
         moved = {"location": f"/{refusal.location}.git/{tail}?{request.url.query}"} if refusal.location else {}
         return PlainTextResponse(refusal.message, refusal.status, challenge | moved)
     request.state.logged.credential = caller.kind
-    bare, environment = world.bare(repository), _environment(world, caller, repository)
+    bare, environment = world.bare(repository), bare_environment()
     environment["GIT_PROTOCOL"] = request.headers.get("git-protocol", "")
     if tail == "info/refs":
-        return _advertisement(bare, service, environment)
+        return _git_response(_advertisement(bare, service, environment), f"{service}-advertisement")
     if request.headers.get("content-encoding") == "gzip":
         body = gzip.decompress(body)
-    answer = _git_response(_serve_git(bare, tail, "--stateless-rpc", environment, body=body), f"{tail}-result")
+    if tail == "git-receive-pack" and _changes_ruled_refs(body):
+        environment |= _rules(world, caller, repository)
+    answer = _git_response(_result(bare, tail, environment, body), f"{tail}-result")
     if tail == "git-receive-pack" and caller.token is not None:
         notice_pushes(ActingUser(world, caller.token.user, caller.token.app), repository)
     return answer
@@ -128,8 +132,8 @@ def _answer(world: GitHubState, request: Request, body: bytes) -> Response:
 def _authorize(world: GitHubState, request: Request, level: str) -> tuple[Caller, Repository]:
     try:
         caller = identify(world, request.headers.get("authorization", ""))
-        asked = f"{request.path_params['owner']}/{request.path_params['repo']}"
-        repository = world.repository(asked, renamed=True)
+        name = f"{request.path_params['owner']}/{request.path_params['repo']}"
+        repository = world.repository(name, renamed=True)
     except ApiError:
         raise GitRefusal(401, "Invalid username or token.") from None
     except NotThereError:
@@ -139,7 +143,7 @@ def _authorize(world: GitHubState, request: Request, level: str) -> tuple[Caller
         raise GitRefusal(401, "Authentication required.")
     if not visible(world, caller, repository):
         raise GitRefusal(404, "Repository not found.")
-    if asked.lower() == repository.former.lower():
+    if name.lower() == repository.former.lower():
         raise GitRefusal(301, "Moved permanently.", repository.full_name)
     if token is not None and not _may(world, token, repository, level):
         raise GitRefusal(403, "Write access to repository not granted." if level == "write" else "Access denied.")
@@ -156,9 +160,8 @@ def _may(world: GitHubState, token: Token, repository: Repository, level: str) -
     return grants(token, "contents", level)
 
 
-def _environment(world: GitHubState, caller: Caller, repository: Repository) -> dict[str, str]:
-    """Return the environment of git, with what the hook decides by."""
-    _install_hook(world.bare(repository))
+def _rules(world: GitHubState, caller: Caller, repository: Repository) -> dict[str, str]:
+    """Return the environment variables by which git runs the hook, and from which the hook reads its rules."""
     token = caller.token
     free = token is None or grants(token, "workflows", "write")
     if token is not None and token.permissions is None:
@@ -166,7 +169,9 @@ def _environment(world: GitHubState, caller: Caller, repository: Repository) -> 
     admin = token is not None and token.permissions is None and world.role(repository, token.user) is Role.ADMIN
     limited = token is not None and token.permissions is not None
     return {
-        **bare_environment(),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.hooksPath",
+        "GIT_CONFIG_VALUE_0": str(_hooks(world)),
         "PROTECTED": "" if admin else " ".join(f"refs/heads/{name}" for name in sorted(repository.protected)),
         "PUSH_PROTECTION": PUSH_PROTECTION if repository.push_protection else "",
         "SECRETS": SECRETS,
@@ -178,58 +183,51 @@ def _environment(world: GitHubState, caller: Caller, repository: Repository) -> 
 
 
 def _restricted_prefixes(world: GitHubState, repository: Repository) -> list[str]:
-    """Return how branches begin that a ruleset restricts for everybody."""
+    """Return the prefixes of the branches that a ruleset restricts for everybody."""
     rulesets = world.settings_of(repository).rulesets
     active = [ruleset for ruleset in rulesets if (ruleset.target, ruleset.enforcement) == ("branch", "active")]
     return [each.prefix for each in active if {"creation", "update"} & set(each.rules)]
 
 
-def _install_hook(bare: Bare) -> None:
-    hook = bare.folder / "hooks" / "pre-receive"
-    if not hook.exists():
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text(PRE_RECEIVE, encoding="utf-8")
-        hook.chmod(0o755)
+def _hooks(world: GitHubState) -> Path:
+    """Return the folder of the hook that runs for every push to which rules may apply."""
+    hook = (world.folder / "hooks" / "pre-receive").absolute()
+    with world.lock:
+        if not hook.exists():
+            hook.parent.mkdir()
+            hook.write_text(PRE_RECEIVE, encoding="utf-8")
+            hook.chmod(0o755)
+    return hook.parent
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """A repository, equal to each other one that has the same configuration."""
-
-    configuration: bytes
-    bare: Bare = field(compare=False)
-
-
-def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> Response:
+def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> bytes:
     """Return what the server can do and, unless it speaks version 2 of the protocol, its refs.
 
     https://git-scm.com/docs/http-protocol#_smart_clients
     """
-    if service == "git-upload-pack" and environment["GIT_PROTOCOL"] == "version=2":
-        content = _capabilities(_Served((bare.folder / "config").read_bytes(), bare))
-    else:
-        head = f"# service={service}\n".encode()
-        content = b"%04x%b0000" % (len(head) + 4, head)
-        content += _serve_git(bare, service, "--http-backend-info-refs", environment)
-    return _git_response(content, f"{service}-advertisement")
+    protocol = environment["GIT_PROTOCOL"]
+    if (service, protocol) == ("git-upload-pack", "version=2"):
+        return fetch_capabilities(ConfiguredBare.of(bare))
+    # A push has no version 2. Git ignores a request for it.
+    advertised = refs_before_push(bare) if service == "git-receive-pack" and protocol in ("", "version=2") else None
+    refs = advertised or run_service(bare, service, "--http-backend-info-refs", environment)
+    return packet(f"# service={service}\n") + FLUSH + refs
 
 
-@lru_cache(maxsize=64)
-def _capabilities(served: _Served) -> bytes:
-    """Return what a server can do in version 2 of the protocol: it names no refs, so it is asked of git once.
+def _result(bare: Bare, service: str, environment: Mapping[str, str], body: bytes) -> bytes:
+    """Return the answer to a fetch or a push, from git unless it is a mere listing of refs."""
+    is_listing = service == "git-upload-pack" and environment["GIT_PROTOCOL"] == "version=2"
+    listing = answer_listing(bare, body) if is_listing else None
+    return listing or run_service(bare, service, "--stateless-rpc", environment, body=body)
 
-    https://git-scm.com/docs/protocol-v2#_capability_advertisement
+
+def _changes_ruled_refs(push: bytes) -> bool:
+    """Return whether a push names a branch or a tag. Rules, and so the hook, concern nothing else.
+
+    https://git-scm.com/docs/pack-protocol#_reference_update_request_and_packfile_transfer
     """
-    environment = {**bare_environment(), "GIT_PROTOCOL": "version=2"}
-    return _serve_git(served.bare, "git-upload-pack", "--http-backend-info-refs", environment)
-
-
-def _serve_git(bare: Bare, service: str, option: str, environment: Mapping[str, str], *, body: bytes = b"") -> bytes:
-    """Return what git's service answers. What went wrong is part of the answer."""
-    command = ["git", service.removeprefix("git-"), option, "."]
-    return subprocess.run(
-        command, cwd=bare.folder, input=body, env=environment, capture_output=True, check=False
-    ).stdout
+    commands = takewhile(lambda line: line != FLUSH, split_packets(push))
+    return any(f" refs/{kind}/".encode() in line for line in commands for kind in ("heads", "tags"))
 
 
 def _git_response(content: bytes, kind: str) -> Response:

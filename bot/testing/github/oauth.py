@@ -1,4 +1,4 @@
-"""The web application flow in which a person authorizes an App, and the tokens that come of it.
+"""The web application flow in which a person authorizes an App, and the tokens that it creates.
 
 https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-user-access-token-for-a-github-app
 https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/refreshing-user-access-tokens
@@ -56,7 +56,7 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What a refresh token stands for. It works once, and ends the access token that came with it."""
+    """A refresh token. It works once, and ends the access token that was issued with it."""
 
     app: int
     user: int
@@ -72,15 +72,15 @@ class OAuth:
     codes: dict[str, Authorization] = field(default_factory=dict)
     renewals: dict[str, Renewal] = field(default_factory=dict)
 
-    def authorize(self, app: App, user: User, asked: Mapping[str, str]) -> str:
+    def authorize(self, app: App, user: User, query: Mapping[str, str]) -> str:
         """Record that a person authorizes an App, and return the address to send the browser to."""
-        target = redirect_target(app, asked)
+        target = redirect_target(app, query)
         code = secrets.token_hex(10)
         expires_at = self.world.now() + CODE_LIFE
         with self.world.lock:
-            challenge = asked.get("code_challenge", "")
+            challenge = query.get("code_challenge", "")
             self.codes[code] = Authorization(app.id, user.id, target, challenge, expires_at)
-        return _with_query(target, {"code": code, **({"state": asked["state"]} if "state" in asked else {})})
+        return _with_query(target, {"code": code, **({"state": query["state"]} if "state" in query else {})})
 
     def token(self, form: Mapping[str, str]) -> dict[str, Any]:
         """Exchange a code or a refresh token for new tokens. Raises OAuthError."""
@@ -101,23 +101,23 @@ class OAuth:
             self.renewals = {value: each for value, each in self.renewals.items() if each.user != user}
 
     def _redeem(self, app: App, form: Mapping[str, str]) -> dict[str, Any]:
-        found = self.codes.pop(form.get("code", ""), None)
-        if found is None or found.app != app.id or found.expires_at <= self.world.now():
+        grant = self.codes.pop(form.get("code", ""), None)
+        if grant is None or grant.app != app.id or grant.expires_at <= self.world.now():
             raise OAuthError("bad_verification_code", "The code passed is incorrect or expired.")
-        if form.get("redirect_uri", found.redirect_uri) != found.redirect_uri:
+        if form.get("redirect_uri", grant.redirect_uri) != grant.redirect_uri:
             why = "The redirect_uri MUST match the registered callback URL for this application."
             raise OAuthError("redirect_uri_mismatch", why)
-        if found.challenge and challenge_of(form.get("code_verifier", "")) != found.challenge:
+        if grant.challenge and challenge_of(form.get("code_verifier", "")) != grant.challenge:
             raise OAuthError("bad_verification_code", "The code passed is incorrect or expired.")
-        return self._issue(app.id, found.user)
+        return self._issue(app.id, grant.user)
 
     def _renew(self, app: App, value: str) -> dict[str, Any]:
-        found = self.renewals.get(value)
-        if found is None or found.app != app.id or found.expires_at <= self.world.now():
+        grant = self.renewals.get(value)
+        if grant is None or grant.app != app.id or grant.expires_at <= self.world.now():
             raise OAuthError("bad_refresh_token", "The refresh token passed is incorrect or expired.")
         del self.renewals[value]
-        self.world.tokens.pop(found.access, None)
-        return self._issue(app.id, found.user)
+        self.world.tokens.pop(grant.access, None)
+        return self._issue(app.id, grant.user)
 
     def _issue(self, app: int, user: int) -> dict[str, Any]:
         now = self.world.now()
@@ -164,17 +164,17 @@ def challenge_of(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def redirect_target(app: App, asked: Mapping[str, str]) -> str:
+def redirect_target(app: App, query: Mapping[str, str]) -> str:
     """Return where to send the browser. Raises OAuthError unless it is a registered callback URL.
 
     The port of a loopback address may differ:
     https://docs.github.com/en/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps#loopback-redirect-urls
     """
-    target = asked.get("redirect_uri", app.callback_urls[0])
+    target = query.get("redirect_uri", app.callback_urls[0])
     if target not in app.callback_urls and _without_loopback_port(target) not in app.callback_urls:
         why = "The redirect_uri MUST match the registered callback URL for this application."
         raise OAuthError("redirect_uri_mismatch", why)
-    if asked.get("code_challenge_method", "S256") != "S256" or len(asked.get("code_challenge", "x" * 43)) != 43:
+    if query.get("code_challenge_method", "S256") != "S256" or len(query.get("code_challenge", "x" * 43)) != 43:
         raise OAuthError("invalid_request", "The code_challenge must be a S256 challenge.")
     return target
 
@@ -194,12 +194,12 @@ def _authorize(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Respo
     """Show who asks for what, or, after a click, send the browser back with a code or with the refusal."""
     from starlette.responses import HTMLResponse, RedirectResponse
 
-    asked = dict(request.query_params)
-    app = app_of_client(oauth.world, asked.get("client_id", ""))
+    query = dict(request.query_params)
+    app = app_of_client(oauth.world, query.get("client_id", ""))
     if app is None:
         return HTMLResponse(_page("Not found", element("p", "There is no such App.")), 404)
     try:
-        target = redirect_target(app, asked)
+        target = redirect_target(app, query)
     except OAuthError as error:
         return HTMLResponse(_page("Not possible", element("p", error.description)), 400)
     headers = {"content-security-policy": f"default-src 'none'; style-src 'self'; form-action 'self' {_origin(target)}"}
@@ -207,8 +207,8 @@ def _authorize(oauth: OAuth, request: Request, form: Mapping[str, str]) -> Respo
         return HTMLResponse(_consent(oauth.world, app, request.cookies.get(COOKIE, "")), 200, headers)
     if "login" not in form:
         refusal = {"error": "access_denied", "error_description": "The user has denied your application access."}
-        return RedirectResponse(_with_query(target, {**refusal, "state": asked.get("state", "")}), 302, headers)
-    answer = RedirectResponse(oauth.authorize(app, oauth.world.user(form["login"]), asked), 302, headers)
+        return RedirectResponse(_with_query(target, {**refusal, "state": query.get("state", "")}), 302, headers)
+    answer = RedirectResponse(oauth.authorize(app, oauth.world.user(form["login"]), query), 302, headers)
     answer.set_cookie(COOKIE, form["login"], httponly=True, samesite="strict")
     return answer
 

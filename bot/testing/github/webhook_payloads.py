@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from bot.testing.github.bare import ABSENT
 from bot.testing.github.credentials import reaches
 from bot.testing.github.diffs import commits_between
 from bot.testing.github.entities import App, CheckRun, Event, Installation, Push, Repository, node_id
+from bot.testing.github.ref_files import ABSENT
 from bot.testing.github.rest.check_runs import check_run_json
 from bot.testing.github.rest.code import git_commit_json
 from bot.testing.github.shapes import comment_json, issue_json, pull_json, review_comment_json, review_json
@@ -87,11 +87,11 @@ def _payload_of(value: T | None) -> T:
 
 
 def _installation(site: Site, event: Event) -> Json:
-    made = _payload_of(event.installation)
-    reached = [repository for repository in site.world.repositories.values() if reaches(made, repository)]
+    installation = _payload_of(event.installation)
+    reached = [repository for repository in site.world.repositories.values() if reaches(installation, repository)]
     keys = ("id", "node_id", "name", "full_name", "private")
-    listed = [{key: site.repository(each)[key] for key in keys} for each in reached]
-    return {"installation": site.installation(made), "repositories": listed, "requester": None}
+    rows = [{key: site.repository(each)[key] for key in keys} for each in reached]
+    return {"installation": site.installation(installation), "repositories": rows, "requester": None}
 
 
 def _check_run(site: Site, run: CheckRun) -> Json:
@@ -116,8 +116,8 @@ def _push(site: Site, home: Repository, push: Push, sender: int) -> Json:
     bare, user = site.world.bare(home), site.world.users[sender]
     created, deleted = push.before == ABSENT, push.after == ABSENT
     base = None if created or deleted else bare.merge_base(push.before, push.after)
-    start = home.default_branch if created else push.before
-    ids = [] if deleted else commits_between(bare, start, push.after)
+    start = bare.resolve(f"refs/heads/{home.default_branch}") if created else push.before
+    ids = () if deleted else commits_between(bare, start or ABSENT, push.after)
     commits = [_pushed_commit(site, home, sha) for sha in ids]
     head = None if deleted else _pushed_commit(site, home, push.after)
     pusher = {"name": user.login, "email": f"{user.id}+{web_login(user)}@users.noreply.github.com"}

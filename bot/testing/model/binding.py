@@ -14,6 +14,7 @@ import hmac
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from bot.testing.model.models import Model
 from bot.testing.model.wire import THINKING, ApiError, Json, blocks, canonical, digest, invalid, without_cache_mark
@@ -97,11 +98,11 @@ def mismatches(body: Json, model: Model) -> Iterator[Mismatch]:
     for index, position, block in state.thinking():
         if block["type"] != "thinking":
             continue
-        found = open_seal(block["signature"], block["thinking"])
-        if found is None:
+        seal = open_seal(block["signature"], block["thinking"])
+        if seal is None:
             yield Mismatch(index, position, "", droppable=False)
-        elif found.model == model.id and model.preserved_thinking:
-            why = _difference(found, state.seal(), first=first)
+        elif seal.model == model.id and model.preserved_thinking:
+            why = _difference(seal, state.seal(), first=first)
             if why:
                 yield Mismatch(index, position, why)
         first = False
@@ -126,14 +127,14 @@ def summary_error(body: Json, model: Model) -> ApiError | None:
     return None
 
 
-def _difference(made: Seal, now: Seal, *, first: bool) -> str:
-    if made.system != now.system:
+def _difference(signed: Seal, now: Seal, *, first: bool) -> str:
+    if signed.system != now.system:
         return "The `system` prompt differs from the one this block was created with."
-    if made.tools != now.tools:
+    if signed.tools != now.tools:
         return "The `tools` differ from the ones this block was created with."
-    if made.messages != now.messages:
+    if signed.messages != now.messages:
         return "The messages before it differ from the ones this block was created with."
-    if made.previous != now.previous and not first:
+    if signed.previous != now.previous and not first:
         return "The `thinking` block that preceded this one when it was created is missing from this request."
     return ""
 
@@ -143,16 +144,27 @@ class _Walk:
 
     def __init__(self, body: Json, model: Model) -> None:
         self._body, self._model = body, model
-        self._system = digest(canonical([without_cache_mark(block) for block in blocks(body.get("system"))]))
-        # The order of tools does not matter, and deferred tools are not part of the prompt.
-        tools = [without_cache_mark(tool) for tool in blocks(body.get("tools")) if not tool.get("defer_loading")]
-        self._tools = digest(*sorted(canonical(tool) for tool in tools))
         self._messages = ""
+        self._unbound: list[Json] = []
+        """The messages since the last seal. No block is bound to them until another seal is requested."""
         self._previous = ""
 
     def seal(self) -> Seal:
         """Return the seal at the current place."""
+        for message in self._unbound:
+            self._messages = digest(self._messages, canonical(message))
+        self._unbound.clear()
         return Seal(self._model.id, self._system, self._tools, self._messages, self._previous)
+
+    @cached_property
+    def _system(self) -> str:
+        return digest(canonical([without_cache_mark(block) for block in blocks(self._body.get("system"))]))
+
+    @cached_property
+    def _tools(self) -> str:
+        """The tools in any order, without deferred ones, which are not part of the prompt."""
+        tools = [without_cache_mark(tool) for tool in blocks(self._body.get("tools")) if not tool.get("defer_loading")]
+        return digest(*sorted(canonical(tool) for tool in tools))
 
     def thinking(self) -> Iterator[tuple[int, int, Json]]:
         """Walk the messages and yield each thinking block with the indexes of its message and of itself."""
@@ -170,7 +182,7 @@ class _Walk:
             summarized = open_seal(content[0].get("signature"), str(content[0].get("content")))
             if summarized is not None:
                 self._messages, self._previous = summarized.messages, summarized.previous
+                self._unbound.clear()
                 return
         rest = [without_cache_mark(block) for block in content if block["type"] not in THINKING]
-        kept = {**message, "content": rest}
-        self._messages = digest(self._messages, canonical(kept))
+        self._unbound.append({**message, "content": rest})

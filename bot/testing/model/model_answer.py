@@ -42,9 +42,10 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
     """Return the message for a reply. `serial` makes its id unique on this server."""
     if admitted.body.get("compaction") is not None:
         return ModelAnswer(_compaction_block(reply, admitted, serial), {})
-    wanted = tuple(block for block in reply.blocks if not isinstance(block, Thought) or _thinks(admitted))
-    kept, cut = _within_limits(wanted, admitted)
-    content = list(_content(kept, admitted))
+    blocks = tuple(block for block in reply.blocks if not isinstance(block, Thought) or _thinks(admitted))
+    kept, cut = _within_limits(blocks, admitted)
+    conversation = canonical(admitted.body["messages"])
+    content = list(_content(kept, admitted, digest(conversation)))
     thinking = sum(_tokens(block) for block in kept if isinstance(block, Thought))
     usage: Json = {
         **admitted.accounting.usage(),
@@ -55,7 +56,7 @@ def compose(reply: Reply, admitted: Admitted, *, serial: int) -> ModelAnswer:
         **reply.usage,
     }
     reason = cut or reply.stop_reason or ("tool_use" if any(isinstance(b, Call) for b in kept) else "end_turn")
-    message = _message(content, reason, usage, admitted=admitted, serial=serial)
+    message = _message(content, reason, usage, admitted=admitted, ident=digest(str(serial), conversation))
     if reason == reply.stop_reason:
         message["stop_details"] = reply.stop_details
     return ModelAnswer(message, {i: b.malformed for i, b in enumerate(kept) if isinstance(b, Call) and b.malformed})
@@ -67,10 +68,10 @@ def _server_tool_usage(content: list[Json]) -> Json:
     return {"server_tool_use": {"web_search_requests": searches, "web_fetch_requests": 0}} if searches else {}
 
 
-def _message(content: list[Json], reason: str, usage: Json, *, admitted: Admitted, serial: int) -> Json:
+def _message(content: list[Json], reason: str, usage: Json, *, admitted: Admitted, ident: str) -> Json:
     body = admitted.body
     message: Json = {
-        "id": f"msg_{digest(str(serial), canonical(body['messages']))[:24]}",
+        "id": f"msg_{ident[:24]}",
         "type": "message",
         "role": "assistant",
         "model": admitted.model.id,
@@ -91,18 +92,18 @@ def _thinks(admitted: Admitted) -> bool:
     return Subject(admitted.body, admitted.model).thinking != "disabled"
 
 
-def _content(kept: tuple[Block, ...], admitted: Admitted) -> Iterator[Json]:
-    conversation = digest(canonical(admitted.body["messages"]))
-    bound = seal(admitted.body, admitted.model)
+def _content(kept: tuple[Block, ...], admitted: Admitted, conversation: str) -> Iterator[Json]:
+    bound = None
     for index, block in enumerate(kept):
         match block:
             case Text(text):
                 yield {"type": "text", "text": text}
             case Thought(text, whole):
-                shown = text if _shows(admitted) else ""
-                signature = bound.sign(shown) if whole else ""
+                visible = text if _shows(admitted) else ""
+                bound = bound or seal(admitted.body, admitted.model)
+                signature = bound.sign(visible) if whole else ""
                 bound = next_seal(bound, signature)
-                yield {"type": "thinking", "thinking": shown, "signature": signature}
+                yield {"type": "thinking", "thinking": visible, "signature": signature}
             case Call(name, arguments):
                 call_id = f"toolu_{digest(conversation, str(index))[:24]}"
                 direct = {"type": "direct"}
@@ -171,6 +172,7 @@ def _compaction_block(reply: Reply, admitted: Admitted, serial: int) -> Json:
     signature = seal(admitted.body, admitted.model).sign(summary)
     block = {"type": "compaction", "content": summary, "signature": signature, "tool_changes": []}
     # The top-level counts exclude the summary's own call, so the bill is the sum over the iterations.
-    spent = {**admitted.accounting.usage(), "output_tokens": tokens(summary), **reply.usage, "type": "compaction"}
-    usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [spent], "service_tier": "standard"}
-    return _message([block], "compaction", usage, admitted=admitted, serial=serial)
+    iteration = {**admitted.accounting.usage(), "output_tokens": tokens(summary), **reply.usage, "type": "compaction"}
+    usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [iteration], "service_tier": "standard"}
+    ident = digest(str(serial), canonical(admitted.body["messages"]))
+    return _message([block], "compaction", usage, admitted=admitted, ident=ident)

@@ -14,6 +14,8 @@ Json: TypeAlias = dict[str, Any]
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 
 def blocks(content: object) -> list[Json]:
     """Return the content of a message, `system`, or a tool result as a list of blocks. A string is one text block."""
@@ -29,7 +31,7 @@ def text_of(content: object) -> str:
 
 def canonical(value: object) -> bytes:
     """Return the canonical bytes of a JSON value. The order of keys matters, as it does for the prompt cache."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def without_cache_mark(block: Json) -> Json:

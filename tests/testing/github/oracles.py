@@ -30,7 +30,6 @@ needs_oracles = pytest.mark.skipif(
 def openapi() -> dict[str, Any]:
     assert OPENAPI is not None
     document: dict[str, Any] = json.loads(OPENAPI.read_text())
-    document["components"]["schemas"] = _plain(document["components"]["schemas"])
     return document
 
 
@@ -49,7 +48,7 @@ def _reached(schema: Any, found: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         name = schema["$ref"].rpartition("/")[2]
         if name not in found:
-            found[name] = openapi()["components"]["schemas"][name]
+            found[name] = _plain(openapi()["components"]["schemas"][name])
             _reached(found[name], found)
     for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         _reached(each, found)

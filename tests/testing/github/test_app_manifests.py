@@ -100,4 +100,4 @@ def test_manifests_that_github_refuses(change: dict[str, object], told: str) -> 
 def test_the_pages_bring_their_stylesheet(github: SimulatedGitHub) -> None:
     """Also from behind what records requests and applies faults: files are sent until the client leaves."""
     sheet = requests.get(f"{github.server_url}/static/page.css", timeout=10)
-    assert (sheet.status_code, "--ground" in sheet.text) == (200, True)
+    assert (sheet.status_code, "--background" in sheet.text) == (200, True)

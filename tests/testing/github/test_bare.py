@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.testing.github.bare import Bare, CommitSignature
+from bot.testing.github.object_files import kind_in_files
+from bot.testing.github.ref_files import ABSENT
 
 BY = CommitSignature("Ada", "ada@example.org", datetime(2026, 11, 23, tzinfo=UTC))
 
@@ -59,3 +61,19 @@ def test_no_process_twice(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         bare.run("version")
     assert [bare.resolve(each, "blob") for each in asked] == found == [found[0], None, None]
+
+
+@pytest.mark.parametrize("packing", ((), ("repack", "-adq", "--depth=50", "--window=50")))
+def test_the_type_of_an_object(bare: Bare, packing: tuple[str, ...]) -> None:
+    """It is what git says of each object, in files of their own and in packs; "" where git is asked."""
+    first = bare.commit(None, {"a.txt": "text\n" * 1_000}, message="Add", by=BY, branch="main")
+    bare.commit(first, {"a.txt": "text\n" * 1_000 + "end\n"}, message="End", by=BY, branch="main")
+    bare.run("tag", "--annotate", "--message=One", "one", first, environment=BY.variables())
+    if packing:
+        bare.run(*packing)
+    said = bare.text("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype) %(deltabase)")
+    objects = bare.folder / "objects"
+    for ident, kind, base in map(str.split, said.splitlines()):
+        assert bare.kind(ident) == kind
+        assert kind_in_files(objects, ident) == (kind if base == ABSENT else "")
+    assert kind_in_files(objects, "1" * 40) == kind_in_files(objects, "f" * 40) == ""

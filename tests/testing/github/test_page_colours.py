@@ -10,10 +10,10 @@ import bot.testing.github
 CSS = (Path(bot.testing.github.__file__).parent / "page/static/page.css").read_text()
 LIGHT, DARK = (dict(re.findall(r"--(\w[\w-]*): (#\w+);", block)) for block in re.findall(r":root \{(.*?)\}", CSS, re.S))
 ENOUGH = 4.5  # https://www.w3.org/TR/WCAG22/#contrast-minimum
-WRITTEN = [(ink, ground) for ink in ("text", "soft", "link") for ground in ("ground", "shade", "tint")]
-WRITTEN += [("plus", "shade"), ("minus", "shade"), ("label", "tint"), ("text", "chip"), ("text", "hover")]
+WRITTEN = [(ink, ground) for ink in ("text", "muted", "link") for ground in ("background", "canvas", "tint")]
+WRITTEN += [("plus", "canvas"), ("minus", "canvas"), ("label", "tint"), ("text", "chip"), ("text", "hover")]
 WRITTEN += [("white", ground) for ground in ("green", "purple", "red", "press", "on")]
-WRITTEN += [("text", each) for each in ("added", "removed")] + [("soft", each) for each in ("added-n", "removed-n")]
+WRITTEN += [("text", each) for each in ("added", "removed")] + [("muted", each) for each in ("added-n", "removed-n")]
 
 
 def luminance(colour: str) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, DefaultHttpxClient
+from anthropic import Anthropic, AsyncAnthropic, DefaultAsyncHttpxClient, DefaultHttpxClient
 
 from bot.testing.model.reply import Policy, say
 from bot.testing.model.server import ScriptedModel
@@ -32,9 +32,16 @@ class Api:
         return answer
 
 
-def plain_client(base_url: str) -> Anthropic:
+def plain_client(base_url: str, **options: Any) -> Anthropic:
     """A client that never tries again, and loads no certificates, for 20 ms, since it never needs any."""
-    return Anthropic(api_key="key", base_url=base_url, max_retries=0, http_client=DefaultHttpxClient(verify=False))
+    without = DefaultHttpxClient(verify=False)
+    return Anthropic(api_key="key", base_url=base_url, max_retries=0, http_client=without, **options)
+
+
+def plain_async_client(base_url: str) -> AsyncAnthropic:
+    """The same for asyncio."""
+    without = DefaultAsyncHttpxClient(verify=False)
+    return AsyncAnthropic(api_key="key", base_url=base_url, max_retries=0, http_client=without)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
 
 from bot.testing.model.models import MODELS, cost_usd
 from bot.testing.model.reply import Fault, call, say, sequence
 from bot.testing.model.request_view import ModelRequest
+from tests.testing.model.conftest import plain_async_client
 
 OPUS = "claude-opus-5-5"
 MARK: Any = {"cache_control": {"type": "ephemeral"}}
@@ -195,7 +195,7 @@ def test_an_hour(serve: Callable[..., Any]) -> None:
 async def test_an_entry_can_be_read_once_the_answer_begins(serve: Callable[..., Any]) -> None:
     """Requests that start together all write; one that starts after the first answer began reads."""
     url = serve(lambda request: say("ok"), latency=0.1).model.base_url
-    async with AsyncAnthropic(api_key="k", base_url=url, max_retries=0) as client:
+    async with plain_async_client(url) as client:
 
         async def ask() -> Any:
             messages: Any = [user(long("a", **MARK))]

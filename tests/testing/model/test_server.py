@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from anthropic import Anthropic, AsyncAnthropic, AuthenticationError, InternalServerError, NotFoundError
+from anthropic import AuthenticationError, InternalServerError, NotFoundError
 
 from bot.testing.model.reply import Reply, Text, call, say, sequence, several
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.server import ScriptedModel
+from tests.testing.model.conftest import plain_async_client, plain_client
 
 HELLO: list[Any] = [{"role": "user", "content": "Hello"}]
 OPUS = "claude-opus-5-5"
@@ -86,7 +87,7 @@ def test_a_wrong_key_is_an_error_of_the_library(serve: Callable[..., Any]) -> No
     """The library raises its AuthenticationError where another kind of credential arrives."""
     url = serve(lambda request: say("hi")).model.base_url
     refused = pytest.raises(AuthenticationError)
-    with Anthropic(api_key="k", base_url=url, max_retries=0, default_headers=BASIC) as client, refused:
+    with plain_client(url, default_headers=BASIC) as client, refused:
         client.messages.create(model=OPUS, max_tokens=9, messages=HELLO)
 
 
@@ -99,7 +100,7 @@ async def test_many_at_once(serve: Callable[..., Any]) -> None:
         return say(request.last_user_text)
 
     url = serve(policy, latency=0.01).model.base_url
-    async with AsyncAnthropic(api_key="k", base_url=url, max_retries=0) as client:
+    async with plain_async_client(url) as client:
         asked = [
             client.messages.create(model=OPUS, max_tokens=9, messages=[{"role": "user", "content": str(number)}])
             for number in range(40)
@@ -138,7 +139,7 @@ def test_a_policy_that_raises_is_loud() -> None:
     def run() -> None:
         with (
             ScriptedModel(sequence()) as model,
-            Anthropic(api_key="k", base_url=model.base_url, max_retries=0) as client,
+            plain_client(model.base_url) as client,
             pytest.raises(InternalServerError, match="asked for one more"),
         ):
             client.messages.create(model=OPUS, max_tokens=9, messages=HELLO)
@@ -154,7 +155,7 @@ def test_a_policy_that_returns_something_else_is_loud() -> None:
         nonsense: Any = lambda request: "hi"  # noqa: E731 - a policy that is wrong on purpose
         with (
             ScriptedModel(nonsense) as model,
-            Anthropic(api_key="k", base_url=model.base_url, max_retries=0) as client,
+            plain_client(model.base_url) as client,
             pytest.raises(InternalServerError, match="the simulated server raised"),
         ):
             client.messages.create(model=OPUS, max_tokens=9, messages=HELLO)
@@ -169,7 +170,7 @@ def test_an_error_of_the_test_is_not_hidden() -> None:
     def run() -> None:
         with (
             ScriptedModel(sequence()) as model,
-            Anthropic(api_key="k", base_url=model.base_url, max_retries=0) as client,
+            plain_client(model.base_url) as client,
         ):
             client.messages.create(model=OPUS, max_tokens=9, messages=HELLO)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from anthropic import AsyncAnthropic, BadRequestError
+from anthropic import BadRequestError
 
 from bot.testing.model.reply import Reply, Text, call, malformed_call, say, several, stop, think, verbatim
+from tests.testing.model.conftest import plain_async_client
 
 HELLO: list[Any] = [{"role": "user", "content": "Hello"}]
 OPUS = "claude-opus-5-5"
@@ -71,7 +72,7 @@ async def test_the_async_library(serve: Callable[..., Any]) -> None:
     """The async client sees the same events, and the text as it grows."""
     url = serve(lambda request: say("one two three")).model.base_url
     async with (
-        AsyncAnthropic(api_key="k", base_url=url, max_retries=0) as client,
+        plain_async_client(url) as client,
         client.messages.stream(model=OPUS, max_tokens=99, messages=HELLO) as stream,
     ):
         pieces = [piece async for piece in stream.text_stream]

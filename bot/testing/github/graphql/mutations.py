@@ -27,16 +27,16 @@ def mutations(nodes: Nodes) -> dict[str, Callable[..., Node]]:
     }
 
 
-def _add_reaction(nodes: Nodes, given: Node) -> Node:
-    _react_allowed(nodes, given["subjectId"])
-    reaction, _ = conversation.react(_actor(nodes), given["subjectId"], _content(given))
+def _add_reaction(nodes: Nodes, inputs: Node) -> Node:
+    _react_allowed(nodes, inputs["subjectId"])
+    reaction, _ = conversation.react(_actor(nodes), inputs["subjectId"], _content(inputs))
     return {"reaction": nodes.reaction(reaction)}
 
 
-def _minimize(nodes: Nodes, given: Node) -> Node:
-    comment = _comment(nodes, given["subjectId"])
+def _minimize(nodes: Nodes, inputs: Node) -> Node:
+    comment = _comment(nodes, inputs["subjectId"])
     _allow(nodes, nodes.world.repositories[comment.repository], THREADS, Role.WRITE)
-    reason = given["classifier"].lower().replace("_", "-")  # written as on github.com: "off-topic", "outdated"
+    reason = inputs["classifier"].lower().replace("_", "-")  # written as on github.com: "off-topic", "outdated"
     return {"minimizedComment": nodes.comment(conversation.minimize(nodes.world, comment.id, reason))}
 
 
@@ -66,10 +66,10 @@ def _comment(nodes: Nodes, ident: str) -> Comment:
 
 
 def _subject(nodes: Nodes, ident: str) -> Node:
-    found = nodes.by_id(ident)
-    if found is None:
+    node = nodes.by_id(ident)
+    if node is None:
         raise ApiError(404, f"Could not resolve to a node with the global id of '{ident}'.")
-    return found
+    return node
 
 
 def _react_allowed(nodes: Nodes, ident: str) -> None:
@@ -85,5 +85,5 @@ def _react_allowed(nodes: Nodes, ident: str) -> None:
         raise ApiError(403, "Unable to create reaction because issue is locked.")
 
 
-def _content(given: Node) -> str:
-    return next(rest for rest, name in CONTENTS.items() if name == given["content"])
+def _content(inputs: Node) -> str:
+    return next(rest for rest, name in CONTENTS.items() if name == inputs["content"])

@@ -58,8 +58,8 @@ class Nodes:
         kind, number = from_node_id(ident) or ("", 0)
         match kind:
             case "Issue" | "PullRequest":
-                found = next((issue for issue in self.world.issues.values() if issue.id == number), None)
-                return self._visible_node(found, self.issue)
+                thread = next((issue for issue in self.world.issues.values() if issue.id == number), None)
+                return self._visible_node(thread, self.issue)
             case "IssueComment":
                 return self._visible_node(self.world.comments.get(number), self.comment)
             case "PullRequestReview":
@@ -208,15 +208,15 @@ class Nodes:
         return {"__typename": "Commit", "id": f"C_kw{home.id}_{sha}", "oid": sha, "messageHeadline": headline}
 
     def _comment(self, of: Issue | Comment | Review | ReviewComment, text: EditableText) -> Node:
-        made = of.submitted_at if isinstance(of, Review) else of.created_at
+        created_at = of.submitted_at if isinstance(of, Review) else of.created_at
         return {
             "id": of.node_id,
             "databaseId": _int(of.id),
             "fullDatabaseId": str(of.id),
             "body": text.body,
             "author": self.actor(of.author),
-            "createdAt": stamp(made),
-            "updatedAt": stamp(made if isinstance(of, Review) else of.updated_at),
+            "createdAt": stamp(created_at),
+            "updatedAt": stamp(created_at if isinstance(of, Review) else of.updated_at),
             "lastEditedAt": stamp_or_none(text.last_edited_at),
             "editor": self.actor(text.editor),
             # Newest first; the original text is last.
@@ -238,10 +238,10 @@ class Nodes:
 
     def _reactions(self, subject: str) -> Callable[..., Node]:
         def field(info: Any, content: str | None = None, orderBy: Node | None = None, **page: Any) -> Node:  # noqa: N803  # GraphQL's name
-            found = [each for each in self.world.reactions_to(subject) if content in {None, CONTENTS[each.content]}]
+            reactions = [each for each in self.world.reactions_to(subject) if content in {None, CONTENTS[each.content]}]
             if orderBy and orderBy["direction"] == "DESC":
-                found.reverse()
-            return connection(found, self.reaction)(info, **page)
+                reactions.reverse()
+            return connection(reactions, self.reaction)(info, **page)
 
         return field
 
@@ -275,33 +275,33 @@ class Nodes:
             closed_too = page.pop("includeClosedPrs", False)
             pulls = [each for each in self.world.issues.values() if each.pull and each.repository == issue.repository]
             naming = [pull for pull in pulls if issue in issues_named(self.world, pull.repository, pull.text.body)]
-            shown = [each for each in naming if closed_too or each.state == "open"]
-            return connection(shown, self.issue)(info, **page)
+            closing = [each for each in naming if closed_too or each.state == "open"]
+            return connection(closing, self.issue)(info, **page)
 
         return field
 
     def _thread(self, home: Repository, number: int, *, pull: bool | None) -> Node | None:
-        found = self.world.issues.get((home.id, number))
-        if found is None or pull not in {None, found.pull is not None}:
+        issue = self.world.issues.get((home.id, number))
+        if issue is None or pull not in {None, issue.pull is not None}:
             what = {None: "an issue or pull request", True: "a PullRequest", False: "an Issue"}[pull]
             raise ApiError(404, f"Could not resolve to {what} with the number of {number}.")
         self.require(home, "issues", "pull_requests")
-        return self.issue(found)
+        return self.issue(issue)
 
     def _list_issues(self, home: Repository, *, pull: bool) -> Callable[[], list[Issue]]:
         def list_all() -> list[Issue]:
             self.require(home, "pull_requests" if pull else "issues")
-            mine = [issue for issue in self.world.issues.values() if issue.repository == home.id]
-            return [each for each in mine if (each.pull is not None) is pull]
+            issues = [issue for issue in self.world.issues.values() if issue.repository == home.id]
+            return [each for each in issues if (each.pull is not None) is pull]
 
         return list_all
 
-    def _visible_node(self, found: Any, write: Callable[[Any], Node]) -> Node | None:
-        home = self.world.repositories.get(found.repository if found else 0)
+    def _visible_node(self, item: Any, write: Callable[[Any], Node]) -> Node | None:
+        home = self.world.repositories.get(item.repository if item else 0)
         if home is None or not visible(self.world, self.caller, home):
             return None
         self.require(home, "issues", "pull_requests")
-        return write(found)
+        return write(item)
 
     def require(self, home: Repository, *permissions: str) -> None:
         """Raise ApiError (403) if the caller's token has none of these permissions to read."""

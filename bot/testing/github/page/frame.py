@@ -69,7 +69,7 @@ def frame(visit: Visit, title: str, main: Child) -> Html:
         "body",
         element("a", "Skip to content", href="#main", class_="skip"),
         _bar(visit),
-        element("main", element("p", id="said", role="status", class_="note"), main, id="main", tabindex=-1),
+        element("main", element("p", id="notice", role="status", class_="note"), main, id="main", tabindex=-1),
     )
     return join([DOCTYPE, element("html", head, body, lang="en")])
 

@@ -50,11 +50,11 @@ def render_markdown(text: str, repository: str, boxes: Boxes) -> Html:
 def toggle_box(text: str, line: int) -> str:
     """Return the text with the checkbox in that line (from 0) toggled. Raises LookupError if the line has none."""
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
-    found = BOX.search(lines[line]) if 0 <= line < len(lines) else None
-    if not found:
+    match = BOX.search(lines[line]) if 0 <= line < len(lines) else None
+    if not match:
         raise LookupError(f"there is no box in line {line}")
-    sign = "x" if found[1] == " " else " "
-    lines[line] = lines[line][: found.start(1)] + sign + lines[line][found.end(1) :]
+    sign = "x" if match[1] == " " else " "
+    lines[line] = lines[line][: match.start(1)] + sign + lines[line][match.end(1) :]
     return "".join(lines)
 
 
@@ -85,23 +85,23 @@ def _markdown() -> MarkdownIt:
 def _task_list(state: StateCore) -> None:
     """Turn `[ ] ` at the start of a list item into a checkbox."""
     for item, paragraph, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
-        found = BOX.match(inline.content)
-        if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not found:
+        match = BOX.match(inline.content)
+        if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not match:
             continue
         children = inline.children or []
-        if not children or children[0].type != "text" or not children[0].content.startswith(found[0].rstrip()):
+        if not children or children[0].type != "text" or not children[0].content.startswith(match[0].rstrip()):
             continue
         item.attrJoin("class", "task")
         children[0].content = children[0].content[3:].lstrip()
-        inline.children = [_box_token(found, inline), *children]
+        inline.children = [_box_token(match, inline), *children]
 
 
-def _box_token(found: re.Match[str], inline: Token) -> Token:
+def _box_token(match: re.Match[str], inline: Token) -> Token:
     from markdown_it.token import Token
 
-    label = "".join(inline.content[found.end() :].splitlines()[:1])
+    label = "".join(inline.content[match.end() :].splitlines()[:1])
     line = inline.map[0] if inline.map else 0
-    return Token("box", "", 0, meta={"ticked": found[1] != " ", "label": label, "line": line})
+    return Token("box", "", 0, meta={"ticked": match[1] != " ", "label": label, "line": line})
 
 
 def _references(state: StateCore) -> None:
@@ -127,18 +127,18 @@ def _split_blocks(text: str, repository: str) -> Iterator[Token]:
     from markdown_it.token import Token
 
     end = 0
-    for found in REFERENCE.finditer(text):
-        yield Token("text", "", 0, content=text[end : found.start()])
-        if found["login"]:
+    for match in REFERENCE.finditer(text):
+        yield Token("text", "", 0, content=text[end : match.start()])
+        if match["login"]:
             yield Token("strong_open", "strong", 1, attrs={"class": "mention"})
-            yield Token("text", "", 0, content=found[0])
+            yield Token("text", "", 0, content=match[0])
             yield Token("strong_close", "strong", -1)
         else:
-            address = found["url"] or f"/{repository}/issues/{found['number']}"
+            address = match["url"] or f"/{repository}/issues/{match['number']}"
             yield Token("link_open", "a", 1, attrs={"href": address, "rel": REL})
-            yield Token("text", "", 0, content=found[0])
+            yield Token("text", "", 0, content=match[0])
             yield Token("link_close", "a", -1)
-        end = found.end()
+        end = match.end()
     yield Token("text", "", 0, content=text[end:])
 
 

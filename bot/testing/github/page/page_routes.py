@@ -141,15 +141,15 @@ class PageSite:
             if len(body) > MAX_FORM or (from_here and not _from_here(request)):
                 return _page(visit, Page("Not allowed", _message("This form was not sent by this page.")), 403)
             fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-            asked = PageRequest(request.path_params, {**request.query_params, **fields})
-            answer = self._answer(handler, visit, asked)
+            page_request = PageRequest(request.path_params, {**request.query_params, **fields})
+            answer = self._answer(handler, visit, page_request)
         if handler is _act_as:
             answer.set_cookie(COOKIE, fields.get("login", ""), httponly=True, samesite="strict")
         return answer
 
-    def _answer(self, handler: Handler, visit: Visit, asked: PageRequest) -> Response:
+    def _answer(self, handler: Handler, visit: Visit, page_request: PageRequest) -> Response:
         try:
-            answer = handler(visit, asked)
+            answer = handler(visit, page_request)
         except (NotAllowedError, StateConflictError, LookupError) as error:
             status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
             text = "Nothing is here, or not for you." if status == 404 else str(error)
@@ -220,11 +220,11 @@ def _scene(visit: Visit) -> Scene:
     return visit
 
 
-def _issue(visit: Visit, asked: PageRequest) -> tuple[Scene, Issue]:
+def _issue(visit: Visit, page_request: PageRequest) -> tuple[Scene, Issue]:
     scene = _scene(visit)
-    if asked.parts["kind"] not in ("issues", "pull"):
+    if page_request.parts["kind"] not in ("issues", "pull"):
         raise NotThereError("page")
-    return scene, scene.world.issue(scene.repository, asked.parts["number"])
+    return scene, scene.world.issue(scene.repository, page_request.parts["number"])
 
 
 def _repositories(visit: Visit, _: PageRequest) -> Answer:
@@ -240,11 +240,11 @@ def _reads(world: GitHubState, repository: Repository, viewer: User) -> bool:
     return world.role(repository, viewer.id) is not Role.NONE
 
 
-def _threads(visit: Visit, asked: PageRequest) -> Answer:
+def _threads(visit: Visit, page_request: PageRequest) -> Answer:
     scene = _scene(visit)
     last = visit.path.rpartition("/")[2]
     kind = last if last in KINDS else ""
-    wanted = asked.fields.get("state", "open")
+    wanted = page_request.fields.get("state", "open")
     shown = threads(scene, kind=kind, wanted=wanted if wanted in STATES else "open")
     return Page(f"Threads · {scene.repository.full_name}", shown)
 
@@ -254,19 +254,19 @@ def _new_issue(visit: Visit, _: PageRequest) -> Answer:
     return Page(f"New issue · {scene.repository.full_name}", new_issue(scene))
 
 
-def _thread(visit: Visit, asked: PageRequest) -> Answer:
-    scene, issue = _issue(visit, asked)
+def _thread(visit: Visit, page_request: PageRequest) -> Answer:
+    scene, issue = _issue(visit, page_request)
     pull = issue.pull
-    if bool(pull) != (asked.parts["kind"] == "pull"):
+    if bool(pull) != (page_request.parts["kind"] == "pull"):
         return address(scene.repository, issue)
     above = tabs(scene, issue, pull, here="") if pull else None
     below = standing(scene, issue, pull) if pull else None
     return Page(_title(scene, issue), [heading(scene, issue), above, conversation(scene, issue, below)])
 
 
-def _tab(visit: Visit, asked: PageRequest) -> Answer:
-    scene, issue = _issue(visit, asked)
-    pull, tab = issue.pull, asked.parts["tab"]
+def _tab(visit: Visit, page_request: PageRequest) -> Answer:
+    scene, issue = _issue(visit, page_request)
+    pull, tab = issue.pull, page_request.parts["tab"]
     show = {"commits": commit_list, "files": files}.get(tab)
     if pull is None or show is None:
         raise NotThereError("page")
@@ -278,41 +278,41 @@ def _title(scene: Scene, issue: Issue) -> str:
     return f"{issue.title} · {'Pull request' if issue.pull else 'Issue'} #{issue.number} · {scene.repository.full_name}"
 
 
-def _new_app(visit: Visit, asked: PageRequest) -> Answer:
-    fields = asked.fields
-    main, leads_to = new_app(visit, asked.parts.get("org"), fields.get("manifest", ""), fields.get("state", ""))
+def _new_app(visit: Visit, page_request: PageRequest) -> Answer:
+    fields = page_request.fields
+    main, leads_to = new_app(visit, page_request.parts.get("org"), fields.get("manifest", ""), fields.get("state", ""))
     return Page("Create GitHub App", main, leads_to)
 
 
-def _make_app(visit: Visit, asked: PageRequest) -> Answer:
-    return make_app(visit, asked.parts.get("org"), asked.fields)
+def _make_app(visit: Visit, page_request: PageRequest) -> Answer:
+    return make_app(visit, page_request.parts.get("org"), page_request.fields)
 
 
-def _app(visit: Visit, asked: PageRequest) -> Answer:
-    return Page(*app_page(visit, asked.parts["slug"]))
+def _app(visit: Visit, page_request: PageRequest) -> Answer:
+    return Page(*app_page(visit, page_request.parts["slug"]))
 
 
-def _installing(visit: Visit, asked: PageRequest) -> Answer:
-    return Page("Install", installing(visit, asked.parts["slug"]))
+def _installing(visit: Visit, page_request: PageRequest) -> Answer:
+    return Page("Install", installing(visit, page_request.parts["slug"]))
 
 
-def _install(visit: Visit, asked: PageRequest) -> Answer:
-    return install_app(visit, asked.parts["slug"], asked.fields)
+def _install(visit: Visit, page_request: PageRequest) -> Answer:
+    return install_app(visit, page_request.parts["slug"], page_request.fields)
 
 
-def _act_as(visit: Visit, asked: PageRequest) -> Answer:
-    visit.world.user(asked.fields.get("login", ""))
-    back = asked.fields.get("back", "/")
+def _act_as(visit: Visit, page_request: PageRequest) -> Answer:
+    visit.world.user(page_request.fields.get("login", ""))
+    back = page_request.fields.get("back", "/")
     return back if back.startswith("/") and back[1:2] not in ("/", "\\") else "/"
 
 
-def _open(visit: Visit, asked: PageRequest) -> Answer:
-    return open_issue(_scene(visit), asked.fields)
+def _open(visit: Visit, page_request: PageRequest) -> Answer:
+    return open_issue(_scene(visit), page_request.fields)
 
 
-def _act(visit: Visit, asked: PageRequest) -> Answer:
-    scene, issue = _issue(visit, asked)
-    action = ACTIONS.get(asked.parts["verb"])
+def _act(visit: Visit, page_request: PageRequest) -> Answer:
+    scene, issue = _issue(visit, page_request)
+    action = ACTIONS.get(page_request.parts["verb"])
     if action is None:
         raise NotThereError("form")
-    return action(scene, issue, asked.fields)
+    return action(scene, issue, page_request.fields)

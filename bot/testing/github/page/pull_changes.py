@@ -60,7 +60,7 @@ def diff(scene: Scene, pull: Pull) -> tuple[ChangedFile, ...]:
 @lru_cache(maxsize=64)
 def _commits(bare: Bare, base: str, head: str) -> tuple[str, ...]:
     """Cached, because ids never change and an open page asks every few seconds."""
-    return tuple(commits_between(bare, base, head))
+    return commits_between(bare, base, head)
 
 
 @lru_cache(maxsize=64)
@@ -83,8 +83,8 @@ def _commit(bare: Bare, commit: str) -> Html:
 
 def files(scene: Scene, pull: Pull) -> Html:
     """Return the diff of a pull request, file by file."""
-    shown = [_file(change) for change in diff(scene, pull)]
-    return element("div", shown or element("p", "No changes."), id="files", data_live=True)
+    changes = [_file(change) for change in diff(scene, pull)]
+    return element("div", changes or element("p", "No changes."), id="files", data_live=True)
 
 
 def _file(change: ChangedFile) -> Html:
@@ -108,8 +108,8 @@ def _rows(change: ChangedFile) -> Iterator[Html]:
         yield _row("note", "No lines to show")
     before = after = 0
     for line in (change.patch or "").split("\n"):
-        if found := _HUNK.match(line):
-            before, after = int(found[1]), int(found[2])
+        if match := _HUNK.match(line):
+            before, after = int(match[1]), int(match[2])
         kind = _KINDS.get(line[:1], "note")
         has_before, has_after = kind in {"removed", "context"}, kind in {"added", "context"}
         if line:

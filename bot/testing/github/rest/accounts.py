@@ -15,14 +15,14 @@ from bot.testing.github.site import Json, stamp_or_none
 
 def app(call: ApiCall) -> RestAnswer:
     """Return the calling App."""
-    mine = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
-    return RestAnswer({**call.site.app(call.app), "installations_count": len(mine)})
+    own = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
+    return RestAnswer({**call.site.app(call.app), "installations_count": len(own)})
 
 
 def installations(call: ApiCall) -> RestAnswer:
     """Return the calling App's installations."""
-    mine = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
-    return RestAnswer([call.site.installation(each) for each in mine])
+    own = [installation for installation in call.world.installations.values() if installation.app == call.app.id]
+    return RestAnswer([call.site.installation(each) for each in own])
 
 
 def repository_installation(call: ApiCall) -> RestAnswer:
@@ -39,27 +39,27 @@ def create_token(call: ApiCall) -> RestAnswer:
 
     https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
     """
-    found = installation_of(call)
-    if found.suspended:
+    installation = installation_of(call)
+    if installation.suspended:
         raise ApiError(403, "This installation has been suspended")
-    asked = call.body.get("permissions")
-    rights = dict(found.permissions) if asked is None else dict(asked)
+    requested = call.body.get("permissions")
+    rights = dict(installation.permissions) if requested is None else dict(requested)
     for name, level in rights.items():
-        if level not in LEVELS or LEVELS.index(level) > LEVELS.index(found.permissions.get(name, "none")):
+        if level not in LEVELS or LEVELS.index(level) > LEVELS.index(installation.permissions.get(name, "none")):
             raise ApiError(422, "The permissions requested are not granted to this installation.")
-    chosen = _requested_permissions(
-        call, [repository for repository in call.world.repositories.values() if reaches(found, repository)]
+    selected = _requested_permissions(
+        call, [repository for repository in call.world.repositories.values() if reaches(installation, repository)]
     )
-    ids = None if chosen is None else frozenset(each.id for each in chosen)
-    token = installation_token(call.world, found, repositories=ids, permissions=rights)
+    ids = None if selected is None else frozenset(each.id for each in selected)
+    token = installation_token(call.world, installation, repositories=ids, permissions=rights)
     body: Json = {
         "token": token.value,
         "expires_at": stamp_or_none(token.expires_at),
         "permissions": token.permissions,
         "repository_selection": "all" if token.repositories is None else "selected",
     }
-    if chosen is not None:
-        body["repositories"] = [call.site.repository(each) for each in chosen]
+    if selected is not None:
+        body["repositories"] = [call.site.repository(each) for each in selected]
     return RestAnswer(body, 201)
 
 
@@ -78,8 +78,10 @@ def installation_repositories(call: ApiCall) -> RestAnswer:
     token = call.caller.token
     if token is None or token.permissions is None:
         raise ApiError(403, "You must authenticate with an installation access token in order to list repositories")
-    found = [repository for repository in call.world.repositories.values() if within(call.world, token, repository)]
-    return RestAnswer([call.site.repository(each) for each in found], wrapped="repositories")
+    repositories = [
+        repository for repository in call.world.repositories.values() if within(call.world, token, repository)
+    ]
+    return RestAnswer([call.site.repository(each) for each in repositories], wrapped="repositories")
 
 
 def own_installations(call: ApiCall) -> RestAnswer:
@@ -88,12 +90,12 @@ def own_installations(call: ApiCall) -> RestAnswer:
     https://docs.github.com/en/rest/apps/installations#list-app-installations-accessible-to-the-user-access-token
     """
     token = _user_token(call)
-    mine = [
+    own = [
         installation
         for installation in call.world.installations.values()
         if installation.app == token.app and _own_in(call, installation)
     ]
-    return RestAnswer([call.site.installation(each) for each in mine], wrapped="installations")
+    return RestAnswer([call.site.installation(each) for each in own], wrapped="installations")
 
 
 def own_repositories_in(call: ApiCall) -> RestAnswer:
@@ -102,9 +104,9 @@ def own_repositories_in(call: ApiCall) -> RestAnswer:
     https://docs.github.com/en/rest/apps/installations#list-repositories-accessible-to-the-user-access-token
     """
     token = _user_token(call)
-    found = call.world.installations.get(int(call.path["installation_id"]))
-    own = _own_in(call, found) if found is not None and found.app == token.app else []
-    if found is None or not own:
+    installation = call.world.installations.get(int(call.path["installation_id"]))
+    own = _own_in(call, installation) if installation is not None and installation.app == token.app else []
+    if installation is None or not own:
         raise not_found()
     rows = [call.site.repository(each, call.world.role(each, token.user)) for each in own]
     return RestAnswer(rows, wrapped="repositories")
@@ -117,11 +119,11 @@ def _user_token(call: ApiCall) -> Token:
     return token
 
 
-def _own_in(call: ApiCall, found: Installation) -> list[Repository]:
+def _own_in(call: ApiCall, installation: Installation) -> list[Repository]:
     user, world = call.actor.id, call.world
-    if found.suspended:
+    if installation.suspended:
         return []
-    every = [repository for repository in world.repositories.values() if reaches(found, repository)]
+    every = [repository for repository in world.repositories.values() if reaches(installation, repository)]
     return [each for each in every if each.owner == user or world.roles.get((each.id, user), Role.NONE) != Role.NONE]
 
 
@@ -143,25 +145,25 @@ def organization(call: ApiCall) -> RestAnswer:
 
     https://docs.github.com/en/rest/orgs/orgs#get-an-organization
     """
-    found = call.world.user(call.path["org"])
-    if found.type != "Organization":
+    account = call.world.user(call.path["org"])
+    if account.type != "Organization":
         raise not_found()
-    url, names = f"{call.site.api_url}/orgs/{found.login}", ("repos", "events", "hooks", "issues")
+    url, names = f"{call.site.api_url}/orgs/{account.login}", ("repos", "events", "hooks", "issues")
     token = call.caller.token
-    homes = [home for home in call.world.repositories.values() if home.owner == found.id]
+    homes = [home for home in call.world.repositories.values() if home.owner == account.id]
     administers = token is not None and any(call.world.role(home, token.user) is Role.ADMIN for home in homes)
-    made = "2020-01-01T00:00:00Z"
+    created_at = "2020-01-01T00:00:00Z"
     return RestAnswer(
         {
-            **{key: call.site.user(found.id)[key] for key in ("login", "id", "node_id")},
+            **{key: call.site.user(account.id)[key] for key in ("login", "id", "node_id")},
             **{f"{name}_url": f"{url}/{name}" for name in names},
             **{f"{name}_url": f"{url}/{name}{{/member}}" for name in ("members", "public_members")},
             **dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0),
             **dict.fromkeys(("has_organization_projects", "has_repository_projects"), True),
             **{"url": url, "avatar_url": f"{url}/avatar", "description": None, "type": "Organization"},
-            **{"html_url": f"{call.site.server_url}/{found.login}", "archived_at": None},
-            **{"created_at": made, "updated_at": made},
-            **(_plan(call, found.id, extra="seats") if administers else {}),
+            **{"html_url": f"{call.site.server_url}/{account.login}", "archived_at": None},
+            **{"created_at": created_at, "updated_at": created_at},
+            **(_plan(call, account.id, extra="seats") if administers else {}),
         }
     )
 
@@ -191,13 +193,13 @@ def _requested_permissions(call: ApiCall, reachable: list[Repository]) -> list[R
     names: Any = call.body.get("repositories")
     if ids is None and names is None:
         return None
-    chosen = [each for each in reachable if each.id in (ids or ()) or each.name in (names or ())]
-    if len(chosen) != len(ids or ()) + len(names or ()):
+    selected = [each for each in reachable if each.id in (ids or ()) or each.name in (names or ())]
+    if len(selected) != len(ids or ()) + len(names or ()):
         message = (
             "There is at least one repository that does not exist or is not accessible to the parent installation."
         )
         raise ApiError(422, message)
-    return chosen
+    return selected
 
 
 ENDPOINTS = (

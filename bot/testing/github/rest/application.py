@@ -79,10 +79,10 @@ def routes(site: Site, webhooks: Webhooks, limits: RateLimits) -> list[Route]:
     """Return the routes of the REST API."""
     from starlette.routing import Route
 
-    rows = [*endpoints(webhooks), Endpoint("GET", "/rate_limit", _rate_limit(limits))]
-    paths = list(dict.fromkeys(row.path for row in rows))
-    by_path = {path: {row.method: row for row in rows if row.path == path} for path in paths}
-    return [Route(path, _endpoint(site, methods, limits), methods=list(methods)) for path, methods in by_path.items()]
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for row in (*endpoints(webhooks), Endpoint("GET", "/rate_limit", _rate_limit(limits))):
+        by_path.setdefault(row.path, {})[row.method] = row
+    return [Route(path, _endpoint(site, rows, limits), methods=list(rows)) for path, rows in by_path.items()]
 
 
 def _endpoint(site: Site, rows: Mapping[str, Endpoint], limits: RateLimits) -> Any:
@@ -96,8 +96,8 @@ def _endpoint(site: Site, rows: Mapping[str, Endpoint], limits: RateLimits) -> A
     return serve
 
 
-def _serve(site: Site, row: Endpoint, limits: RateLimits, asked: tuple[Request, bytes]) -> Response:
-    request, raw = asked
+def _serve(site: Site, row: Endpoint, limits: RateLimits, received: tuple[Request, bytes]) -> Response:
+    request, raw = received
     world = getattr(request.state, "world", None)
     site = site if world is None else replace(site, world=world)
     caller = Caller()
@@ -114,6 +114,7 @@ def _serve(site: Site, row: Endpoint, limits: RateLimits, asked: tuple[Request, 
             answer = RestAnswer(error.body(), error.status)
         except NotThereError:
             answer = RestAnswer(not_found().body(), 404)
+        answer = replace(answer, body=_data(answer))
         headers = _headers(request, answer, caller, now=site.world.now(), limits=limits)
         return _response(answer, headers)
 
@@ -151,9 +152,9 @@ def _paginate(request: Request, answer: RestAnswer) -> RestAnswer:
     last = max(1, -(-total // size))
     cut = answer.body[(page - 1) * size : page * size]
     targets = {"prev": page - 1, "next": page + 1, "last": last, "first": 1}
-    shown = {"prev", "first"} if page > 1 else set()
-    shown |= {"next", "last"} if page < last else set()
-    links = ", ".join(f'<{_url(request, page=at)}>; rel="{name}"' for name, at in targets.items() if name in shown)
+    relations = {"prev", "first"} if page > 1 else set()
+    relations |= {"next", "last"} if page < last else set()
+    links = ", ".join(f'<{_url(request, page=at)}>; rel="{name}"' for name, at in targets.items() if name in relations)
     body: Any = cut if answer.wrapped is None else {"total_count": total, answer.wrapped: cut}
     if answer.wrapped == "repositories":
         body["repository_selection"] = "selected"
@@ -185,18 +186,18 @@ def _url(request: Request, **page: int | str) -> str:
 def _headers(
     request: Request, answer: RestAnswer, caller: Caller, *, now: datetime, limits: RateLimits
 ) -> dict[str, str]:
-    etag = f'W/"{hashlib.sha256(_data(answer)).hexdigest()}"'
+    etag = f'W/"{hashlib.sha256(answer.body).hexdigest()}"'
     cached = answer.status == 200 and request.method == "GET" and request.headers.get("if-none-match") == etag
     # A 304 does not count; https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
     free = cached or request.url.path == "/rate_limit"
     budget = limits.spend(caller, "core", 0 if free else 1, now)
-    named = {"etag": etag} if answer.status == 200 and request.method == "GET" else {}
+    extra = {"etag": etag} if answer.status == 200 and request.method == "GET" else {}
     return {
         **budget.headers(),
         "x-github-media-type": "github.v3; format=json",
         "x-github-api-version-selected": VERSION,
         "x-github-request-id": f"SIM:{budget.used:X}",
-        **named,
+        **extra,
         **answer.headers,
         **({":status": "304"} if cached else {}),
     }
@@ -209,7 +210,7 @@ def _response(answer: RestAnswer, headers: dict[str, str]) -> Response:
         return Response(status_code=304, headers=headers)
     if answer.status == 204:
         return Response(status_code=204, headers=headers)
-    return Response(_data(answer), answer.status, {"content-type": "application/json; charset=utf-8", **headers})
+    return Response(answer.body, answer.status, {"content-type": "application/json; charset=utf-8", **headers})
 
 
 def _data(answer: RestAnswer) -> bytes:

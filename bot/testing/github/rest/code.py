@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.code_changes import push_files
+from bot.testing.github.commit_text import CommitText
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
 from bot.testing.github.entities import Repository, Role
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, not_found
@@ -52,8 +53,8 @@ def put_contents(call: ApiCall) -> RestAnswer:
     data = base64.b64decode(call.text("content"))
     commit = push_files(call.actor, home, branch, files={path: data}, message=call.text("message"))
     blob = bare.resolve(f"{commit}:{path}", "blob") or ""
-    made = _place(call, path, blob, kind="file", size=len(data))
-    return RestAnswer({"content": made, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
+    content = _place(call, path, blob, kind="file", size=len(data))
+    return RestAnswer({"content": content, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
 
 
 def branch(call: ApiCall) -> RestAnswer:
@@ -87,8 +88,8 @@ def commits(call: ApiCall) -> RestAnswer:
     home = call.repository
     start = commit_of(call, call.query.get("sha") or home.default_branch)
     paths = ["--", call.query["path"]] if call.query.get("path") else ["--"]
-    found = call.world.bare(home).text("rev-list", start, *paths).splitlines()
-    return RestAnswer([commit_json(call.site, home, sha) for sha in found])
+    ids = call.world.bare(home).text("rev-list", start, *paths).splitlines()
+    return RestAnswer([commit_json(call.site, home, sha) for sha in ids])
 
 
 def commit(call: ApiCall) -> RestAnswer:
@@ -101,8 +102,8 @@ def commit(call: ApiCall) -> RestAnswer:
     files = files_between(bare, bare.resolve(f"{sha}^") or EMPTY_TREE, sha)
     added, deleted = sum(file.additions for file in files), sum(file.deletions for file in files)
     stats = {"total": added + deleted, "additions": added, "deletions": deleted}
-    listed = [file_json(call.site, home, sha, file) for file in files]
-    return RestAnswer({**commit_json(call.site, home, sha), "stats": stats, "files": listed})
+    rows = [file_json(call.site, home, sha, file) for file in files]
+    return RestAnswer({**commit_json(call.site, home, sha), "stats": stats, "files": rows})
 
 
 def compare(call: ApiCall) -> RestAnswer:
@@ -141,9 +142,9 @@ def commit_of(call: ApiCall, name: str) -> str:
     bare = call.world.bare(call.repository)
     name = name.removeprefix(f"{call.repository.owner_login}:")
     for candidate in (f"refs/heads/{name}", f"refs/tags/{name}", name if name.startswith("refs/") else None, name):
-        found = bare.resolve(candidate) if candidate else None
-        if found is not None:
-            return found
+        commit = bare.resolve(candidate) if candidate else None
+        if commit is not None:
+            return commit
     raise ApiError(
         422 if len(name) == 40 else 404, f"No commit found for SHA: {name}" if len(name) == 40 else "Not Found"
     )
@@ -173,9 +174,7 @@ def commit_json(site: Site, home: Repository, sha: str) -> Json:
 
 def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
     """Return a commit as git's own data (schema git-commit)."""
-    form = "%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
-    fields = site.world.bare(home).describe_commit(sha, form).split("\0")
-    tree, parents, *people = fields[:8]
+    commit = CommitText.parse(site.world.bare(home).commit_text(sha))
     api, web = f"{site.api(home)}/git", site.web(home)
     verification = dict.fromkeys(("signature", "payload", "verified_at"))
     return {
@@ -183,13 +182,12 @@ def git_commit_json(site: Site, home: Repository, sha: str) -> Json:
         "node_id": f"C_kw{sha}",
         "url": f"{api}/commits/{sha}",
         "html_url": f"{web}/commit/{sha}",
-        "author": dict(zip(("name", "email", "date"), people[:3], strict=True)),
-        "committer": dict(zip(("name", "email", "date"), people[3:], strict=True)),
-        "tree": {"sha": tree, "url": f"{api}/trees/{tree}"},
-        "message": fields[8].rstrip("\n"),
+        "author": commit.author,
+        "committer": commit.committer,
+        "tree": {"sha": commit.tree, "url": f"{api}/trees/{commit.tree}"},
+        "message": commit.message,
         "parents": [
-            {"sha": each, "url": f"{api}/commits/{each}", "html_url": f"{web}/commit/{each}"}
-            for each in parents.split()
+            {"sha": each, "url": f"{api}/commits/{each}", "html_url": f"{web}/commit/{each}"} for each in commit.parents
         ],
         "verification": {"verified": False, "reason": "unsigned", **verification},
     }
@@ -253,8 +251,8 @@ def _file_commit(site: Site, home: Repository, sha: str) -> Json:
 
 def _account(site: Site, email: str) -> Json | None:
     ident = email.partition("+")[0]
-    known = ident.isdigit() and int(ident) in site.world.users
-    return site.user(int(ident)) if known else None
+    exists = ident.isdigit() and int(ident) in site.world.users
+    return site.user(int(ident)) if exists else None
 
 
 ENDPOINTS = (

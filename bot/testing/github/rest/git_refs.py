@@ -5,9 +5,10 @@ https://docs.github.com/en/rest/git/refs
 
 from __future__ import annotations
 
-from bot.testing.github.bare import ABSENT, Bare, GitRefusedError
+from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.entities import Role
+from bot.testing.github.ref_files import ABSENT
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer
 from bot.testing.github.site import Json
 
@@ -67,10 +68,10 @@ def _move(call: ApiCall, ref: str, after: str, before: str) -> None:
 
 
 def _commit(call: ApiCall, sha: str) -> str:
-    found = _bare(call).resolve(sha) if len(sha) == 40 else None
-    if found is None:
+    commit = _bare(call).resolve(sha) if len(sha) == 40 else None
+    if commit is None:
         raise ApiError(422, "Object does not exist")
-    return found
+    return commit
 
 
 def _ref(call: ApiCall, ref: str, sha: str) -> Json:

@@ -1,71 +1,74 @@
-// Keeps a page in sync with the server. Everything works without this script: forms post and redirect.
-// Only the parts that the server changed are replaced, so that typed text, folded sections, and focus stay.
+// Keeps a page up to date with the server. Everything works without this script: forms post and redirect.
+// It replaces only the parts that changed on the server, so that typed text, open sections, and focus stay.
 "use strict";
 
-const SECONDS = 1;
-let shown = document.cloneNode(true);
-let tag = "";
+const POLL_SECONDS = 1;
+const HIDDEN_POLL_SECONDS = 10;
+let serverPage = document.cloneNode(true);
+let etag = "";
 
-const live = (page) => [...page.querySelectorAll("[data-live]")];
+const liveParts = (page) => [...page.querySelectorAll("[data-live]")];
 
-function replaced(old, fresh) {
-  const open = [...old.querySelectorAll("details")].map((each) => each.open);
+function replacePart(old, fresh) {
+  const wasOpen = [...old.querySelectorAll("details")].map((details) => details.open);
   const copy = document.importNode(fresh, true);
-  copy.querySelectorAll("details").forEach((each, at) => { if (at in open) each.open = open[at]; });
-  const held = old.contains(document.activeElement) ? document.activeElement : null;
+  copy.querySelectorAll("details").forEach((details, n) => { details.open = wasOpen[n] ?? details.open; });
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
   old.replaceWith(copy);
-  if (held) [...copy.querySelectorAll("button")].find((each) => each.title === held.title && each.value === held.value)?.focus();
+  if (!focused) return;
+  const isSame = (button) => button.title === focused.title && button.value === focused.value;
+  [...copy.querySelectorAll("button")].find(isSame)?.focus();
 }
 
-function merge(fresh) {
+function updateFrom(fresh) {
   let last = null;
-  for (const part of live(fresh)) {
+  for (const part of liveParts(fresh)) {
     const old = document.getElementById(part.id);
-    const before = shown.getElementById(part.id);
+    const before = serverPage.getElementById(part.id);
     if (!old) {
       if (last) last.after(document.importNode(part, true));
       else document.getElementById(part.parentElement.id)?.prepend(document.importNode(part, true));
     } else if (!before || !before.isEqualNode(part)) {
-      replaced(old, part);
+      replacePart(old, part);
     }
     last = document.getElementById(part.id);
   }
-  for (const old of live(document)) if (!fresh.getElementById(old.id)) old.remove();
+  for (const old of liveParts(document)) if (!fresh.getElementById(old.id)) old.remove();
   document.title = fresh.title;
-  shown = fresh;
+  serverPage = fresh;
 }
 
-async function look() {
+async function poll() {
   try {
-    const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
-    if (answer.ok) {
-      tag = answer.headers.get("ETag") ?? "";
-      merge(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    const response = await fetch(location.href, { headers: etag ? { "If-None-Match": etag } : {}, cache: "no-store" });
+    if (response.ok) {
+      etag = response.headers.get("ETag") ?? "";
+      updateFrom(new DOMParser().parseFromString(await response.text(), "text/html"));
     }
   } catch {
     // The server does not respond now; the next poll may succeed.
   }
-  setTimeout(look, (document.hidden ? 10 : 1) * SECONDS * 1000);
+  setTimeout(poll, (document.hidden ? HIDDEN_POLL_SECONDS : POLL_SECONDS) * 1000);
 }
 
-// Choosing a person switches at once; without this script, a button does it.
+// The choice of a person takes effect at once. Without this script, a button submits it.
 document.getElementById("acting")?.addEventListener("change", (event) => event.target.form.requestSubmit());
 
-// A form whose answer is this page again is sent without leaving the page.
+// A form with data-stay leads back to this page: it is sent without leaving the page.
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.hasAttribute("data-stay")) return;
   event.preventDefault();
-  const sent = new URLSearchParams(new FormData(form, event.submitter));
-  const answer = await fetch(form.action, { method: "POST", body: sent });
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (!answer.ok) {
-    document.getElementById("said").textContent = page.querySelector("main")?.textContent ?? answer.statusText;
+  const fields = new URLSearchParams(new FormData(form, event.submitter));
+  const response = await fetch(form.action, { method: "POST", body: fields });
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (!response.ok) {
+    document.getElementById("notice").textContent = page.querySelector("main")?.textContent ?? response.statusText;
     return;
   }
-  form.querySelectorAll("textarea").forEach((each) => { each.value = ""; });
-  document.getElementById("said").textContent = "";
-  merge(page);
+  form.querySelectorAll("textarea").forEach((field) => { field.value = ""; });
+  document.getElementById("notice").textContent = "";
+  updateFrom(page);
 });
 
-setTimeout(look, SECONDS * 1000);
+setTimeout(poll, POLL_SECONDS * 1000);

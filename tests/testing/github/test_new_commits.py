@@ -1,0 +1,86 @@
+"""Commits and refs that are written without git are what git would have made, and git reads them."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.testing.github.bare import Bare, CommitSignature, GitRefusedError
+from bot.testing.github.new_commits import LeftToGitError, write_commit
+from bot.testing.github.ref_files import ABSENT, write_ref
+
+BY = CommitSignature("Ada", "ada@example.com", datetime(2026, 1, 2, tzinfo=UTC))
+FIRST = {"README.md": "# Hi\n", "src/a.py": "a\n", "src/b.py": "b\n", "src.txt": "x", "docs/deep/x": "1" * 5000}
+CHANGES: tuple[Mapping[str, str | bytes | None], ...] = (
+    {},
+    {"new/folder/file": b"\0\1\2", "src/a.py": "changed\n"},
+    {"docs/deep/x": None},
+    {"docs": None, "src/b.py": None},
+    {"src": "a file now"},
+    {"README.md/x": "in a folder now"},
+    {"README.md/x": None, "missing": None, "none/here": None},
+    {"with blank.txt": "x", ".github/workflows/ci.yml": "on: push\n", "a-b": "", "a.b": ""},
+    dict.fromkeys(FIRST),
+)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Bare:
+    made = Bare(tmp_path / "bare.git")
+    made.create("main")
+    return made
+
+
+def test_commits_are_those_of_git(bare: Bare) -> None:
+    """They have the ids that git fast-import gives them, and no fault; a parent may be of either."""
+    first = bare.commit(None, FIRST, message="Initial commit\n", by=BY, branch="main")
+    assert first == bare.import_commit(None, FIRST, message="Initial commit\n", by=BY, branch="")
+    for number, files in enumerate(CHANGES):
+        written = write_commit(bare.folder / "objects", first, files, persons=BY.lines(), message="Change\n")
+        assert written == bare.import_commit(first, files, message="Change\n", by=BY, branch=f"b{number}"), files
+    assert bare.run("fsck", "--strict", "--no-dangling") == b""
+    assert bare.resolve("main") == first
+
+
+@pytest.mark.parametrize("path", ("ä", "a//b", "../a", "a/./b", ".git/config", "a/.GIT/x", "git~1", "a\\b", "a ", "a."))
+def test_odd_names_are_left_to_git(bare: Bare, path: str) -> None:
+    """Git judges whether they may be there."""
+    with pytest.raises(LeftToGitError):
+        write_commit(bare.folder / "objects", None, {path: "x"}, persons=BY.lines(), message="m")
+
+
+def test_refs(bare: Bare) -> None:
+    """A ref moves if it is where it was expected; git says what is wrong with any other move."""
+    first = bare.commit(None, FIRST, message="1\n", by=BY, branch="main")
+    second = bare.commit(first, {"x": "x"}, message="2\n", by=BY, branch="main")
+    assert bare.refs() == {"refs/heads/main": second}
+    bare.move("refs/heads/main", first, second)
+    tree = str(bare.resolve(first, "tree"))
+    for ref, after, before in (
+        ("refs/heads/main", second, second),
+        ("refs/heads/main/below", second, None),
+        ("refs/heads/a..b", second, None),
+        ("refs/heads/x.lock", second, None),
+    ):
+        assert not write_ref(bare.folder, ref, after, before=before and (before,))
+        with pytest.raises(GitRefusedError):
+            bare.move(ref, after, before)
+    for ref, after in (("refs/heads/tree", tree), ("refs/tags/nothing", "1" * 40)):
+        with pytest.raises(GitRefusedError):
+            bare.move(ref, after)
+    with pytest.raises(GitRefusedError):
+        bare.commit(first, {"y": "y"}, message="3\n", by=BY, branch="main/below")
+    assert bare.refs() == {"refs/heads/main": first}
+
+
+def test_packed_refs(bare: Bare) -> None:
+    """Where refs are packed, git moves and deletes them."""
+    first = bare.commit(None, FIRST, message="1\n", by=BY, branch="main")
+    tree = str(bare.resolve("main", "tree"))
+    bare.pack_refs({"refs/tags/v1": tree, "refs/heads/old": first})
+    bare.move("refs/heads/old", bare.commit(first, {"x": "x"}, message="2\n", by=BY), first)
+    assert bare.resolve("old^") == first
+    bare.move("refs/heads/old", ABSENT)
+    assert bare.refs() == {"refs/heads/main": first, "refs/tags/v1": tree}
+    assert (bare.resolve("old"), bare.resolve("v1", "tree")) == (None, tree)
