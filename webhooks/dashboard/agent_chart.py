@@ -9,18 +9,18 @@ from webhooks.dashboard.render import dollars
 
 GAP: Final = 0.3
 """Percent of the width between two blocks."""
-LOOKS: Final = {"plan": "active", "work": "done", "code": "open"}
-"""The color of each type of agent. Others are gray."""
+COLORS: Final = {"plan": "active", "work": "done", "code": "open"}
+"""The color of each type of agent, a class of style.css. Others are gray."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One agent. Places and sizes are percentages of the width."""
+    """One agent. `x` and `width` are percentages of the width of the chart."""
 
     x: float
     width: float
     row: int
-    look: str
+    color: str
     label: str
     amount: str
 
@@ -38,8 +38,8 @@ def _blocks(agents: Sequence[AgentNode], *, at: float, whole: float, width: floa
     whole = max(whole, sum(map(_size, agents)))
     for agent in agents:
         share = width * _size(agent) / whole
-        look = LOOKS.get(agent.type, "quiet")
-        yield Block(round(at, 3), round(max(share - GAP, 0.1), 3), row, look, agent.name, dollars(agent.cost_usd))
+        color = COLORS.get(agent.type, "quiet")
+        yield Block(round(at, 3), round(max(share - GAP, 0.1), 3), row, color, agent.name, dollars(agent.cost_usd))
         yield from _blocks(agent.children, at=at, whole=_size(agent), width=share, row=row + 1)
         at += share
 

@@ -2,7 +2,7 @@
 
 Nothing here approves anything. The gate reads the comment on GitHub like any other, looks its author's role up, and
 compares the digest (core/approval.py). The form carries the digest that the page showed, so that a person who looks at
-an older plan gets the difference instead of deciding on something unseen (PR5).
+an older plan is shown the difference instead of deciding on a plan that they have not seen (PR5).
 """
 
 from collections.abc import Mapping
@@ -37,29 +37,27 @@ def add_commands(pages: Pages) -> None:
             raise NotAllowed
         if is_stale(detail, Verb(verb), form.get("digest", "")):
             return stale_page(visit, detail, form.get("digest", ""))
-        command_key, session = (
-            (str(address.repository), str(address.number), verb, form.get("position", "")),
-            visit.session,
-        )
+        session = visit.session
+        command_key = (str(address.repository), str(address.number), verb, form.get("position", ""))
         async with session.command_lock:
             if command_key not in session.posted:
                 mention = await board.reading.mention(detail.summary.repository, address.number)
                 text = comment_text(mention, Verb(verb), form.get("digest", ""), form.get("reason", ""))
                 session.remember(command_key, await session.viewer.comment(address, text))
-        return f"{request.scope['path']}?said={verb}"
+        return f"{request.scope['path']}?posted={verb}"
 
     pages.accept("/threads/{owner}/{name}/{number:int}", command)
 
 
 def is_stale(detail: ThreadDetail, verb: Verb, digest: str) -> bool:
-    """Return whether a command is about another plan than the one in force, or about one that no longer waits."""
+    """Return whether a command is about a plan that was superseded, or a decision about one that no longer waits."""
     decides = verb in {Verb.APPROVE, Verb.REJECT}
     waits = detail.summary.stage is Stage.AWAITING_APPROVAL and bool(digest)
     return digest != (detail.summary.plan_digest or "") or (decides and not waits)
 
 
 def stale_page(visit: Visit, detail: ThreadDetail, digest: str) -> Page:
-    """Return the page for somebody who decided on what is no longer in force: what they saw, and what there is now."""
+    """Return the page for a command that came too late: the plan that the person saw beside the present one."""
     seen = next((version for version in detail.plans if version.digest == digest), None)
     values = thread_values(visit, detail, {}) | {"seen": seen}
     return Page("stale.html", "This page was out of date", values, 409)

@@ -21,7 +21,7 @@ from webhooks.event_stream import Streams
 
 
 def dashboard_routes(reading: Reading, sign_in: SignIn, streams: Streams) -> Callable[[FastAPI], None]:
-    """Return what adds the pages to an application."""
+    """Return a function that adds the pages to an application."""
     return partial(add_dashboard, reading=reading, sign_in=sign_in, streams=streams)
 
 

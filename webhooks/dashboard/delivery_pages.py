@@ -20,7 +20,7 @@ PATH = "/deliveries"
 
 @dataclass(frozen=True, slots=True)
 class SentRow:
-    """One delivery of GitHub's as a person sees it."""
+    """One delivery that GitHub sent, as a person sees it."""
 
     delivery: SentDelivery
     repository: str
@@ -28,7 +28,7 @@ class SentRow:
 
 
 def add_delivery_pages(pages: Pages) -> None:
-    """Add the page, and the address that its buttons post to."""
+    """Add the page of deliveries, and the address that its buttons post to."""
     board = pages.dashboard
 
     async def deliveries(visit: Visit, request: Request) -> Answer:
@@ -37,8 +37,9 @@ def add_delivery_pages(pages: Pages) -> None:
             sent, is_listed = sent_rows(visit, await board.reading.sent_deliveries()), True
         except PlangateError:  # GitHub does not answer; what is stored here can be shown all the same
             sent, is_listed = [], False
-        said = "redelivered" in request.query_params
-        return Page("deliveries.html", "Deliveries", {"rows": stored, "sent": sent, "listed": is_listed, "said": said})
+        is_redelivered = "redelivered" in request.query_params
+        values = {"rows": stored, "sent": sent, "listed": is_listed, "is_redelivered": is_redelivered}
+        return Page("deliveries.html", "Deliveries", values)
 
     async def redeliver(visit: Visit, _: Request, form: Mapping[str, str]) -> Answer:
         command, session = ("redeliver", form.get("attempt", "")), visit.session
@@ -65,7 +66,7 @@ def add_delivery_pages(pages: Pages) -> None:
 
 
 def sent_rows(visit: Visit, deliveries: Sequence[SentDelivery]) -> list[SentRow]:
-    """Return the deliveries that concern a repository of the person's."""
+    """Return the deliveries about repositories that the person may read."""
     names = {number: name for name, number in visit.access.ids.items()}
     return [
         SentRow(delivery, names.get(delivery.repository, ""), visit.role(delivery.repository) >= Role.ADMIN)

@@ -15,16 +15,16 @@ DEFAULT_DAYS: Final = 30
 
 
 def add_figures_pages(pages: Pages) -> None:
-    """Add the pages."""
+    """Add the pages of costs, scheduled tasks, and the service."""
     board = pages.dashboard
 
     async def costs(visit: Visit, request: Request) -> Answer:
-        asked = request.query_params.get("days", "")
-        days = next((period for period in PERIODS if str(period) == asked), DEFAULT_DAYS)
+        parameter = request.query_params.get("days", "")
+        days = next((period for period in PERIODS if str(period) == parameter), DEFAULT_DAYS)
         today = board.clock.now().date()
         since = today - timedelta(days=days - 1)
-        found = await board.reading.costs(visit.visible, since)
-        values = {"costs": found, "days": every_day(found.days, since, today), "period": days, "periods": PERIODS}
+        report = await board.reading.costs(visit.visible, since)
+        values = {"costs": report, "days": every_day(report.days, since, today), "period": days, "periods": PERIODS}
         return Page("costs.html", "Costs", values)
 
     async def maintenance(visit: Visit, _: Request) -> Answer:
@@ -50,6 +50,6 @@ def add_figures_pages(pages: Pages) -> None:
 
 def every_day(lines: tuple[CostLine, ...], since: date, until: date) -> list[CostLine]:
     """Return one line for each day, also for those that cost nothing."""
-    known = {line.name: line for line in lines}
+    by_name = {line.name: line for line in lines}
     names = [(since + timedelta(days=step)).isoformat() for step in range((until - since).days + 1)]
-    return [known.get(name, CostLine(name, 0.0, 0, 0)) for name in names]
+    return [by_name.get(name, CostLine(name, 0.0, 0, 0)) for name in names]

@@ -89,8 +89,8 @@ def check_source(request: Request, origin: Origin) -> None:
 
     https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
     """
-    named, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    if site not in {None, "same-origin"} or named not in {None, origin.url} or (named is None and site is None):
+    source, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if site not in {None, "same-origin"} or source not in {None, origin.url} or (source is None and site is None):
         raise Forged
 
 

@@ -22,7 +22,7 @@ from bot.core.names import ThreadAddress
 from webhooks.dashboard.guard import HEADERS, NotServed
 from webhooks.dashboard.pages import Pages, not_served
 from webhooks.dashboard.reading import Reading
-from webhooks.dashboard.thread_pages import newest_threads, state_of
+from webhooks.dashboard.thread_pages import newest_threads, threads_state
 from webhooks.dashboard.visits import Dashboard, NotFound, NotSignedIn, Visit
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 
@@ -31,7 +31,7 @@ LOOK_SECONDS: Final = 2.0
 GATHER_SECONDS: Final = 0.1
 """How long a look waits for further news, so that a burst of them is one event."""
 THREAD_SECONDS: Final = 15.0
-"""Seconds between two looks at one thread that nobody announced: other processes write to journals, too."""
+"""Seconds between two looks at one thread without an announcement, because other processes write to journals, too."""
 STREAMS_PER_PERSON: Final = 6
 """Open streams of one person, who may have several tabs."""
 
@@ -76,21 +76,21 @@ async def _events(
     board: Dashboard, request: Request, visit: Visit, only: ThreadAddress | None
 ) -> AsyncGenerator[bytes]:
     """Yield an event whenever what the person may see is in another state than the browser knows."""
-    known = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+    last = request.headers.get("last-event-id") or request.query_params.get("seen", "")
     session, announcements = request.path_params.get("session", ""), board.reading.announcements
     pause = LOOK_SECONDS if only is None or session else THREAD_SECONDS
 
     def sees(repository: int) -> bool:
         return visit.role(repository) >= Role.READ  # as of the newest look, because `visit` is replaced below
 
-    with announcements.listen(only) if only else announcements.listen_to_list(sees) as news:
+    with announcements.listen(only) if only else announcements.listen_to_list(sees) as signal:
         while True:
-            news.clear()
+            signal.clear()
             state = await _state(board, visit, only, session)
-            yield SIGN_OF_LIFE if state == known else f"id: {state}\nevent: moved\ndata: 1\n\n".encode()
-            known = state
+            yield SIGN_OF_LIFE if state == last else f"id: {state}\nevent: moved\ndata: 1\n\n".encode()
+            last = state
             with suppress(TimeoutError):
-                await asyncio.wait_for(news.wait(), pause)
+                await asyncio.wait_for(signal.wait(), pause)
             await asyncio.sleep(GATHER_SECONDS)
             try:
                 visit = await board.visit(request, is_use=False)
@@ -102,10 +102,10 @@ async def _events(
 
 async def _state(board: Dashboard, visit: Visit, only: ThreadAddress | None, session: str) -> str:
     if only is None:
-        return state_of(await newest_threads(board.reading, visit))
+        return threads_state(await newest_threads(board.reading, visit))
     if session:
         return await transcript_state(board.reading, only, session)
-    return state_of([(await board.reading.detail(only)).summary])
+    return threads_state([(await board.reading.detail(only)).summary])
 
 
 async def transcript_state(reading: Reading, address: ThreadAddress, session: str) -> str:

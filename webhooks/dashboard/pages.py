@@ -114,7 +114,7 @@ class Pages:
 
 
 def _trouble(request: Request, error: PlangateError) -> tuple[int, str]:
-    """Return the status and the words for an error of GitHub's, or of the journal."""
+    """Return the status and the text for an error of GitHub or of the journal."""
     if isinstance(error, Refused):
         return 403, f"This is not possible: {error.what}."
     if request.method == "POST":
@@ -126,7 +126,7 @@ def _trouble(request: Request, error: PlangateError) -> tuple[int, str]:
 
 
 def not_served() -> Response:
-    """Return the response to whoever is not served at all."""
+    """Return the response to a client that is not served at all."""
     return PlainTextResponse("Not Found\n", 404)
 
 

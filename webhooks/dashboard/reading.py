@@ -19,7 +19,7 @@ class Reading(Protocol):
 
     @property
     def announcements(self) -> Announcements:
-        """Wakes whoever waits for news of a thread."""
+        """Wakes everybody who waits for news of a thread."""
 
     async def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused for a bad cursor."""

@@ -1,6 +1,7 @@
-"""Turns views into HTML. Every text is escaped, and what a reader could not see in it is shown as ‹U+XXXX› (X1).
+"""The templates of the dashboard and their filters. Every text is escaped, and code points that a reader could not see
+are shown as ‹U+XXXX› (X1).
 
-Model's and people's Markdown is rendered without HTML and without images; links lead to http and https only.
+Markdown by the model and by people is rendered without HTML and images, and with links to http and https only.
 """
 
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -39,8 +41,8 @@ STAGES: Final[dict[Stage, tuple[str, str]]] = {
     Stage.FAILED: ("Failed", "closed"),
     Stage.LIMIT: ("Limit reached", "closed"),
 }
-"""The words for each stage, and the color that GitHub gives to what it means."""
-AGENT_LOOKS: Final = {
+"""The label of each stage, and its color: a class of style.css."""
+AGENT_COLORS: Final = {
     "completed": "open",
     "running": "active",
     "waiting": "attention",
@@ -48,24 +50,24 @@ AGENT_LOOKS: Final = {
     "limit": "closed",
 }
 """The color of each state of an agent. Others are gray."""
-WAITING: Final[dict[WaitsFor, str]] = {
+WAITING_LABELS: Final[dict[WaitsFor, str]] = {
     WaitsFor.NOBODY: "nobody",
     WaitsFor.PLANGATE: "Plangate",
     WaitsFor.SLOT: "a free session",
     WaitsFor.APPROVER: "an approver",
     WaitsFor.ANSWER: "an answer",
     WaitsFor.REVIEWER: "a reviewer",
-    WaitsFor.REQUESTER: "whoever asked",
+    WaitsFor.REQUESTER: "the requester",
 }
 LARGEST_COMPARISON: Final = 1_000_000
-"""Lines of one text times lines of the other."""
+"""Maximum product of the numbers of lines of two texts. Larger texts are shown as replaced whole."""
 _TABLE: Final = '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
 _UNITS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """One row of two texts side by side: the numbers and texts of both lines, and what happened to them."""
+    """One row of two texts side by side: the line of each text, with its number."""
 
     kind: str
     """``same``, ``changed``, ``added``, or ``removed``."""
@@ -78,7 +80,7 @@ class DiffRow:
 def side_by_side(old: str, new: str) -> list[DiffRow]:
     """Return the lines of two texts, aligned."""
     a, b = old.splitlines(), new.splitlines()
-    return [row for op in _differences(a, b) for row in _rows(a, b, op)]
+    return [row for difference in _differences(a, b) for row in _diff_rows(a, b, difference)]
 
 
 def line_by_line(old: str, new: str) -> list[tuple[str, str]]:
@@ -94,39 +96,34 @@ def line_by_line(old: str, new: str) -> list[tuple[str, str]]:
 
 
 def _differences(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
-    """Return how two lists of lines differ, as difflib's opcodes. Very long ones differ as a whole: comparing them
-    takes time that grows with their product."""
+    """Return the opcodes of difflib that turn one list of lines into the other.
+
+    Very long lists are replaced as a whole: the time to compare them grows with the product of their lengths.
+    """
     if len(a) * len(b) > LARGEST_COMPARISON:
         return [("replace", 0, len(a), 0, len(b))]
     return SequenceMatcher(a=a, b=b, autojunk=False).get_opcodes()  # type: ignore[return-value]  # a literal for str
 
 
-def _rows(a: list[str], b: list[str], op: tuple[str, int, int, int, int]) -> Iterator[DiffRow]:
+def _diff_rows(a: list[str], b: list[str], difference: tuple[str, int, int, int, int]) -> Iterator[DiffRow]:
     """Yield the rows of one difference between two texts."""
-    kind, a1, a2, b1, b2 = op
-    for step in range(max(a2 - a1, b2 - b1)):
-        left, right = a1 + step, b1 + step
-        has_left, has_right = left < a2, right < b2
-        word = (
-            "same" if kind == "equal" else "changed" if has_left and has_right else "added" if has_right else "removed"
-        )
-        yield DiffRow(
-            word,
-            left + 1 if has_left else None,
-            a[left] if has_left else "",
-            right + 1 if has_right else None,
-            b[right] if has_right else "",
-        )
+    opcode, a1, a2, b1, b2 = difference
+    numbered = zip_longest(enumerate(a[a1:a2], a1 + 1), enumerate(b[b1:b2], b1 + 1), fillvalue=(None, ""))
+    for (old_number, old), (new_number, new) in numbered:
+        kind = "same" if opcode == "equal" else "changed"
+        if old_number is None or new_number is None:
+            kind = "added" if old_number is None else "removed"
+        yield DiffRow(kind, old_number, old, new_number, new)
 
 
-def pill(stage: Stage) -> Markup:
-    """Return the stage of a thread as GitHub shows a state."""
-    words, look = STAGES[stage]
-    return Markup('<span class="pill {}">{}</span>').format(look, words)
+def stage_pill(stage: Stage) -> Markup:
+    """Return the stage of a thread as a colored label."""
+    label, color = STAGES[stage]
+    return Markup('<span class="pill {}">{}</span>').format(color, label)
 
 
 def dollars(amount: float | None) -> str:
-    """Return an amount in dollars, with tenths of a cent below ten cents; an em dash if it is not known."""
+    """Return an amount in dollars, to a tenth of a cent if it is below ten cents; an em dash if it is unknown."""
     if amount is None:
         return "—"
     if 0 < amount < 0.0005:
@@ -134,8 +131,8 @@ def dollars(amount: float | None) -> str:
     return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.3f}"
 
 
-def count(number: int | None) -> str:
-    """Return a number in the short form that GitHub uses: 12.3k."""
+def compact_number(number: int | None) -> str:
+    """Return a number as GitHub shortens it, such as 12.3k; an em dash if it is unknown."""
     if number is None:
         return "—"
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
@@ -145,7 +142,7 @@ def count(number: int | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration: 45s, 3m 20s, 1h 5m."""
+    """Return a duration, such as 45s, 3m 20s, or 1h 5m; an em dash if it is unknown."""
     if seconds is None:
         return "—"
     whole = round(seconds)
@@ -154,68 +151,71 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 60}m {whole % 60}s" if whole < 3_600 else f"{whole // 3_600}h {whole % 3_600 // 60}m"
 
 
-def ago(when: datetime, now: datetime) -> Markup:
-    """Return a time relative to now, with the exact one on hover."""
+def relative_time(when: datetime, now: datetime) -> Markup:
+    """Return a time relative to now, such as ``3 hours ago``, with the exact one on hover."""
     seconds = (now - when).total_seconds()
     size, unit = next(((size, unit) for size, unit in _UNITS if abs(seconds) >= size), (1, ""))
     number = int(abs(seconds) // size)
-    words = "now" if not unit else f"{number} {unit}{'s' * (number != 1)}"
-    said = words if not unit else f"{words} ago" if seconds > 0 else f"in {words}"
+    if not unit:
+        return _time_element(when, "now")
+    distance = f"{number} {unit}{'s' * (number != 1)}"
+    return _time_element(when, f"{distance} ago" if seconds > 0 else f"in {distance}")
+
+
+def elapsed_time(when: datetime, began: datetime) -> Markup:
+    """Return the time that had passed since a beginning, such as ``+3m 20s``, with the exact time on hover."""
+    return _time_element(when, f"+{duration((when - began).total_seconds())}")
+
+
+def _time_element(when: datetime, text: str) -> Markup:
     exact = when.astimezone(UTC)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        exact.isoformat(timespec="seconds"), f"{exact:%Y-%m-%d %H:%M:%S} UTC", said
+        exact.isoformat(timespec="seconds"), f"{exact:%Y-%m-%d %H:%M:%S} UTC", text
     )
 
 
-def after(when: datetime, began: datetime) -> Markup:
-    """Return a time as what had passed since a beginning, with the exact one on hover."""
-    exact = when.astimezone(UTC)
-    return Markup('<time datetime="{}" title="{}">+{}</time>').format(
-        exact.isoformat(timespec="seconds"), f"{exact:%Y-%m-%d %H:%M:%S} UTC", duration((when - began).total_seconds())
-    )
-
-
-def short(digest: str | None) -> str:
-    """Return the short form of a digest."""
+def short_digest(digest: str | None) -> str:
+    """Return the first characters of a digest, as people see and type it; "" for None."""
     return (digest or "")[:SHORT_DIGEST]
 
 
 def markdown(text: str) -> Markup:
-    """Return Markdown as HTML that can neither run, nor load, nor hide anything."""
+    """Return Markdown as HTML that cannot run scripts, load anything, or hide text."""
     return Markup(_markdown().render(with_visible_codepoints(text)))  # noqa: S704  # the renderer escapes all HTML
 
 
 @cache
 def _markdown() -> "MarkdownIt":
-    """Return the renderer of Markdown: no HTML, no pictures, links to the web alone."""
+    """Return the Markdown renderer. It passes no HTML on and shows no images."""
     from markdown_it import MarkdownIt
 
-    made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["image"])
-    made.add_render_rule("heading_open", _lower_heading)
-    made.add_render_rule("heading_close", _lower_heading)
-    made.add_render_rule("link_open", _outward_link)
+    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["image"])
+    renderer.add_render_rule("heading_open", _heading_tag)
+    renderer.add_render_rule("heading_close", _heading_tag)
+    renderer.add_render_rule("link_open", _link_tag)
     for name in ("th_open", "td_open"):
-        made.add_render_rule(name, _cell)
-    made.add_render_rule("table_open", lambda *_: _TABLE)
-    made.add_render_rule("table_close", lambda *_: "</table></div>")
-    return made
+        renderer.add_render_rule(name, _cell_tag)
+    renderer.add_render_rule("table_open", lambda *_: _TABLE)
+    renderer.add_render_rule("table_close", lambda *_: "</table></div>")
+    return renderer
 
 
-def _lower_heading(*arguments: Any) -> str:
-    """Put the headings of a text below those of the page that shows it."""
+def _heading_tag(*arguments: Any) -> str:
+    """Return the tag of a heading, two levels down: the headings of the page are above those of a text."""
     _, tokens, at, *_ = arguments
     token = tokens[at]
     tag = f"h{min(6, int(token.tag[1]) + 2)}"
     return f"<{tag}>" if token.nesting == 1 else f"</{tag}>"
 
 
-def _cell(*arguments: Any) -> str:
-    """Open a cell without the style attribute of its alignment, which the content security policy forbids."""
+def _cell_tag(*arguments: Any) -> str:
+    """Return the tag of a cell without its alignment, a style attribute that the content security policy forbids."""
     _, tokens, at, *_ = arguments
     return f"<{tokens[at].tag}>"
 
 
-def _outward_link(*arguments: Any) -> str:
+def _link_tag(*arguments: Any) -> str:
+    """Return the tag of a link, which leads nowhere unless it leads to http or https."""
     renderer, tokens, at, options, env = arguments
     token = tokens[at]
     url = str(token.attrGet("href") or "")
@@ -226,14 +226,14 @@ def _outward_link(*arguments: Any) -> str:
 
 
 def finalize(value: object) -> object:
-    """Return a value of a template with all its code points visible. Jinja escapes it afterward."""
+    """Return what a template inserts, with all code points visible. Jinja escapes it afterward."""
     return with_visible_codepoints(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
 def templates() -> Environment:
-    """Return the templates."""
-    made = Environment(
+    """Return the environment that loads the templates and holds their filters."""
+    environment = Environment(
         loader=PackageLoader("webhooks.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -241,7 +241,8 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (pill, dollars, count, duration, ago, after, short, markdown, side_by_side, line_by_line)
-    made.filters |= {function.__name__: function for function in filters}
-    made.globals |= {"STAGES": STAGES, "WAITING": WAITING, "AGENT_LOOKS": AGENT_LOOKS}
-    return made
+    numbers, times = (dollars, compact_number, duration), (relative_time, elapsed_time)
+    filters = (stage_pill, short_digest, markdown, side_by_side, line_by_line, *numbers, *times)
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.globals |= {"STAGES": STAGES, "WAITING_LABELS": WAITING_LABELS, "AGENT_COLORS": AGENT_COLORS}
+    return environment

@@ -83,12 +83,16 @@ def add_thread_pages(pages: Pages) -> None:
         newest = await newest_threads(board.reading, visit)
         working = ThreadQuery(waiting_for=WORKING, visible=visit.visible, limit=USUAL_ROWS)
         active = WaitingGroup("Plangate is working", await board.reading.page(working), "active")
-        values = {"groups": await waiting_groups(board.reading, visit), "active": active, "state": state_of(newest)}
+        values = {
+            "groups": await waiting_groups(board.reading, visit),
+            "active": active,
+            "state": threads_state(newest),
+        }
         return Page("waiting.html", "Waiting for you", values)
 
     async def threads(visit: Visit, request: Request) -> Answer:
         values = await search(board.reading, visit, request.query_params)
-        values["state"] = state_of(await newest_threads(board.reading, visit))
+        values["state"] = threads_state(await newest_threads(board.reading, visit))
         return Page("threads.html", "Threads", values)
 
     async def thread(visit: Visit, request: Request) -> Answer:
@@ -121,13 +125,13 @@ async def waiting_groups(reading: Reading, visit: Visit) -> list[WaitingGroup]:
 
 async def _own_ended_requests(reading: Reading, visit: Visit) -> WaitingGroup:
     """Return the person's requests that ended early. The index finds their login also in titles of others'."""
-    found: list[ThreadSummary] = []
+    threads: list[ThreadSummary] = []
     query = ThreadQuery(waiting_for=ENDED, search=visit.login, visible=visit.visible, limit=MOST_ROWS)
     cursor: str | None = "" if visit.login else None
-    while cursor is not None and len(found) < MOST_READ:
+    while cursor is not None and len(threads) < MOST_READ:
         page = await reading.page(replace(query, after=cursor))
-        found, cursor = [*found, *page.threads], page.next
-    own = [thread for thread in found if thread.requester.lower() == visit.login.lower()]
+        threads, cursor = [*threads, *page.threads], page.next
+    own = [thread for thread in threads if thread.requester.lower() == visit.login.lower()]
     page = ThreadPage(tuple(own[:USUAL_ROWS]), len(own), "" if len(own) > USUAL_ROWS else None)
     return WaitingGroup("Your requests that ended early", page, "ended", is_counted=cursor is None)
 
@@ -168,7 +172,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, s
     return {
         "detail": detail,
         "transcripts": frozenset[str](),
-        "state": state_of([summary]),
+        "state": threads_state([summary]),
         "summary": summary,
         "plan": chosen,
         "before": next((version for version in detail.plans if chosen and version.version == chosen.version - 1), None),
@@ -178,7 +182,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, s
         and chosen.digest == summary.plan_digest,
         "runs": summary.waiting_for in {WaitsFor.PLANGATE, WaitsFor.SLOT, WaitsFor.APPROVER, WaitsFor.ANSWER},
         "retries": summary.waiting_for is WaitsFor.REQUESTER,
-        "said": POSTED.get(parameters.get("said", ""), ""),
+        "notice": POSTED.get(parameters.get("posted", ""), ""),
         "blocks": agent_blocks(detail.agents),
         "most": max([agent.cost_usd or 0 for agent in detail.agents], default=0) or 1,
         "role": visit.role(summary.repository).name.lower(),
@@ -195,7 +199,7 @@ def _title(detail: ThreadDetail) -> str:
     return f"{summary.title or 'Thread'} · {summary.repository}#{summary.number}"
 
 
-def state_of(threads: Iterable[ThreadSummary]) -> str:
+def threads_state(threads: Iterable[ThreadSummary]) -> str:
     """Return a text that changes whenever one of these threads moves."""
     rows = [(thread.repository, thread.number, thread.position) for thread in threads]
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]

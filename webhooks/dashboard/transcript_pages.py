@@ -13,14 +13,14 @@ def add_transcript_pages(pages: Pages) -> None:
 
     async def transcript(visit: Visit, request: Request) -> Answer:
         address = await board.address(visit, request)
-        asked = request.query_params.get("page", "")
-        number = int(asked) if asked.isdecimal() and asked.isascii() and len(asked) < 9 else 1
-        found = await board.reading.transcript(address, request.path_params["session"], number)
-        if found is None:
+        page = request.query_params.get("page", "")
+        number = int(page) if page.isdecimal() and page.isascii() and len(page) < 9 else 1
+        view = await board.reading.transcript(address, request.path_params["session"], number)
+        if view is None:
             raise NotFound
-        state = await transcript_state(board.reading, address, found.session)
+        state = await transcript_state(board.reading, address, view.session)
         summary = (await board.reading.detail(address)).summary
-        title = f"{found.session} · {summary.repository}#{summary.number}"
-        return Page("transcript.html", title, {"transcript": found, "summary": summary, "state": state})
+        title = f"{view.session} · {summary.repository}#{summary.number}"
+        return Page("transcript.html", title, {"transcript": view, "summary": summary, "state": state})
 
     pages.show("/threads/{owner}/{name}/{number:int}/transcripts/{session}", transcript)

@@ -23,7 +23,7 @@ class NotSignedIn(Exception):
 
 
 class NotFound(Exception):
-    """There is no such page for this person. It never tells which of the two it is."""
+    """There is no such page, or this person may not see it. The response is the same for both."""
 
 
 class NotAllowed(Exception):
@@ -86,7 +86,7 @@ class Dashboard:
     async def visit(self, request: Request, *, is_use: bool = True) -> Visit:
         """Return the visit of a request. Raises NotServed, NotSignedIn, and Transient."""
         if not self.needs_sign_in:
-            return Visit(origin_of(request, ""))  # this machine alone, whatever the public address is
+            return Visit(origin_of(request, ""))  # only this machine, whatever the public address is
         origin = origin_of(request, self.public_url)
         name = request.cookies.get(origin.cookie(SESSION_COOKIE), "")
         session = self.sessions.find(name, is_use=is_use)
@@ -102,7 +102,7 @@ class Dashboard:
     async def address(self, visit: Visit, request: Request) -> ThreadAddress:
         """Return the thread in the path of a request. Raises NotFound if there is none, or none for this person."""
         parts = request.path_params
-        found = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(parts["number"]))
-        if found is None or visit.role(found.repository) < Role.READ:
+        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(parts["number"]))
+        if address is None or visit.role(address.repository) < Role.READ:
             raise NotFound
-        return found
+        return address

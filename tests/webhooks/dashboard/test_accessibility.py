@@ -31,7 +31,7 @@ PAGES = {
     **PICTURES,
     "review": "/threads/parcel/shop/4",
     "failed": "/threads/parcel/shop/5",
-    "old-plan": f"{THREAD}?plan=1&said=approve",
+    "old-plan": f"{THREAD}?plan=1&posted=approve",
     "search": "/threads?q=zebra",
     "many-steps": "/threads/parcel/shop/2/transcripts/plan-1?page=2",
     "missing": "/threads/no/where/1",

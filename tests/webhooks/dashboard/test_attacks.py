@@ -192,7 +192,16 @@ def test_a_thousand_viewers_and_repositories(site: Site) -> None:
     check_pairs(site, 1_000)
 
 
-HOSTILE = (*PAYLOADS, EVERYTHING, "\u202egnp.exe", "a\u200bb", "<!--", "{{ 7*7 }}", "{% include 'base.html' %}", "]]>")
+HOSTILE = (
+    *PAYLOADS,
+    EVERYTHING,
+    "\u202egnp.exe",
+    "a\u200bb",
+    "<!--",
+    "{{ 7777*7777 }}",
+    "{% include 'base.html' %}",
+    "]]>",
+)
 
 
 def hostile(site: Site, text: str) -> list[Page]:
@@ -223,7 +232,7 @@ def test_hostile_text_stays_text(site: Site, text: str) -> None:
         links = [str(each.get("href", "")) for each in page.tags("a")]
         assert all(re.match(r"/(?!/)|https?://|\?|#", link) for link in links), links
         assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", page.html)
-        assert "49" not in page.html or "7*7" not in text
+        assert "60481729" not in page.html
 
 
 def test_what_is_searched_for_stays_text(site: Site) -> None:

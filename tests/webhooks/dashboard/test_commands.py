@@ -19,11 +19,11 @@ FAILED = "/threads/parcel/shop/5"
 def test_an_approval_is_a_comment_with_the_digest(site: Site) -> None:
     """Maya's own account says it, through the App, and names the whole digest of the plan that was shown."""
     answer = site.post(THREAD, site.get(THREAD).form("approve"))
-    assert (answer.status, answer.answer.headers["location"]) == (303, f"{THREAD}?said=approve")
+    assert (answer.status, answer.answer.headers["location"]) == (303, f"{THREAD}?posted=approve")
     (comment,) = site.comments()
     assert site.github.world.users[comment.author].login == "maya"
     assert comment.text.body.splitlines()[0] == f"@plangate approve {digest_of(SECOND)}"
-    assert "Your approval was posted" in site.get(f"{THREAD}?said=approve").html
+    assert "Your approval was posted" in site.get(f"{THREAD}?posted=approve").html
 
 
 @pytest.mark.req("PR5")

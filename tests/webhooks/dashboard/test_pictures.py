@@ -29,7 +29,7 @@ def test_blocks_are_as_wide_as_they_cost() -> None:
     assert work.x == pytest.approx(100 * 0.18 / 0.31, abs=0.01)
     assert ends(test) < ends(plan)
     assert ends(note) < ends(work) < 100
-    assert (plan.amount, find.look, fix.look) == ("$0.18", "quiet", "open")
+    assert (plan.amount, find.color, fix.color) == ("$0.18", "quiet", "open")
 
 
 def test_nothing_to_draw() -> None:
