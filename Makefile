@@ -14,7 +14,7 @@ demo: .venv/.set-up-run  ## the whole way on this machine; ARGS=--headless plays
 	@$(BIN)/plangate demo $(ARGS)
 
 test: lint  ## everything that must hold before a change lands
-	$(BIN)/pytest -n 4 $(ARGS)
+	$(BIN)/pytest -n 5 $(ARGS)
 
 lint: .venv/.set-up-dev
 	$(BIN)/ruff check

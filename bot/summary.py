@@ -26,7 +26,7 @@ _SIGNS: Final = {
 _TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 
 
-def lines(run: TerminalRun) -> Iterator[str]:
+def summary_lines(run: TerminalRun) -> Iterator[str]:
     """Yield the lines on how a run ended: failed checks first, then uncommitted changes, then the cost."""
     last = run.state
     for check in sorted(checks(run), key=lambda check: check["exit_code"] == 0):
@@ -42,8 +42,8 @@ def lines(run: TerminalRun) -> Iterator[str]:
 def cost(run: TerminalRun) -> str:
     """Return a sentence with the steps and the cost of a run."""
     ledger = run.ledger
-    spent = f"${ledger.cost_usd:.4f}" if ledger.is_priced else "cost unknown: a model without prices was used"
-    return f"{run.printer.steps} steps, {spent}."
+    amount = f"${ledger.cost_usd:.4f}" if ledger.is_priced else "cost unknown: a model without prices was used"
+    return f"{run.printer.steps} steps, {amount}."
 
 
 def result(run: TerminalRun, seconds: float) -> Json:

@@ -1,4 +1,4 @@
-"""A person at a terminal: the Dialogue port for `plangate run`, and the story of a session as lines of text.
+"""A person at a terminal: the Dialogue port for `plangate run`, and the events of a session as lines of text.
 
 SHELL. The lines of the session and the plan go to one stream and the machine-readable result to another, so that
 ``--json`` stays parseable. Text from the model or the repository never reaches the terminal with control or invisible
@@ -89,10 +89,10 @@ class Terminal:
         return ()
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
-        """Do nothing: the person sees the story."""
+        """Do nothing: the person sees the printed session."""
 
     async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
-        """Do nothing: the person sees the story."""
+        """Do nothing: the person sees the printed session."""
 
     async def propose(self, plan: PlanDocument, ask: int) -> PostedComment:
         """Print the plan."""
@@ -107,7 +107,7 @@ class Terminal:
         """Do nothing: printed text stays, and the newer plan appears below it."""
 
     async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
-        """Do nothing: the story shows that the work begins."""
+        """Do nothing: the printed session shows that the work begins."""
 
     async def find_unrecorded_comment(self, position: int, ask: int) -> int:  # noqa: ARG002 - the port's
         """Return 0: there are no comments."""
@@ -122,13 +122,13 @@ class Terminal:
         """Do nothing: there are no comments."""
 
     async def progress(self, text: str, ask: int) -> None:
-        """Do nothing: the story shows it."""
+        """Do nothing: the printed session shows it."""
 
     async def end_progress(self, text: str, ask: int) -> None:
-        """Do nothing: the story shows it."""
+        """Do nothing: the printed session shows it."""
 
     async def end_abandoned_progress(self, text: str) -> None:
-        """Do nothing: the story shows it."""
+        """Do nothing: the printed session shows it."""
 
     async def review(self, review: Review, ask: int) -> None:
         """Print a review."""
@@ -178,8 +178,10 @@ class Terminal:
         if asking.matter is AskKind.PERMISSION:
             means = f"{readable(asking.meaning)} (a model's words)\n" if asking.meaning else ""
             print(f"\n{asking.tool}: {readable(asking.subject)}\n{means}{readable(asking.why)}.", file=self.out)
-            said = _line("Allow? [y: once, p: for this plan, or why not] ", self.out)
-            text = {"y": "allow", "yes": "allow", "p": "allow for this plan"}.get(said.lower(), f"deny {said}".strip())
+            reply = _line("Allow? [y: once, p: for this plan, or why not] ", self.out)
+            text = {"y": "allow", "yes": "allow", "p": "allow for this plan"}.get(
+                reply.lower(), f"deny {reply}".strip()
+            )
             return AnswerSnapshot(words=(self._words(text),))
         lines = [_line(_menu(question), self.out) for question in asking.questions]
         picked = [_numbers(question, line) for question, line in zip(asking.questions, lines, strict=True)]
@@ -226,9 +228,9 @@ class Terminal:
 
     def _show(self, plan: PlanDocument) -> None:
         self.last_shown = plan.digest
-        print(f"\n{readable(comment.plan_text(plan, self._how()))}", file=self.out, flush=True)
+        print(f"\n{readable(comment.plan_text(plan, self._approval_hint()))}", file=self.out, flush=True)
 
-    def _how(self) -> str:
+    def _approval_hint(self) -> str:
         if self.dry_run:
             return "Nothing will be carried out (--dry-run)."
         if self.yes:
@@ -245,24 +247,25 @@ class Terminal:
             return self._word(plan, Opinion.APPROVE)
         if not self.is_attended:
             return None
-        return self._word(plan, Opinion.APPROVE if _yes(self.out) else Opinion.REJECT)
+        return self._word(plan, Opinion.APPROVE if _ask_for_approval(self.out) else Opinion.REJECT)
 
     def _word(self, plan: PlanDocument, opinion: Opinion) -> Candidate:
         return Candidate(PERSON, Way.TERMINAL, opinion, self.clock.now(), Role.ADMIN, digest=plan.digest)
 
 
-def _yes(out: TextIO) -> bool:
+def _ask_for_approval(out: TextIO) -> bool:
     return _line("Approve exactly this plan? [y/N] ", out).lower() in {"y", "yes"}
 
 
 def _line(prompt: str, out: TextIO) -> str:
     """Return one line of input. Ctrl-C raises KeyboardInterrupt, and the question stays open."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else the event loop would swallow the first one
+    # The event loop would swallow the first Ctrl-C.
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         print(readable(prompt), end="", file=out, flush=True)
         return sys.stdin.readline().strip()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 def _menu(question: Question) -> str:
@@ -303,9 +306,10 @@ class SessionPrinter:
         """Return what to print for an event; "" for nothing."""
         match event:
             case ToolStarted():
-                return f"  {_who(event.agent)}{event.name} {_subject(self.redactor.redact_json(event.input))}".rstrip()
+                subject = _subject(self.redactor.redact_json(event.input))
+                return f"  {_agent_label(event.agent)}{event.name} {subject}".rstrip()
             case ToolFinished() if event.is_error:
-                return f"  {_who(event.agent)}✗ {shorten_line(self.redactor.redact(event.text), _WIDTH)}"
+                return f"  {_agent_label(event.agent)}✗ {shorten_line(self.redactor.redact(event.text), _WIDTH)}"
             case AnswerArrived():
                 self.steps = event.step if event.agent == "main" else self.steps
                 text = text_of(event.message)
@@ -321,14 +325,14 @@ class SessionPrinter:
                 | Compacted(text=text)
                 | Recovery(outcome=RecoveryOutcome.UNRECOVERABLE | RecoveryOutcome.ESCALATED, text=text)
             ):
-                return f"  ! {_who(event.agent)}{self.redactor.redact(text)}"
+                return f"  ! {_agent_label(event.agent)}{self.redactor.redact(text)}"
             case _:
                 return ""
 
     def _row(self, row: AgentChanged) -> str:
-        before = self.rows.get(row.agent)
+        earlier = self.rows.get(row.agent)
         self.rows[row.agent] = row
-        if before is not None and before.state is row.state:
+        if earlier is not None and earlier.state is row.state:
             return ""
         used = ""
         if row.state in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
@@ -337,7 +341,7 @@ class SessionPrinter:
         return f"  ⧉ {row.agent} {row.state}: {row.description}{used}"
 
 
-def _who(agent: str) -> str:
+def _agent_label(agent: str) -> str:
     return "" if agent == "main" else f"[{agent}] "
 
 

@@ -1,7 +1,7 @@
 """The import contracts of pyproject.toml: the tree keeps them, and each of them catches what it forbids.
 
-Every contract has a planted violation below. All are planted in one copy of the tree, which is linted once; a
-plant counts as caught only if the report names its very import under its very contract.
+Every contract has a planted violation below. All are planted in one copy of the tree, which is linted once: the report
+names each planted import under its very contract, and no other import.
 """
 
 import os
@@ -38,6 +38,11 @@ class Plant:
             file_of(self.imported, tree).touch()
         with file_of(self.importer, tree).open("a") as out:
             out.write(f"\n\ndef _planted() -> None:\n    import {self.imported}\n")
+
+    def line(self, tree: Path) -> int:
+        """Return the number of the line of the import in the importer's file."""
+        lines = file_of(self.importer, tree).read_text().splitlines()
+        return len(lines) - lines[::-1].index(f"    import {self.imported}")
 
 
 def file_of(module: str, tree: Path) -> Path:
@@ -120,8 +125,8 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Lint a copy of the tree with every plant in it: the report of each broken contract, by the contract's name."""
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the tree with every plant in it."""
     tree = tmp_path_factory.mktemp("planted")
     for source in (*ROOT.glob("bot/**/*.py"), *ROOT.glob("webhooks/**/*.py")):
         copy = tree / source.relative_to(ROOT)
@@ -129,6 +134,12 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         copy.write_bytes(source.read_bytes())
     for plant in (*PLANTS, *ALLOWED):
         plant.put(tree)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def planted(tree: Path) -> dict[str, str]:
+    """Lint the copy: the report of each broken contract, by the contract's name."""
     report = lint(tree)
     assert report.returncode == 1, report.stdout + report.stderr
     names = "|".join(re.escape(contract["name"]) for contract in CONTRACTS)
@@ -136,10 +147,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return dict(zip(sections[::2], sections[1::2], strict=True))
 
 
-def test_the_tree_keeps_its_contracts() -> None:
-    """Nothing in the repository imports what its room may not."""
-    report = lint(ROOT)
-    assert report.returncode == 0, report.stdout + report.stderr
+def test_the_tree_keeps_its_contracts(tree: Path, planted: dict[str, str]) -> None:
+    """Nothing in the repository imports what its room may not: each line that the reports name was planted."""
+    expected = {f"{plant.edge}l.{plant.line(tree)})" for plant in PLANTS}
+    reported = {edge for report in planted.values() for edge in re.findall(r" [\w.]+ -> [\w.]+ \(.*?\)", report)}
+    assert reported - expected == set()
 
 
 @every_row("plant", PLANTS)

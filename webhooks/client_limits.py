@@ -63,7 +63,7 @@ class Clients:
         site = _site(client.client[0] if client.client else "")
         self._open[client] = site
         self._waiting[client] = None
-        if site and sum(each == site for each in self._open.values()) > self.limits.per_address:
+        if site and [*self._open.values()].count(site) > self.limits.per_address:
             self._cut_off(site)
         elif len(self._open) > self.limits.connections:
             self._cut_off("")
@@ -82,7 +82,7 @@ class Clients:
 
     def _cut_off(self, site: str) -> None:
         """Cut off the slowest client, of one site if one is named. The newest connection is always a candidate."""
-        slowest = next(each for each in self._waiting if site in {"", self._open[each]})
+        slowest = next(client for client in self._waiting if site in {"", self._open[client]})
         self.forget(slowest)
         slowest.cut_off()
 
@@ -122,7 +122,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     clients: ClassVar[Clients]
     _timer: asyncio.TimerHandle | None = None
-    """Looks at the deadline once in a while: requests move the deadline, and a timer for each would cost more."""
+    """Checks the deadline once in a while. Each request moves the deadline, and a timer for each would cost more."""
     _deadline: float = inf
     """When to cut the client off, by the clock of the event loop."""
     _timed: RequestResponseCycle | None = None
@@ -130,7 +130,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _has_body_to_come: bool = False
     """Whether the head of a request has arrived, and its end has not."""
     _unbounded: int = 0
-    """Bytes that arrived since the last part of a body: a head, or what stands between the parts of a body."""
+    """Bytes that arrived since the last part of a body: a head, or what comes between the parts of a body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # always a stream
         """Count the connection, and wait for its first request."""
@@ -184,7 +184,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._note()
 
     def hold(self) -> None:
-        """Let the response take as long as it likes. Whoever sends it has to cut off a client that does not read."""
+        """Set no time limit for the response. Its sender has to cut off a client that does not read."""
         self._set_timer(inf)
 
     def cut_off(self) -> None:

@@ -1,8 +1,7 @@
 """The route of GitHub's deliveries. SHELL: no rules here.
 
-Deliveries come in bursts, and GitHub waits for each answer. So a delivery does not pass through FastAPI, which only
-describes the route; and a body of ordinary size is verified and parsed at once, which takes less time than handing it
-to a thread.
+Deliveries come in bursts, and GitHub waits for each answer. So a delivery bypasses FastAPI, which only describes the
+route. A body of ordinary size is verified and parsed in the event loop, which is faster than handing it to a thread.
 """
 
 import asyncio
@@ -17,7 +16,16 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.core.names import ThreadAddress
-from bot.github.deliveries import BadSignature, Envelope, Headers, Malformed, Wake, envelope, parse, verify
+from bot.github.deliveries import (
+    BadSignature,
+    Envelope,
+    Headers,
+    Malformed,
+    Wake,
+    envelope,
+    parse_delivery,
+    verify_signature,
+)
 from bot.logs import say_each
 from bot.service.delivery_log import Delivery
 from bot.service.inbox import run_in_intake_pool
@@ -33,7 +41,13 @@ _READ: Final = {
     for name in ("content-length", "content-type", "x-github-delivery", "x-github-event", "x-hub-signature-256")
 }
 """The headers that are read, by their names as the server gives them."""
-_STATUS: Final = {Outcome.STORED: 202, Outcome.JOINED: 202, Outcome.DUPLICATE: 200, Outcome.NO_ROOM: 503}
+_STATUS: Final = {
+    Outcome.STORED: 202,
+    Outcome.JOINED: 202,
+    Outcome.DUPLICATE: 200,
+    Outcome.NOT_FOR_US: 200,
+    Outcome.NO_ROOM: 503,
+}
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     202: {"description": "accepted: the delivery is durable"},
     200: {"description": "a duplicate, or not for us"},
@@ -93,16 +107,16 @@ class Deliveries:
         secret = self._service.secret.reveal()
 
         def read() -> tuple[Envelope, Wake | None]:
-            verify(secret, body, headers)
+            verify_signature(secret, body, headers)
             about = envelope(headers)
-            return about, parse(about.event, body, is_form=about.is_form)
+            return about, parse_delivery(about.event, body, is_form=about.is_form)
 
         about, wake = read() if len(body) <= LARGEST_AT_ONCE else await run_in_intake_pool(read)
         facts: dict[str, Any] = {"guid": about.guid, "event": about.event}
-        if wake is None or self._service.host.is_bot(wake.doer):  # the bot's own actions wake no thread
-            return 200, "not for us", facts
+        if wake is None or self._service.host.is_bot(wake.report.doer):  # the bot's own actions wake no thread
+            return 200, Outcome.NOT_FOR_US, facts
         facts |= {"action": wake.action, "thread": f"{wake.owner}/{wake.name}#{wake.thread}"}
-        outcome = await self._service.receive(Delivery(about.guid, about.event, _address(wake)))
+        outcome = await self._service.receive(Delivery(about.guid, about.event, _address(wake), wake.report))
         return _STATUS[outcome], outcome, facts
 
 
@@ -153,8 +167,8 @@ class _Log:
         self._answered.append(facts)
 
     def _write(self) -> None:
-        answered, self._answered = self._answered, []
-        say_each("delivery", answered)
+        events, self._answered = self._answered, []
+        say_each("delivery", events)
 
 
 class _Unreadable(Exception):

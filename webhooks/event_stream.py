@@ -1,4 +1,4 @@
-"""Server-sent events over one connection: bounded in number, with signs of life, and without patience for slow readers.
+"""Server-sent events over one connection: limited in number, kept alive, and ended for clients that do not read.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -19,9 +19,9 @@ from webhooks.problems import Problem
 MOST_STREAMS: Final = 100
 """Open streams in all. With them, other clients still find connections (`client_limits.ClientLimits`)."""
 STREAM_SECONDS: Final = 600.0
-"""How long a stream lasts. A client connects again then, and so shows again that it may read."""
+"""Seconds that a stream lasts. The client then connects again, and its right to read is checked again."""
 SEND_SECONDS: Final = 10.0
-"""How long a client may take to read what fills its buffers."""
+"""Seconds that a client may take to read when its buffers are full."""
 RETRY_MILLISECONDS: Final = 1_000
 """How long a browser waits before it connects again."""
 
@@ -34,6 +34,12 @@ class Streams:
     seconds: float = STREAM_SECONDS
     send_seconds: float = SEND_SECONDS
     count: int = field(init=False, default=0)
+    is_over: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set when the service ends, and every stream with it."""
+
+    def end(self) -> None:
+        """End every stream, so that none keeps the service from ending. Clients connect again, to what runs then."""
+        self.is_over.set()
 
     def check(self) -> None:
         """Raise Problem if there are too many."""
@@ -61,7 +67,7 @@ SIGN_OF_LIFE: Final = b": alive\n\n"
 
 
 class EventStream(Response):
-    """The response that sends a stream's events. It ends with the events, the client, or the time."""
+    """The response that sends a stream's events. It ends with the events, the client, the time, or the service."""
 
     media_type = "text/event-stream"
 
@@ -78,17 +84,17 @@ class EventStream(Response):
         with self._streams.open():
             sending = asyncio.create_task(self._send_all(send))
             leaving = asyncio.create_task(_wait_for_end(receive))
+            ending = asyncio.create_task(self._streams.is_over.wait())
+            tasks: set[asyncio.Task[Any]] = {sending, leaving, ending}
             try:
-                await asyncio.wait(
-                    {sending, leaving}, timeout=self._streams.seconds, return_when=asyncio.FIRST_COMPLETED
-                )
+                await asyncio.wait(tasks, timeout=self._streams.seconds, return_when=asyncio.FIRST_COMPLETED)
                 await self._end(sending, send)
             except TimeoutError:
                 connection.get("cut_off", _do_nothing)()
             finally:
-                sending.cancel()
-                leaving.cancel()
-                await asyncio.wait({sending, leaving})
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
                 await self._events.aclose()
 
     async def _send_all(self, send: Send) -> None:

@@ -67,7 +67,7 @@ async def _lines(
             async for news_item in news:
                 yield _encode(parts, news_item)
     except PlangateError as error:
-        failure("events", error, thread=f"{address.owner}/{address.name}#{address.number}")
+        failure("events", error, thread=str(address))
 
 
 def _encode(parts: ApiParts, news: News) -> bytes:

@@ -20,7 +20,7 @@ from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
 from bot.compose.check_pass import run_periodic_work
 from bot.compose.local import try_sandbox
-from bot.compose.looks import host_of, thread_of, unreported_threads
+from bot.compose.looks import single_repository_host, thread_of, unreported_threads
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
 from bot.core.comment import code
@@ -28,7 +28,7 @@ from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
-from bot.github.deliveries import EVENTS, parse
+from bot.github.deliveries import EVENTS, parse_delivery
 from bot.logs import setup
 from bot.ports import Clock
 
@@ -77,28 +77,28 @@ class ActionJob:
 
 def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
     """Execute one run of the Action. Return its exit code: 0, 2 misconfigured, 5 failed, 6 no sandbox."""
-    runner, given = Runner(out, redactor_for(environ=environ)), None
+    runner, settings = Runner(out, redactor_for(environ=environ)), None
     try:
-        given = action(environ)
-        runner.mask(secret.reveal() for secret in given.secrets)
+        settings = action(environ)
+        runner.mask(secret.reveal() for secret in settings.secrets)
         runner.listen_to_us_alone()
         setup(*log_style(environ), redactor=runner.redactor, out=runner)
-        if given.verify:
-            return verify_pull_request(given, runner)
-        return asyncio.run(_open(given, runner))
+        if settings.verify:
+            return verify_pull_request(settings, runner)
+        return asyncio.run(_open(settings, runner))
     except PlangateError as error:
         runner.error(str(error))
-        if given is not None:
-            runner.add_summary(f"### Plangate could not continue\n\n{code(str(error))}", given.summary)
+        if settings is not None:
+            runner.add_summary(f"### Plangate could not continue\n\n{code(str(error))}", settings.summary)
         return error.exit_code
 
 
 async def _open(action: ActionSettings, runner: Runner) -> int:
     """Open the host of the job, do the job's work, and return the exit code."""
-    number, told = thread_in(action)
+    number, comment = thread_in(action)
     prepared = preparation(action, runner)
-    async with host_of(action.settings, action.repository, action.run, prepared.before_work) as host:
-        address = replace(await thread_of(host, action.repository, number), told=told) if number else None
+    async with single_repository_host(action.settings, action.repository, action.run, prepared.before_work) as host:
+        address = replace(await thread_of(host, action.repository, number), told=comment) if number else None
         job = ActionJob(
             host,
             action,
@@ -111,11 +111,11 @@ async def _open(action: ActionSettings, runner: Runner) -> int:
 
 
 def _thread_of_outputs(
-    action: ActionSettings, seen: Sequence[tuple[ThreadAddress, ThreadState]], told: ThreadAddress | None
+    action: ActionSettings, looked_at: Sequence[tuple[ThreadAddress, ThreadState]], reported: ThreadAddress | None
 ) -> tuple[ThreadAddress, ThreadState] | tuple[None, None]:
     """Return the thread that the outputs are about: the event's, else the first that got a pull request, else any."""
-    published = [] if told else [pair for pair in seen if receipt_path(action, pair[1])]
-    return next(iter((*published, *seen)), (None, None))
+    published = [] if reported else [pair for pair in looked_at if receipt_path(action, pair[1])]
+    return next(iter((*published, *looked_at)), (None, None))
 
 
 def thread_in(action: ActionSettings) -> tuple[int, str]:
@@ -126,7 +126,7 @@ def thread_in(action: ActionSettings) -> tuple[int, str]:
     try:
         body = action.event_path.read_bytes()
         if action.event in EVENTS:
-            wake = parse(action.event, body)
+            wake = parse_delivery(action.event, body)
             if wake is None or (action.event, wake.action) == ("issues", "edited"):
                 return 0, ""  # a box of a tracking issue was ticked: the scheduled tasks read which
             return wake.thread or 0, wake.told
@@ -142,18 +142,18 @@ def thread_in(action: ActionSettings) -> tuple[int, str]:
 async def play(job: ActionJob, address: ThreadAddress | None) -> int:
     """Look at the event's thread, then sweep. Write outputs and summary, and return the exit code."""
     began = job.clock.now()
-    seen = [(address, await _advance_thread(job, address))] if address is not None else []
+    looked_at = [(address, await _advance_thread(job, address))] if address is not None else []
     if not (job.given.only_listen or job.given.dry_run):
-        seen += [pair async for pair in _swept(job, address)]
+        looked_at += [pair async for pair in _look_at_others(job, address)]
         if address is None and job.maintain is not None:
             await job.maintain()
         if job.preparation is not None:
             await job.preparation.turn_sweep(on=await job.host.waits())
-    for at, state in seen:
+    for at, state in looked_at:
         job.runner.add_summary(summary(job.given, at, state), job.given.summary)
         job.runner.say(f"plangate: #{at.number} is at: {state.stage}")
-    job.runner.outputs(outputs(job.given, *_thread_of_outputs(job.given, seen, address)), job.given.output)
-    failures = [at.number for at, state in seen if _failed_in_this_run(state, began)]
+    job.runner.outputs(outputs(job.given, *_thread_of_outputs(job.given, looked_at, address)), job.given.output)
+    failures = [at.number for at, state in looked_at if _failed_in_this_run(state, began)]
     for number in failures:
         job.runner.error(f"the work on #{number} failed; the thread says why")
     if failures:
@@ -190,19 +190,21 @@ async def _look_again_on_conflict(job: ActionJob, address: ThreadAddress) -> Thr
     return await job.host.look(address)
 
 
-async def _swept(job: ActionJob, done: ThreadAddress | None) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
+async def _look_at_others(
+    job: ActionJob, own: ThreadAddress | None
+) -> AsyncIterator[tuple[ThreadAddress, ThreadState]]:
     """Carry on every other thread that no job works on, and yield it. A failure does not stop the others."""
     every = dict.fromkeys(await job.host.open_threads())
-    if done is None:  # only on schedule: an event's own thread should not wait for this
+    if own is None:  # only on schedule: an event's own thread should not wait for this
         every |= dict.fromkeys(await _unreported_threads(job))
     for address in every:
-        if f"{address.owner}/{address.name}".lower() != job.given.repository.lower():
+        if address.full_name.lower() != job.given.repository.lower():
             continue
-        if done is not None and address.number == done.number:
+        if own is not None and address.number == own.number:
             continue
         try:
             state = await job.host.listen(address)
-            if await _nobodys(job, address, state):
+            if await _is_unattended(job, address, state):
                 yield address, await job.host.look(address)
         except Conflict:
             job.runner.say(f"plangate: another job is working on #{address.number}")
@@ -219,7 +221,7 @@ async def _unreported_threads(job: ActionJob) -> Sequence[ThreadAddress]:
         return ()
 
 
-async def _nobodys(job: ActionJob, address: ThreadAddress, state: ThreadState) -> bool:
+async def _is_unattended(job: ActionJob, address: ThreadAddress, state: ThreadState) -> bool:
     """Return whether a thread needs work and no other job can be working on it."""
     if state.stage in WAITS_FOR_PEOPLE or state.has_void_plan:
         return True

@@ -25,7 +25,7 @@ async def stream_and_book(
     well. An answer that joins the conversation is booked by the caller. `size` is that of the prompt, in tokens.
     """
     clock, so_far = log.resources.clock, None
-    began = clock.monotonic()
+    started_at = clock.monotonic()
     request = replace(request, heartbeat=partial(_report_silence, log))
     try:
         async with aclosing(log.resources.model.stream(request)) as events:
@@ -33,20 +33,22 @@ async def stream_and_book(
                 if not isinstance(event, Delta | CallReceived):
                     so_far = event.so_far if isinstance(event, AnswerStarted) else None
                 void = event.void if isinstance(event, Notice) else None
-                made = event if aside and isinstance(event, AnswerCompleted) else void
-                if made is not None:
-                    log.book(made, clock.monotonic() - began)
-                    began = clock.monotonic()
+                completion = event if aside and isinstance(event, AnswerCompleted) else void
+                if completion is not None:
+                    log.book(completion, clock.monotonic() - started_at)
+                    started_at = clock.monotonic()
                 yield event
-                if isinstance(event, Notice) and not await _again(log, request, event, ticket=ticket, size=size):
+                if isinstance(event, Notice) and not await _may_try_again(
+                    log, request, event, ticket=ticket, size=size
+                ):
                     return
     finally:
-        if so_far is not None and (left := so_far()):
+        if so_far is not None and (incomplete := so_far()):
             with suppress(CanaryShown):  # the alarm is triggered, and the session checks it before its next step
-                log.book(left, clock.monotonic() - began)
+                log.book(incomplete, clock.monotonic() - started_at)
 
 
-async def _again(log: SessionLog, request: ModelRequest, notice: Notice, *, ticket: Ticket, size: int) -> bool:
+async def _may_try_again(log: SessionLog, request: ModelRequest, notice: Notice, *, ticket: Ticket, size: int) -> bool:
     """Return whether the try after a notice may go out.
 
     A failed try that cost nothing keeps its place in the budget.

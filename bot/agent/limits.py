@@ -166,7 +166,7 @@ class Ledger:
         finally:
             self.give_back(ticket)
 
-    async def room(self, shared: SharedBudget) -> bool:
+    async def has_room(self, shared: SharedBudget) -> bool:
         """Return whether one more call may go out.
 
         Waits while the calls in progress could use up the budget, so that at most one call exceeds it.
@@ -258,7 +258,7 @@ class Ticket:
         It waits for room like any other call and holds no place meanwhile.
         """
         self.ledger.give_back(self)
-        if not await self.ledger.room(self.shared):
+        if not await self.ledger.has_room(self.shared):
             return False
         self.ledger.take(self)
         return True

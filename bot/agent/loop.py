@@ -99,11 +99,11 @@ async def _react(
         case "pause_turn" if unproductive["pause"] < PAUSES:
             keep_answer(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
             kind, text = "pause", "the service paused the answer; it goes on"
-        case "max_tokens" | "end_turn" | "stop_sequence" if unproductive["nudge"] < NUDGES and _nudge(
+        case "max_tokens" | "end_turn" | "stop_sequence" if unproductive["nudge"] < NUDGES and _ask_to_continue(
             session, completed
         ):
-            what = "cut" if completed.stop_reason == "max_tokens" else "empty"
-            kind, text = "nudge", f"the model's answer was {what}; asked to go on"
+            flaw = "cut" if completed.stop_reason == "max_tokens" else "empty"
+            kind, text = "nudge", f"the model's answer was {flaw}; asked to go on"
         case "model_context_window_exceeded":
             session.is_full = True
             session.drop(completed)
@@ -129,7 +129,7 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
     results = eager.results
     try:
         await dispatch.run(session, prepared, results, emit=emit, started=started)
-        beside = [] if is_unresolved([completed.message]) else await _additions(session, prepared)
+        additions = [] if is_unresolved([completed.message]) else await _additions(session, prepared)
     except CanaryShown as error:  # nothing of this message is kept
         session.drop(completed)
         return end_on_canary(session, error)
@@ -139,7 +139,7 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
         elif session.unfinished_answer is None:
             session.drop(completed)
         raise
-    session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results) + beside})
+    session.commit(completed, {"role": "user", "content": dispatch.collect_results(calls, results) + additions})
     return None
 
 
@@ -154,7 +154,7 @@ async def _additions(session: Session, prepared: Sequence[dispatch.PreparedCall]
     return [{"type": "text", "text": text} for text in texts]
 
 
-def _nudge(session: Session, completed: AnswerCompleted) -> bool:
+def _ask_to_continue(session: Session, completed: AnswerCompleted) -> bool:
     """Ask a model whose answer was cut or empty to continue. Returns False if the answer stands as it is."""
     cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
     if text and not cut:

@@ -73,10 +73,10 @@ async def _send_request(
 ) -> Ended | None:
     """Send one model request, and report what comes."""
     resources = session.resources
-    begun = session.prefix.request(session.history, resources.user_id)
-    request = replace(begun, peak=session.peak, stored=session.encoded, replay=session.replay)
-    answered = stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
-    async with aclosing(answered) as events:
+    draft = session.prefix.request(session.history, resources.user_id)
+    request = replace(draft, peak=session.peak, stored=session.encoded, replay=session.replay)
+    stream = stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
+    async with aclosing(stream) as events:
         async for event in events:
             match event:
                 case CallReceived():
@@ -108,7 +108,7 @@ def _end_on_error(session: Session, error: PlangateError) -> Ended:
 def _book_answer(session: Session, completed: AnswerCompleted) -> AnswerCompleted:
     """Book what a complete answer costs, and return it with call ids that the session has not seen."""
     completed = replace(completed, message=unique_call_ids(completed.message, session.call_ids))
-    session.log.pay(completed)
+    session.log.book_answer(completed)
     session.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
     if completed.stop_reason != "model_context_window_exceeded":  # otherwise the last compaction made no room
         session.measure(completed.usage, session.resources.model.abilities(session.prefix.model).window)
@@ -124,7 +124,7 @@ def unique_call_ids(answer: Json, taken: Set[str]) -> Json:
     new: dict[str, str] = {}
     for ident in own:
         if ident in taken:
-            new[ident] = next(made for n in count(2) if (made := f"{ident}_{n}") not in used)
+            new[ident] = next(unused for n in count(2) if (unused := f"{ident}_{n}") not in used)
             used.add(new[ident])
     content = [
         {**block, "id": new[block["id"]]} if block.get("type") == "tool_use" and block["id"] in new else block

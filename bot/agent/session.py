@@ -63,7 +63,7 @@ class Session:
     queued: list[str] = field(default_factory=list)
     """Text that people added while the session ran (L4a)."""
     is_finishing: bool = False
-    """Whether people asked that it ends with what is there."""
+    """Whether people asked it to finish early, with the work done so far."""
     peak: int = 0
     """Largest context since the last compaction."""
     is_full: bool = False
@@ -204,8 +204,8 @@ class Session:
     @property
     def highest_cost(self) -> float:
         """The most that the next request can cost, in US dollars."""
-        frozen = self.prefix
-        return most_expensive_answer(self.resources.model.abilities(frozen.model), frozen.role, self.context_size)
+        prefix = self.prefix
+        return most_expensive_answer(self.resources.model.abilities(prefix.model), prefix.role, self.context_size)
 
     def measure(self, usage: Usage, window: int) -> None:
         """Record how large the context is now, and whether the last compaction made room."""
@@ -236,9 +236,9 @@ class Session:
             reads.used.strangers = self._noted_untrusted = True
             self.note(UNTRUSTED, {})
 
-    def note(self, what: str, facts: Json) -> None:
+    def note(self, name: str, facts: Json) -> None:
         """Save a fact that is never sent to the model."""
-        self.log.note(what, facts)
+        self.log.note(name, facts)
 
     def restore(self, lines: Sequence[Line]) -> None:
         """Restore a saved transcript: history, file stamps, todos, mode, steps, calls, and spend."""
@@ -295,9 +295,9 @@ class Session:
 
     def _restore_stamps(self, body: Json) -> None:
         """Restore the file stamps of a line."""
-        seen = body.get("seen") or {}
-        self.context.stamps.update(seen)
-        self._noted.update(seen)
+        stamps = body.get("seen") or {}
+        self.context.stamps.update(stamps)
+        self._noted.update(stamps)
 
     def _take_in(self, body: Json) -> None:
         """Count an answer, and book its cost."""
@@ -347,5 +347,5 @@ def result_block(call: str, text: str, *, is_error: bool = False, blocks: Sequen
     content: Any = text or ("failed without a message" if is_error else "(no output)")
     if blocks:
         content = [{"type": "text", "text": content}, *blocks]
-    made: Json = {"type": "tool_result", "tool_use_id": call, "content": content}
-    return {**made, "is_error": True} if is_error else made
+    result: Json = {"type": "tool_result", "tool_use_id": call, "content": content}
+    return {**result, "is_error": True} if is_error else result

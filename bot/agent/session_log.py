@@ -28,11 +28,11 @@ class SessionLog:
         """Append lines to the transcript, all of them or none."""
         self.resources.transcripts.append(self.id, lines)
 
-    def note(self, what: str, facts: Mapping[str, object]) -> None:
+    def note(self, name: str, facts: Mapping[str, object]) -> None:
         """Save a fact that is never sent to the model."""
-        self.append([self.line(LineKind.NOTE, well_formed({"note": what, **facts}))])
+        self.append([self.line(LineKind.NOTE, well_formed({"note": name, **facts}))])
 
-    def pay(self, completed: AnswerCompleted, seconds: float | None = None) -> None:
+    def book_answer(self, completed: AnswerCompleted, seconds: float | None = None) -> None:
         """Add the cost of an answer to the ledger and report it."""
         price = (self.agent, completed.model, completed.usage, completed.cost_usd)
         self.resources.ledger.add(*price)
@@ -40,7 +40,7 @@ class SessionLog:
 
     def book(self, completed: AnswerCompleted, seconds: float) -> None:
         """Book an answer that is not part of the conversation, note its cost, and check it for canaries (X3)."""
-        self.pay(completed, seconds)
+        self.book_answer(completed, seconds)
         self.note(ASIDE, answer_facts(completed))
         self.resources.alarm.listen(json.dumps(completed.message, ensure_ascii=False))
 

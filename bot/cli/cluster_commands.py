@@ -10,7 +10,14 @@ from typing import Any
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add the commands and their flags."""
     worker = commands.add_parser("worker", help="look at threads, with the queue in PLANGATE_DATABASE_URL")
-    worker.add_argument("--sessions", type=_count, metavar="N", help="sessions with the model side by side")
+    worker.add_argument(
+        "--concurrency",
+        "--sessions",
+        type=_count,
+        metavar="N",
+        dest="sessions",
+        help="sessions with the model side by side",
+    )
     worker.add_argument("--looks", type=_count, metavar="N", help="short looks at threads side by side")
     migrate = commands.add_parser("migrate", help="bring the database of PLANGATE_DATABASE_URL up to date")
     migrate.add_argument(
@@ -26,9 +33,10 @@ def work(arguments: argparse.Namespace) -> int:
     from bot.config.environment import log_style, settings
 
     try_sandbox()
-    given = settings()
-    sessions, looks = arguments.sessions or given.service.sessions, arguments.looks or given.service.looks
-    return run_worker(replace(given, service=replace(given.service, sessions=sessions, looks=looks)), log=log_style())
+    configured = settings()
+    sessions, looks = arguments.sessions or configured.service.sessions, arguments.looks or configured.service.looks
+    service = replace(configured.service, sessions=sessions, looks=looks)
+    return run_worker(replace(configured, service=service), log=log_style())
 
 
 def migrate(arguments: argparse.Namespace) -> int:
@@ -47,11 +55,11 @@ def reindex(_: argparse.Namespace) -> int:
     from bot.compose.worker_process import reindex_threads
     from bot.config.environment import redactor_for, settings
 
-    given = settings()
-    for name, count in sorted(asyncio.run(read_journals(given, redactor_for(given))).items()):
+    configured = settings()
+    for name, count in sorted(asyncio.run(read_journals(configured, redactor_for(configured))).items()):
         print(f"{name}: {count} thread{'s' if count != 1 else ''}")
-    if given.database:
-        print(f"{asyncio.run(reindex_threads(given))} open threads will be looked at")
+    if configured.database:
+        print(f"{asyncio.run(reindex_threads(configured))} open threads will be looked at")
     return 0
 
 

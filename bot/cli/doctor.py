@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from bot.cli.init import creates_check_runs, findings_of_project, is_outdated, lacking, version_note, wakes_itself
+from bot.cli.init import (
+    creates_check_runs,
+    findings_of_project,
+    is_outdated,
+    outdated_parts,
+    version_note,
+    wakes_itself,
+)
 from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import CheckupResult, check_github
@@ -68,9 +75,9 @@ def findings(settings: Settings, *, fix: bool = False, checks: bool = True) -> I
     With `checks`, runs the checks of the project's scheduled tasks where a sandbox works.
     """
     for program, package in _PACKAGES.items():
-        found = shutil.which(program)
+        path = shutil.which(program)
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
-        yield Finding(found is not None, f"{program}: {found or 'not found'}", cure, 6 if program == "bwrap" else 2)
+        yield Finding(path is not None, f"{program}: {path or 'not found'}", cure, 6 if program == "bwrap" else 2)
     yield (sandbox := _sandbox())
     yield _data_dir(settings)
     yield _model(settings)
@@ -151,11 +158,11 @@ def _database(settings: Settings) -> tuple[Finding, ...]:
 def _github(settings: Settings, *, fix: bool) -> tuple[Finding, ...]:
     """Check the GitHub credentials and their permissions. Returns nothing if none are set."""
     try:
-        found = asyncio.run(check_github(settings, fix=fix))
+        results = asyncio.run(check_github(settings, fix=fix))
     except PlangateError as error:
         cure = _cure_of(error, "GITHUB_API_URL")
         return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
-    return tuple(map(_finding, found))
+    return tuple(map(_finding, results))
 
 
 def _cure_of(error: PlangateError, address: str) -> str:
@@ -180,8 +187,8 @@ async def repository_findings(settings: Settings, name: str, *, fix: bool) -> li
         checked = await checkup.check(_expectation((files or {}).get(WORKFLOW, "")), fix=fix)
     finally:
         await checkup.close()
-    seen = _finding(checkup.hidden_files()) if files is None else None
-    return [*map(_finding, checked), *([seen] if seen else _files(files or {}))]
+    hidden = _finding(checkup.hidden_files()) if files is None else None
+    return [*map(_finding, checked), *([hidden] if hidden else _files(files or {}))]
 
 
 def _expectation(main: str) -> WorkflowNeeds:
@@ -197,7 +204,7 @@ def _expectation(main: str) -> WorkflowNeeds:
 def _files(files: Mapping[str, str]) -> Iterator[Finding]:
     """Check the workflows against those of this version, and the configuration."""
     try:
-        missing = lacking(*(files[name] for name in FILES))
+        missing = outdated_parts(*(files[name] for name in FILES))
     except Misconfigured as error:
         yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
         return
@@ -210,12 +217,12 @@ def _files(files: Mapping[str, str]) -> Iterator[Finding]:
 def _project(folder: Path) -> Iterator[Finding]:
     """Check the workflows of a project, and its configuration. Yields nothing if it has no workflow."""
     try:
-        found = findings_of_project(folder)
+        workflows = findings_of_project(folder)
     except Misconfigured as error:
         yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
         return
-    if found is not None:
-        yield from _workflow_findings(*found)
+    if workflows is not None:
+        yield from _workflow_findings(*workflows)
 
 
 def _workflow_findings(main: str, missing: tuple[str, ...]) -> Iterator[Finding]:

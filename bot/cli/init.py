@@ -34,7 +34,7 @@ _OWN_TOKEN: Final = re.compile(r"^\s+github_token:(?!.*(?:github\.token|secrets\
 _SCHEDULED: Final = frozenset({"sweep"})
 """Jobs with a condition that a project may choose too, because it names the schedule."""
 _SETTINGS: Final = """\
-# Plangate's settings for this project, read from the default branch alone. Every key has a default: `plangate schema`
+# Plangate's settings for this project, read only from the default branch. Every key has a default: `plangate schema`
 # prints them all. These are the ones that projects change most; take the # away.
 
 mention: "@plangate"
@@ -65,9 +65,9 @@ def write(project: Path, variant: Variant | None = None, *, force: bool = False)
     configuration is never replaced.
     """
     require_repository(project)
-    made = replace(variant or Variant(), mention=configured_mention(project))
+    full_variant = replace(variant or Variant(), mention=configured_mention(project))
     for name in SHIPPED:
-        yield _write_workflow(project, name, workflow_text(made, name), force=force)
+        yield _write_workflow(project, name, workflow_text(full_variant, name), force=force)
     yield f"wrote {PATH}" if _write_new_file(project, PATH, _SETTINGS) else f"kept {PATH}: it already exists"
 
 
@@ -84,7 +84,7 @@ def written_variant(project: Path) -> Variant | None:
 
 
 def configured_mention(project: Path) -> str:
-    """Return what calls the bot, by the project's configuration. Raises Misconfigured."""
+    """Return the mention that calls the bot, from the project's configuration. Raises Misconfigured."""
     return configuration(_read(project, PATH)).mention
 
 
@@ -103,7 +103,7 @@ def _write_workflow(project: Path, name: str, text: str, *, force: bool) -> str:
         reason = "somebody has edited it" if stamp else "its last line is not the one that plangate init writes"
         return f"kept {name}: {reason}. plangate init --force replaces it and keeps a copy as {name}{COPY}"
     if not _write_new_file(project, name + COPY, there):
-        raise Misconfigured("the copy of an earlier workflow is there", where=name + COPY, fix="move it away")
+        raise Misconfigured("there is a copy of an earlier workflow already", where=name + COPY, fix="move it away")
     _replace(project, name, text)
     return f"replaced {name}: the earlier one is {name}{COPY}"
 
@@ -121,11 +121,11 @@ def findings_of_project(project: Path) -> tuple[str, tuple[str, ...]] | None:
     Raises Misconfigured if a workflow or the configuration cannot be read.
     """
     main = _read(project, WORKFLOW)
-    missing = lacking(main, _read(project, SWEEP), _read(project, PATH))
+    missing = outdated_parts(main, _read(project, SWEEP), _read(project, PATH))
     return None if missing is None else (main, missing)
 
 
-def lacking(main: str, sweep: str, settings: str) -> tuple[str, ...] | None:
+def outdated_parts(main: str, sweep: str, settings: str) -> tuple[str, ...] | None:
     """Return what two workflows lack compared with this version's in their variant, or None without the first.
 
     `settings` is the text of the configuration. Raises Misconfigured if one of the texts cannot be read.
@@ -133,11 +133,11 @@ def lacking(main: str, sweep: str, settings: str) -> tuple[str, ...] | None:
     if not main:
         return None
     variant = variant_in(main, configuration(settings).mention)
-    ours, our_sweep = (_parse_workflow(workflow_text(variant, name), name) for name in SHIPPED)
-    found = tuple(_missing(ours, _parse_workflow(main, WORKFLOW), ""))
+    our_main, our_sweep = (_parse_workflow(workflow_text(variant, name), name) for name in SHIPPED)
+    parts = tuple(_missing(our_main, _parse_workflow(main, WORKFLOW), ""))
     if not sweep:
-        return (*found, SWEEP)
-    return (*found, *(f"{SWEEP}: {at}" for at in _missing(our_sweep, _parse_workflow(sweep, SWEEP), "")))
+        return (*parts, SWEEP)
+    return (*parts, *(f"{SWEEP}: {at}" for at in _missing(our_sweep, _parse_workflow(sweep, SWEEP), "")))
 
 
 def creates_check_runs(main: str) -> bool:
@@ -145,12 +145,12 @@ def creates_check_runs(main: str) -> bool:
     workflow = _parse_workflow(main, WORKFLOW)
     jobs = workflow.get("jobs") if isinstance(workflow, dict) else None
     work = jobs.get("work") if isinstance(jobs, dict) else None
-    granted = work.get("permissions") if isinstance(work, dict) else None
-    return isinstance(granted, dict) and granted.get("checks") == "write"
+    permissions = work.get("permissions") if isinstance(work, dict) else None
+    return isinstance(permissions, dict) and permissions.get("checks") == "write"
 
 
 def wakes_itself(main: str) -> bool:
-    """Return whether a workflow gives the bot a token of its own, and hears what the token's account says."""
+    """Return whether a workflow gives the bot a token of its own, and starts jobs for comments of that account."""
     return _OWN_TOKEN.search(main) is not None and "sender.login != '" not in main
 
 
@@ -171,15 +171,15 @@ def is_outdated(main: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _parse_workflow(text: str, name: str) -> Any:
-    """Return a workflow that nobody changes: the same text is asked for several times, and parsing it takes 30 ms."""
+    """Return a parsed workflow, cached because parsing takes 30 ms. Callers must not change it."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         return YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
-        said = " ".join(str(error).split())
-        raise Misconfigured(f"not YAML: {said}", where=name, fix="correct it") from error
+        problem = " ".join(str(error).split())
+        raise Misconfigured(f"not YAML: {problem}", where=name, fix="correct the line") from error
 
 
 def _missing(ours: Any, theirs: Any, at: str) -> Iterator[str]:
@@ -201,20 +201,22 @@ def _inside(project: Path, name: str) -> Path:
     """Return the path of a file of the project. Raises Misconfigured if a link leads out of the project."""
     path = project / name
     if not path.resolve().is_relative_to(project.resolve()):
-        raise Misconfigured("a link leads out of the project", where=name, fix="put a folder in its place")
+        raise Misconfigured("a link leads out of the project", where=name, fix="replace the link by a folder")
     return path
 
 
 def _read(project: Path, name: str) -> str:
     path = _inside(project, name)
     if path.exists() and not path.is_file():  # opening a pipe would wait forever
-        raise Misconfigured("something else is in its place", where=name, fix="remove it")
+        raise Misconfigured("this is not a regular file", where=name, fix="remove it")
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"cannot be read: {error}", where=name, fix="make it a text file of yours") from error
+        raise Misconfigured(
+            f"cannot be read: {error}", where=name, fix="make it a text file that this user can read"
+        ) from error
 
 
 def _write_new_file(project: Path, name: str, text: str) -> bool:
@@ -227,7 +229,7 @@ def _write_new_file(project: Path, name: str, text: str) -> bool:
     except FileExistsError:
         if path.is_file():
             return False
-        raise Misconfigured("something else is in its place", where=name, fix="remove it") from None
+        raise Misconfigured("this is not a regular file", where=name, fix="remove it") from None
     except OSError as error:
         raise _not_written(name, error) from error
     return True

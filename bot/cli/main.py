@@ -53,22 +53,33 @@ def _run_command(arguments: argparse.Namespace) -> int:
         print("plangate: nobody reads the output anymore; run the same command again to continue", file=sys.stderr)
         return INTERRUPTED
     except (PlangateError, OSError) as error:
-        told = error if isinstance(error, PlangateError) else _describe_os_error(error)
+        described = error if isinstance(error, PlangateError) else _describe_os_error(error)
         if arguments.debug:
             traceback.print_exc()
         else:
-            print(f"plangate: {told}", file=sys.stderr)
-        return told.exit_code
-    except Exception:  # noqa: BLE001 - the outermost shell: a bug is told in full, but for secrets
-        traceback.print_exc()
+            print(f"plangate: {described}", file=sys.stderr)
+        return described.exit_code
+    except Exception as error:  # noqa: BLE001 - the outermost shell
+        if arguments.debug or arguments.command == "action":  # a job cannot be repeated with another flag
+            traceback.print_exc()
+        else:
+            print(f"plangate: {_describe_bug(error)}", file=sys.stderr)
         return Broken.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("\nplangate: interrupted; run the same command again to continue", file=sys.stderr)
         return INTERRUPTED
 
 
+def _describe_bug(error: Exception) -> Broken:
+    """Return an error that names an unexpected exception, and the line that raised it."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"unexpected error: {' '.join(repr(error).split())}"
+    fix = "report it with what the same command shows with --debug"
+    return Broken(what, where=f"{Path(frame.filename).name}:{frame.lineno}", fix=fix)
+
+
 def _describe_os_error(error: OSError) -> Misconfigured:
-    """Return an error that names what this machine lacks: disk space, a writable folder, or a program."""
+    """Return an error that names what is missing on this machine: disk space, a writable folder, or a program."""
     where = str(error.filename or "")
     missing = isinstance(error, FileNotFoundError) and where and "/" not in where
     folder = "let this user write there, or set PLANGATE_DATA_DIR to your own folder"
@@ -194,11 +205,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from bot.compose.local import RunOptions, run_local
     from bot.config.environment import settings
     from bot.core.codepoints import with_visible_codepoints as readable
-    from bot.summary import lines
+    from bot.summary import summary_lines
 
     if arguments.repo is None:
         return _look(arguments)
-    _log_what_goes_wrong()
+    _log_warnings()
     if arguments.unsafe_no_sandbox:
         print("plangate: no sandbox: the model's commands run with your rights", file=sys.stderr)
     options = RunOptions(
@@ -210,10 +221,10 @@ def _run(arguments: argparse.Namespace) -> int:
         max_cost_usd=arguments.max_cost_usd,
         unsafe=arguments.unsafe_no_sandbox,
     )
-    out, began = _story(arguments), time.monotonic()
-    made = asyncio.run(run_local(options, settings(), out))
-    print(readable("\n".join(lines(made))), file=out)
-    return _print_result(arguments, made, time.monotonic() - began)
+    out, began = _event_stream(arguments), time.monotonic()
+    run = asyncio.run(run_local(options, settings(), out))
+    print(readable("\n".join(summary_lines(run))), file=out)
+    return _print_result(arguments, run, time.monotonic() - began)
 
 
 def _look(arguments: argparse.Namespace) -> int:
@@ -224,30 +235,30 @@ def _look(arguments: argparse.Namespace) -> int:
 
     for flag in ("prompt", "yes", "dry_run", "unsafe_no_sandbox"):
         if getattr(arguments, flag):
-            said = f"--{flag.replace('_', '-')}"
-            raise Misconfigured("on a thread, people ask and approve", where=said, fix="use it with --repo alone")
-    _log_what_goes_wrong()
-    _need_sandbox()
-    given = settings()
-    overrides = replace(given.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
-    out, began = _story(arguments), time.monotonic()
-    made = asyncio.run(look_once(replace(given, overrides=overrides), arguments.thread, out))
-    if made.printer.steps:
-        print(cost(made), file=out)
-    print(f"{arguments.thread}: {made.state.stage}", file=out)
-    return _print_result(arguments, made, time.monotonic() - began)
+            option = f"--{flag.replace('_', '-')}"
+            raise Misconfigured("on a thread, people ask and approve", where=option, fix="use it only with --repo")
+    _log_warnings()
+    _require_sandbox()
+    configured = settings()
+    overrides = replace(configured.overrides, model=arguments.model, max_cost_usd=arguments.max_cost_usd)
+    out, began = _event_stream(arguments), time.monotonic()
+    run = asyncio.run(look_once(replace(configured, overrides=overrides), arguments.thread, out))
+    if run.printer.steps:
+        print(cost(run), file=out)
+    print(f"{arguments.thread}: {run.state.stage}", file=out)
+    return _print_result(arguments, run, time.monotonic() - began)
 
 
-def _log_what_goes_wrong() -> None:
-    """Log warnings, or what PLANGATE_LOG_LEVEL sets, to standard error. The run itself prints its story."""
+def _log_warnings() -> None:
+    """Log warnings, or from the level of PLANGATE_LOG_LEVEL on, to standard error. The run itself prints its events."""
     from bot.config.environment import log_style
     from bot.logs import setup
 
     setup(*log_style(level="warning"), redactor=redactor_for())
 
 
-def _story(arguments: argparse.Namespace) -> TextIO:
-    """Return the stream for a run's story: standard output, unless --json uses that."""
+def _event_stream(arguments: argparse.Namespace) -> TextIO:
+    """Return the stream for the events of a run: standard output, unless --json uses that."""
     return sys.stderr if arguments.json else sys.stdout
 
 
@@ -268,12 +279,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     from webhooks.app import serve
 
     if not arguments.no_worker:
-        _need_sandbox()
+        _require_sandbox()
     return serve(settings(), arguments.host, arguments.port, worker=not arguments.no_worker, log=log_style())
 
 
-def _need_sandbox() -> None:
-    """Raise NoSandbox if no sandbox works, so that nothing is begun that could only fail (D1)."""
+def _require_sandbox() -> None:
+    """Raise NoSandbox if no sandbox works, before work begins that would fail without one (D1)."""
     from bot.compose.local import try_sandbox
 
     try_sandbox()
@@ -283,7 +294,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from bot.compose.sweep import sweep
     from bot.config.environment import log_style, settings
 
-    _need_sandbox()
+    _require_sandbox()
     return sweep(settings(), arguments.repo, log=log_style())
 
 
@@ -294,11 +305,11 @@ def _maintenance(arguments: argparse.Namespace) -> int:
 
     running = arguments.action == "run"
     if running != bool(arguments.name):
-        said = "run needs the NAME of a task" if running else "list takes no NAME"
-        raise Misconfigured(said, where="maintenance", fix="see plangate maintenance --help")
-    _log_what_goes_wrong()
+        problem = "run needs the NAME of a task" if running else "list takes no NAME"
+        raise Misconfigured(problem, where="maintenance", fix="see plangate maintenance --help")
+    _log_warnings()
     if running:
-        _need_sandbox()
+        _require_sandbox()
     name, dry_run = arguments.name or "", arguments.dry_run
     for line in asyncio.run(maintain_by_hand(settings(), arguments.repo, task=name, dry_run=dry_run)):
         print(line)
@@ -307,17 +318,17 @@ def _maintenance(arguments: argparse.Namespace) -> int:
 
 def _prompt(text: str | None) -> str:
     """Return the prompt; ``-`` reads it from standard input."""
-    words = (sys.stdin.read() if text == "-" else text or "").strip()
-    if not words:
+    prompt = (sys.stdin.read() if text == "-" else text or "").strip()
+    if not prompt:
         raise Misconfigured("the prompt is empty", where="--prompt", fix="say what to do")
-    return words
+    return prompt
 
 
 def _demo(arguments: argparse.Namespace) -> int:
     """Run `plangate demo`, and return its exit code."""
     from bot.demo.play import Demo, play
 
-    _need_sandbox()
+    _require_sandbox()
     return play(
         Demo(
             face=arguments.face,

@@ -62,12 +62,13 @@ def show(path: Path, out: TextIO) -> int:
 
     Raises Misconfigured or Refused if it is neither. For a modified journal, the error names the first modified line.
     """
-    tint = _tint if out.isatty() else _plain
+    tint = _color if out.isatty() else _plain
     try:
-        found = journal(path, settings())
-        tree = list(_entries(*found) if found else render_tree(_clean(path), Tally(), partial(_beside, path)))
+        entries = journal(path, settings())
+        tree = list(_entries(*entries) if entries else render_tree(_clean(path), Tally(), partial(_beside, path)))
     except (KeyError, TypeError, AttributeError) as error:
-        raise Misconfigured("this is not a transcript", where=str(path), fix=f"a part is missing: {error}") from error
+        what = f"this is not a transcript: a part is missing ({error})"
+        raise Misconfigured(what, where=str(path), fix="name a transcript or a journal") from error
     for kind, text in tree:
         print(tint(kind, readable(text)), file=out)
     return 0
@@ -77,10 +78,13 @@ def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]
     """Yield (kind, text) for each entry of a journal. Entries after a request are shown under it."""
     clean = redactor_for().redact_json
     for entry in entries:
-        told = shorten_line(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
-        asked = entry.kind == Move.REQUESTED
-        mark = "" if asked else "├ "
-        yield "head" if asked else "user", f"{entry.at:%Y-%m-%d %H:%M:%S} {entry.n:>4} {mark}{entry.kind} {told}"
+        summary = shorten_line(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
+        is_request = entry.kind == Move.REQUESTED
+        mark = "" if is_request else "├ "
+        yield (
+            "head" if is_request else "user",
+            f"{entry.at:%Y-%m-%d %H:%M:%S} {entry.n:>4} {mark}{entry.kind} {summary}",
+        )
     yield "head", f"{len(entries)} entries: {checked}"
 
 
@@ -94,8 +98,8 @@ def render_tree(lines: Iterable[Line], tally: Tally, load: Load) -> Iterator[tup
         match line.kind:
             case LineKind.OPENED:
                 body = line.body
-                told = f"{body['agent_type']} on {body['model']}, mode {body['mode']}"
-                yield "head", f"{at} session {body['session']}: {told}"
+                heading = f"{body['agent_type']} on {body['model']}, mode {body['mode']}"
+                yield "head", f"{at} session {body['session']}: {heading}"
             case LineKind.COMPACTED:
                 sizes = f"{line.body['before']:,} tokens before, {line.body['after']:,} after"
                 yield "note", f"{at} ├ compacted ({line.body['by']}): {sizes}"
@@ -135,8 +139,8 @@ def _add_usage(body: Json, tally: Tally) -> str:
     tally.steps += 1
     tally.calls += len(tool_calls(body["message"]))
     tally.book(body)
-    spent = "unknown cost" if price is None else f"${price:.4f}"
-    return f"step {tally.steps}: {used.context:,} tokens, {spent}"
+    cost = "unknown cost" if price is None else f"${price:.4f}"
+    return f"step {tally.steps}: {used.context:,} tokens, {cost}"
 
 
 def _blocks(message: Json) -> Iterator[tuple[str, str]]:
@@ -198,7 +202,7 @@ def _text(content: object) -> str:
     return str(content)
 
 
-def _tint(kind: str, text: str) -> str:
+def _color(kind: str, text: str) -> str:
     return f"\x1b[{_TINTS.get(kind, '0')}m{text}\x1b[0m"
 
 

@@ -13,7 +13,7 @@ from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
 
 SECONDS: Final = 30.0
-"""Longest silence of the service. On a stream, it shows a sign of life every 15 s."""
+"""Maximum silence of the service. An event stream sends something at least every 15 s."""
 LONGEST_PAUSE: Final = 30.0
 _CURE: Final = "set PLANGATE_API_TOKEN to the token of the service"
 
@@ -27,7 +27,7 @@ class StreamedEvent(NamedTuple):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: the token is for this service alone."""
+    """Follows no redirect: the token is only for this service."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return None: the redirect is an error."""
@@ -48,7 +48,9 @@ class ServiceClient:
             try:
                 return json.loads(response.read()), following
             except ValueError:
-                raise Refused("this is no Plangate service", where=self.url, fix="set PLANGATE_URL or --url") from None
+                raise Refused(
+                    "this is not a Plangate service", where=self.url, fix="set PLANGATE_URL or --url"
+                ) from None
 
     def read_all(self, path: str) -> Iterator[Any]:
         """Yield the items of a list, page by page. Raises PlangateError."""
@@ -75,8 +77,8 @@ class ServiceClient:
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     def _open(self, path: str, headers: Mapping[str, str]) -> Any:
-        given = {**headers, **({"Authorization": f"Bearer {self.token.reveal()}"} if self.token else {})}
-        request = urllib.request.Request(f"{self.url}{path}", headers=given)  # noqa: S310 - an http(s) URL of the operator
+        sent_headers = {**headers, **({"Authorization": f"Bearer {self.token.reveal()}"} if self.token else {})}
+        request = urllib.request.Request(f"{self.url}{path}", headers=sent_headers)  # noqa: S310 - an http(s) URL of the operator
         try:
             return urllib.request.build_opener(_NoRedirects).open(request, timeout=SECONDS)
         except urllib.error.HTTPError as error:

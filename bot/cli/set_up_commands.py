@@ -56,13 +56,17 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     from bot.cli.doctor import examine, examine_repository
 
     if arguments.no_checks and (arguments.live or arguments.repo):
-        raise Misconfigured("only the doctor of a folder runs checks", where="--no-checks", fix="leave it out")
+        raise Misconfigured(
+            "plangate doctor runs checks only for a local project", where="--no-checks", fix="leave it out"
+        )
     if arguments.live is not None:
         from bot.cli.doctor_live import try_live
 
         return try_live(sys.stdout, arguments.live, skipped=arguments.skip, confirmed=arguments.yes)
     if arguments.yes or arguments.skip:
-        raise Misconfigured("only the experiments take it", where="--yes, --skip", fix="add --live OWNER/REPO")
+        raise Misconfigured(
+            "these options are only for the experiments", where="--yes, --skip", fix="add --live OWNER/REPO"
+        )
     if arguments.repo is not None:
         return examine_repository(sys.stdout, arguments.repo, fix=arguments.fix)
     return examine(sys.stdout, fix=arguments.fix, checks=not arguments.no_checks)

@@ -66,5 +66,5 @@ def _client(arguments: argparse.Namespace) -> "ServiceClient":
 def _thread(arguments: argparse.Namespace) -> str:
     thread = str(arguments.thread)
     if _THREAD.fullmatch(thread) is None:
-        raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
+        raise Misconfigured(f"not a thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
     return thread

@@ -1,4 +1,4 @@
-"""`plangate threads`, `show`, and `watch`: print what the service's API has. SHELL."""
+"""`plangate threads`, `show`, and `watch`: print the answers of the service's API. SHELL."""
 
 import json
 import sys
@@ -19,22 +19,22 @@ _COLUMNS: Final = ("THREAD", "STAGE", "WAITS FOR", "COST", "UPDATED", "TITLE")
 
 def print_threads(client: ServiceClient, path: str, out: TextIO, *, as_json: bool) -> int:
     """Print threads, one a line, the ones that changed last first."""
-    found = client.read_all(path)
+    threads = client.read_all(path)
     if as_json:
-        print(json.dumps([*found]), file=out)
+        print(json.dumps([*threads]), file=out)
         return 0
-    for line in _table([_COLUMNS, *map(_row, found)]):
+    for line in _table([_COLUMNS, *map(_row, threads)]):
         print(line, file=out)
     return 0
 
 
 def print_thread(client: ServiceClient, thread: str, out: TextIO, *, as_json: bool) -> int:
     """Print one thread: its state, plan, agents, checks, approvals, and timeline."""
-    found, _ = client.read(thread_path(thread))
+    detail, _ = client.read(thread_path(thread))
     if as_json:
-        print(json.dumps(found), file=out)
+        print(json.dumps(detail), file=out)
         return 0
-    for line in _detail(found):
+    for line in _detail(detail):
         print(readable(line), file=out)
     return 0
 
@@ -43,14 +43,14 @@ def watch_thread(client: ServiceClient, thread: str, out: TextIO) -> int:
     """Print one line for each entry of a thread's journal, as it comes, until its round ends. Return the exit code."""
     path = thread_path(thread)
     now, _ = client.read(path)
-    known = int(now["position"])
-    for event in client.follow(f"{path}/events", _say):
+    position = int(now["position"])
+    for event in client.follow(f"{path}/events", _print_notice):
         if event.name == "reset":
-            _say(f"somebody set the journal back to entry {event.id}")
-            known = event.id
+            _print_notice(f"somebody set the journal back to entry {event.id}")
+            position = event.id
             continue
         print(readable(_line(event.data)), file=out, flush=True)
-        if event.id >= known and event.data["stage"] in _ENDS:
+        if event.id >= position and event.data["stage"] in _ENDS:
             return _ENDS[str(event.data["stage"])]
     return 0
 
@@ -61,7 +61,7 @@ def thread_path(thread: str) -> str:
     return f"/api/threads/{quote(name)}/{quote(number)}"
 
 
-def _say(text: str) -> None:
+def _print_notice(text: str) -> None:
     print(f"plangate: {text}", file=sys.stderr)
 
 

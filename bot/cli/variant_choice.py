@@ -1,4 +1,4 @@
-"""Chooses the variant of the workflows for a project, and says why in one line for each choice.
+"""Chooses the variant of the workflows for a project, and gives the reason for each choice in one line.
 
 The first of these sources decides: the command line, the existing workflow, GitHub, a person's answer, the default.
 """
@@ -21,7 +21,7 @@ from bot.cli.workflow_variant import (
     is_login,
     is_word,
 )
-from bot.compose.release import ProjectRemote, origin_of, release_commit
+from bot.compose.release import ProjectRemote, origin_remote, release_commit
 from bot.compose.repository_checkup import Needs, needs_of
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, PlangateError
@@ -78,19 +78,19 @@ def choose_variant(project: Path, options: InitOptions, settings: Settings, ask:
 
 async def _choose(project: Path, options: InitOptions, settings: Settings, ask: Ask | None) -> Choice:
     """Return the variant for a project: from the options, from the workflows it has, or from its repository."""
-    before, origin = written_variant(project), await origin_of(project)
-    start = before or Variant()
-    server = _server(options.server or (before.server if before else origin.server if origin else GITHUB))
+    written, origin = written_variant(project), await origin_remote(project)
+    start = written or Variant()
+    server = _server(options.server or (written.server if written else origin.server if origin else GITHUB))
     mention = configured_mention(project)
     choice = Choice(replace(start, mention=mention, server=server, tag="", commit=""), origin)
     if choice.variant.is_enterprise_server:
-        runner = start.runner if before and before.is_enterprise_server else RUNNER_ON_ENTERPRISE_SERVER
+        runner = start.runner if written and written.is_enterprise_server else RUNNER_ON_ENTERPRISE_SERVER
         choice.variant = replace(choice.variant, runner=runner)
         choice.reasons.append(
             f"server: {server}, a GitHub Enterprise Server: the workflows leave out queue and deployment, "
             f"which older servers do not know, and run on {options.runner or runner} (--runner)"
         )
-    sources = _Sources(before, await _needs(choice, settings), ask)
+    sources = _Sources(written, await _needs(choice, settings), ask)
     _choose_key_place(choice, options, sources)
     if options.runner is not None:
         choice.variant = replace(choice.variant, runner=_word(options.runner, "--runner"))
@@ -99,7 +99,7 @@ async def _choose(project: Path, options: InitOptions, settings: Settings, ask: 
             raise Misconfigured(f"not a login: {options.account!r}", where="--account", fix="name the bot's account")
         choice.variant = replace(choice.variant, account=options.account)
     _choose_attestation(choice, options)
-    await _pin(choice, settings, _pinned_tag(options, sources))
+    await _choose_version(choice, settings, _pinned_tag(options, sources))
     return choice
 
 
@@ -128,9 +128,9 @@ def _choose_key_place(choice: Choice, options: InitOptions, sources: _Sources) -
         place, why = ("repository" if sources.ask(_FREE) else "environment"), "as you answered"
     else:
         place, why = "environment", "the default; --secret repository where there are no environments"
-    told = f"environment {ENVIRONMENT}" if place == "environment" else f"the repository: {_RISK}"
+    place_name = f"environment {ENVIRONMENT}" if place == "environment" else f"the repository: {_RISK}"
     choice.variant = replace(choice.variant, key_place=place)
-    choice.reasons.append(f"secret {KEY_NAME}: in {told} ({why})")
+    choice.reasons.append(f"secret {KEY_NAME}: in {place_name} ({why})")
 
 
 def _choose_attestation(choice: Choice, options: InitOptions) -> None:
@@ -162,14 +162,14 @@ def _pinned_tag(options: InitOptions, sources: _Sources) -> str | None:
     return "" if sources.ask is not None and sources.ask(_PIN) else None
 
 
-async def _pin(choice: Choice, settings: Settings, tag: str | None) -> None:
+async def _choose_version(choice: Choice, settings: Settings, tag: str | None) -> None:
     if tag is None:
         choice.reasons.append("action: follows its major version; --pin names the commit of a release instead")
         return
-    named = _word(tag or f"v{installed_version()}", "--pin")
-    commit = await release_commit(settings.network, choice.variant.server, ACTION, named)
-    choice.variant = replace(choice.variant, tag=named, commit=commit)
-    choice.reasons.append(f"action: pinned to {named}, commit {commit[:12]}")
+    release = _word(tag or f"v{installed_version()}", "--pin")
+    commit = await release_commit(settings.network, choice.variant.server, ACTION, release)
+    choice.variant = replace(choice.variant, tag=release, commit=commit)
+    choice.reasons.append(f"action: pinned to {release}, commit {commit[:12]}")
 
 
 def remaining_steps(choice: Choice) -> list[str]:
@@ -218,7 +218,7 @@ def _server(text: str) -> str:
 
 
 def _word(text: str, where: str) -> str:
-    """Return a text that stands in a workflow as one word. Raises Misconfigured for any other."""
+    """Return a text that a workflow can hold as one word. Raises Misconfigured for any other."""
     if not is_word(text):
         raise Misconfigured(f"not a name: {text!r}", where=where, fix="use letters, digits, dots, and dashes")
     return text

@@ -22,7 +22,7 @@ NO_RECEIPT: Final = 27
 """The exit code if a commit of the agent has no receipt."""
 _WIDTH: Final = 300
 _BELIEVED: Final = frozenset({ReceiptCheck.SYNTAX, ReceiptCheck.SIGNATURE, ReceiptCheck.TRUST, ReceiptCheck.BINDING})
-"""Checks without which nothing that a receipt says is shown."""
+"""Checks that a receipt must pass before its content is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _VerifiedCommit:
 
     @property
     def code(self) -> int:
-        """The exit code of this commit alone."""
+        """The exit code for this commit by itself."""
         if not self.checked.verdicts:
             return NO_RECEIPT
         unsigned = APPROVER_CODE if self.approver and self.approver.objections else 0
@@ -87,7 +87,7 @@ def _approver_verdict(check: ApproverCheck, checked: CheckedCommit) -> ApproverV
 
 
 def _claims(checked: CheckedCommit) -> dict[str, str]:
-    """Return what a receipt says of people, if a trusted key signed it for this commit."""
+    """Return what a receipt states about people, if a trusted key signed it for this commit."""
     passed = {verdict.check for verdict in checked.verdicts if verdict.passes}
     if not passed >= _BELIEVED:
         return {}
@@ -109,7 +109,7 @@ def _claims(checked: CheckedCommit) -> dict[str, str]:
 def _check(clone: ReceiptRepository, options: VerifyOptions, now: datetime) -> Iterable[CheckedCommit]:
     """Return the commits to check: of a range, of a receipt's file, or of one commit."""
     if bool(options.subject) == bool(options.revisions):
-        raise Misconfigured("give a commit, a file, or a range", where="verify", fix="see plangate verify --help")
+        raise Misconfigured("it is not clear what to verify", where="verify", fix="give one commit, file, or range")
     if options.revisions:
         return clone.check_range(options.revisions, now)
     path = Path(options.subject)

@@ -20,7 +20,7 @@ from bot.disk import sync_folder
 
 PREPARED: Final = "github-app.unfinished"
 SPACE: Final = 16 * 1024
-"""Bytes that are taken in advance. An App's credentials are about 2 KB."""
+"""Bytes of disk space that are reserved. An App's credentials are about 2 KB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class AppFile:
         return self.folder / FILE
 
     def prepare(self, note: str) -> None:
-        """Take the space for the credentials, and leave a note in it."""
+        """Reserve the space for the credentials, and leave a note in it."""
         _write(self._descriptor, json.dumps({"note": note}).encode().ljust(SPACE))
 
     def save(self, variables: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ class AppFile:
 
 @contextmanager
 def prepare_app_file(folder: Path) -> Iterator[AppFile]:
-    """Return the file of the App's credentials, for this process alone.
+    """Return the file of the App's credentials, for this process only.
 
     Credentials that another process wrote in full, before it died, are saved first. Raises Misconfigured if another
     process is being set up here, and OSError if the data directory cannot be written.
@@ -60,10 +60,10 @@ def prepare_app_file(folder: Path) -> Iterator[AppFile]:
     try:
         os.fchmod(descriptor, 0o600)
         _lock(descriptor, folder)
-        left = _read(path)
-        if "PLANGATE_APP_ID" in left:
+        values = _read(path)
+        if "PLANGATE_APP_ID" in values:
             _publish(folder)
-        yield AppFile(folder, descriptor, left.get("note", ""))
+        yield AppFile(folder, descriptor, values.get("note", ""))
         if os.fstat(descriptor).st_size == 0:
             path.unlink(missing_ok=True)
     finally:
@@ -80,21 +80,21 @@ def _lock(descriptor: int, folder: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Return what another process left behind. What it did not write to its end is a note without words."""
+    """Return the variables that an earlier process left behind. A half-written file counts as one without any."""
     content = path.read_bytes().strip()
     try:
-        left = json.loads(content or b"{}")
+        values = json.loads(content or b"{}")
     except ValueError:
         return {"note": "an App"}
-    return left if isinstance(left, dict) else {}
+    return values if isinstance(values, dict) else {}
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Replace the content of a file, synced to disk. Raises OSError; then what is in the file counts for nothing."""
+    """Replace the content of a file, synced to disk. If it raises OSError, the file's content is invalid."""
     os.lseek(descriptor, 0, os.SEEK_SET)
-    rest = content
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    remaining = content
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
     os.ftruncate(descriptor, len(content))
     os.fsync(descriptor)
 
@@ -105,7 +105,7 @@ def _publish(folder: Path) -> None:
         os.link(folder / PREPARED, folder / FILE)  # unlike a rename, a link never replaces a file
     except FileExistsError:
         raise Misconfigured(
-            "there are credentials of an App already, which were kept", where=str(folder / FILE), fix="see which count"
+            "there are credentials of an App already; they were kept", where=str(folder / FILE), fix="compare both"
         ) from None
     (folder / PREPARED).unlink()
     sync_folder(folder)

@@ -19,14 +19,14 @@ from bot.receipts.verdicts import ReceiptCheck, moment
 
 _ACTOR: Final = re.compile(r"[1-9][0-9]{0,17}")
 _MOST_SIGNATURES: Final = 50
-"""Signatures of one commit that are looked at. Whoever can push can add some."""
+"""Maximum number of signatures that are read for one commit, because everybody who can push can add some."""
 _GIT_IDENTITY: Final = {
     f"GIT_{role}_{name}": value
     for role in ("AUTHOR", "COMMITTER")
     for name, value in (("NAME", "Plangate"), ("EMAIL", "plangate@localhost"), ("DATE", "@0 +0000"))
 }
 _MAY_FAIL: Final = frozenset({ReceiptCheck.COMPLETENESS})
-"""Checks that a receipt may fail and still be signed: the receipt says itself what it lacks."""
+"""Checks that a receipt may fail and still be signed: the receipt itself states what it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class ApproverCheck:
     @classmethod
     def of(cls, clone: ReceiptRepository, signers: AllowedSigners | None) -> "ApproverCheck":
         """Return the check of all signatures that were fetched into a clone."""
-        listed = clone.git.ask("for-each-ref", "--format=%(refname)", SIGNATURES).decode("utf-8", "replace")
+        refs = clone.git.ask("for-each-ref", "--format=%(refname)", SIGNATURES).decode("utf-8", "replace")
         actors = defaultdict[str, list[str]](list)
-        for ref in listed.split():
+        for ref in refs.split():
             commit, _, actor = ref.removeprefix(SIGNATURES).partition("/")
             if _ACTOR.fullmatch(actor) and len(actors[commit]) < _MOST_SIGNATURES:
                 actors[commit].append(actor)
@@ -69,13 +69,13 @@ class ApproverCheck:
         """Return the verdict on the approvers' signatures of a commit's well-formed receipt."""
         envelope = parse_envelope(checked.receipt)
         people = {person.actor_id: person for person in approvers(envelope.statement)}
-        found = [
+        signed_by = [
             self._signature(actor_id, content, people.get(actor_id), envelope)
             for actor_id, content in self._signatures(checked.commit)
         ]
         if self.signers is None:
-            return ApproverVerdict(tuple(found), is_checked=False)
-        return approver_verdict(envelope.statement, found)
+            return ApproverVerdict(tuple(signed_by), is_checked=False)
+        return approver_verdict(envelope.statement, signed_by)
 
     def _signature(
         self, actor_id: int, content: bytes, person: Approver | None, envelope: DsseEnvelope
@@ -127,13 +127,13 @@ def _require_valid(clone: ReceiptRepository, checked: CheckedCommit) -> None:
 
 
 def _approver(people: tuple[Approver, ...], login: str) -> Approver:
-    found = [person for person in people if not login or person.login.lower() == login.lower()]
-    named = ", ".join(person.login for person in people) or "nobody"
-    if login and not found:
-        raise Misconfigured(f"{login} did not approve this plan; {named} did", where="--as", fix="name an approver")
-    if len(found) != 1:
-        raise Misconfigured(f"{named} approved this plan", where="--as", fix="say which of them you are")
-    return found[0]
+    matching = [person for person in people if not login or person.login.lower() == login.lower()]
+    names = ", ".join(person.login for person in people) or "nobody"
+    if login and not matching:
+        raise Misconfigured(f"{login} did not approve this plan; {names} did", where="--as", fix="name an approver")
+    if len(matching) != 1:
+        raise Misconfigured(f"{names} approved this plan", where="--as", fix="name the one that you are")
+    return matching[0]
 
 
 def _store(clone: ReceiptRepository, ref: str, signature: bytes) -> None:

@@ -8,9 +8,8 @@ from bot.compose.github import GitHubHost
 from bot.compose.parts import key_of
 from bot.config.settings import Settings
 from bot.core.audit import AuditRow, audit_rows
-from bot.core.errors import Misconfigured
-from bot.core.names import RepositoryId, ThreadNumber
-from bot.github import repository
+from bot.core.names import ThreadNumber
+from bot.github.repository import Address
 from bot.store.git_journal import GitJournal
 
 
@@ -21,21 +20,19 @@ class AuditExport:
     rows: Sequence[AuditRow]
     """The rows of every thread, oldest first."""
     unreadable: Sequence[ThreadNumber]
-    """Threads that are not in it, because another state key wrote them, or because somebody altered them."""
+    """Threads that are left out, because another state key wrote them, or because somebody altered them."""
 
 
 async def read_audit(settings: Settings, repo: str, since: datetime) -> AuditExport:
     """Return the export of a repository since a moment. Memory holds all rows, and one journal at a time.
 
-    Raises Misconfigured if it is no repository.
+    Raises Misconfigured if `repo` does not name a repository.
     """
-    owner, _, name = repo.partition("/")
-    if not (owner and name) or "/" in name:
-        raise Misconfigured(f"not a repository: {repo!r}", where="audit", fix="write OWNER/REPO")
+    at = Address.parse(repo, where="audit")
     async with GitHubHost(settings) as host:
-        installation, number, at = await host.find(repository.Address(owner, name))
-        reached = await host.connections.reach(installation, number, at)
-        journal = GitJournal(reached.refs, RepositoryId(number), key=key_of(settings), clock=host.clock)
+        served = await host.connections.repository_by_name(at)
+        reached = await host.connections.reach_served(served)
+        journal = GitJournal(reached.refs, served.id, key=key_of(settings), clock=host.clock)
         rows: list[AuditRow] = []
         unreadable: list[ThreadNumber] = []
         async for thread, entries in journal.read_each_since(since):

@@ -30,8 +30,7 @@ async def look_at_red_checks(
     With `wake`, that is left to the looks that it begins. One repository's failure does not stop the others.
     """
     for served in await host.served_repositories():
-        name = f"{served.at.owner}/{served.at.name}"
-        if only is not None and name.casefold() != only.casefold():
+        if only is not None and served.at.full_name.casefold() != only.casefold():
             continue
         try:
             addresses = await host.pulls_to_check(served)
@@ -41,4 +40,4 @@ async def look_at_red_checks(
                 else:
                     wake(address)
         except PlangateError as error:
-            _log.warning("red checks of %s: %s", name, error)
+            _log.warning("red checks of %s: %s", served.at.full_name, error)

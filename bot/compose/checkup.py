@@ -26,7 +26,7 @@ _SHOWN: Final = 5
 _LABEL_SAYS: Final = "Calls Plangate: it posts a plan, and waits for approval"
 UNASSIGNABLE: Final = f"nobody can assign it to an issue: a mention or the label {LABEL} calls it"
 BRANCH: Final = "plangate/doctor"
-"""Example of the branches that work gets."""
+"""Example of a branch that the bot pushes work to."""
 _SIGN: Final = "set PLANGATE_SIGNING_KEY_PATH to an SSH key that is a signing key of the account"
 _BYPASS: Final = (
     "let the App bypass its ruleset, or leave plangate/** out of it, or use an account of its own with "
@@ -41,7 +41,7 @@ _OWN_ACCOUNT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CheckupResult:
-    """One result of the checkup. `cure` is empty if it is good."""
+    """One result of the checkup. `cure` tells how to fix it; "" if nothing is wrong."""
 
     what: str
     cure: str = ""
@@ -64,15 +64,15 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checku
     if not (github.as_app or github.token):
         return ()
     connections = Connections(settings, SystemClock())
-    found = await (_check_app(connections.app()) if github.as_app else _check_account(connections.poller(None)))
-    if not any(result.cure and not result.optional for result in found):
-        found += await _label(connections, fix=fix)
-        found += [_signatures(settings, at) async for at in _repositories_requiring_signatures(connections)]
+    results = await (_check_app(connections.app()) if github.as_app else _check_account(connections.poller(None)))
+    if not any(result.cure and not result.optional for result in results):
+        results += await _label(connections, fix=fix)
+        results += [_signatures(settings, at) async for at in _repositories_requiring_signatures(connections)]
     await connections.close()
-    return (*found, _webhook_secret(github))
+    return (*results, _webhook_secret(github))
 
 
-def lacking(granted: Mapping[str, str], needed: Mapping[str, str] = WORKING) -> tuple[str, ...]:
+def missing_permissions(granted: Mapping[str, str], needed: Mapping[str, str] = WORKING) -> tuple[str, ...]:
     """Return the needed permissions that were not granted, such as ``issues: write``; by default those of work."""
     low = (name for name, level in needed.items() if _level(granted.get(name, "none")) < _level(level))
     return tuple(f"{name}: {needed[name]}" for name in low)
@@ -88,12 +88,12 @@ async def _check_app(app: GitHubClient) -> list[CheckupResult]:
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
     facts = await app.get("/app")
-    found = [CheckupResult(f"GitHub: the App {facts['slug']}")]
+    results = [CheckupResult(f"GitHub: the App {facts['slug']}")]
     async for installation in reach.app_installations(app):
-        found += _installation(installation)
-    if len(found) == 1:
-        found.append(CheckupResult("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
-    return found
+        results += _installation(installation)
+    if len(results) == 1:
+        results.append(CheckupResult("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
+    return results
 
 
 def _installation(installation: reach.Installation) -> list[CheckupResult]:
@@ -105,15 +105,15 @@ def _installation(installation: reach.Installation) -> list[CheckupResult]:
             )
         ]
     cure = f"grant the App these permissions, then accept them: {installation.url}"
-    if missing := lacking(installation.permissions):
+    if missing := missing_permissions(installation.permissions):
         return [CheckupResult(f"GitHub: on {installation.account} the App lacks {', '.join(missing)}", cure)]
-    found = [CheckupResult(f"GitHub: on {installation.account} the App has the permissions it needs; {UNASSIGNABLE}")]
-    if lacking(installation.permissions, WRITING_CHECKS):
+    results = [CheckupResult(f"GitHub: on {installation.account} the App has the permissions it needs; {UNASSIGNABLE}")]
+    if missing_permissions(installation.permissions, WRITING_CHECKS):
         what = (
             f'GitHub: on {installation.account} the App lacks checks: write, so there is no check run "Plan approved"'
         )
-        found.append(CheckupResult(what, cure, optional=True))
-    return found
+        results.append(CheckupResult(what, cure, optional=True))
+    return results
 
 
 async def _check_account(client: GitHubClient) -> list[CheckupResult]:
@@ -130,7 +130,7 @@ async def _check_account(client: GitHubClient) -> list[CheckupResult]:
     pushable = [reachable.address async for reachable in reach.pushable_repositories(client)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
-        what = f"GitHub: {bot.login} is a person's own account: it owns {own.owner}/{own.name}"
+        what = f"GitHub: {bot.login} is a person's own account: it owns {own.full_name}"
         return [CheckupResult(what, _OWN_ACCOUNT)]
     if not pushable:
         return [
@@ -149,10 +149,10 @@ def _check_scopes(scopes: frozenset[str] | None) -> list[CheckupResult]:
     if SCOPE not in scopes:
         return [CheckupResult(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
     missing = {scope: without for scope, without in USEFUL_SCOPES.items() if scope not in scopes}
-    told = "; ".join(f"without the scope {scope} {without}" for scope, without in missing.items())
+    consequences = "; ".join(f"without the scope {scope} {without}" for scope, without in missing.items())
     return (
-        [CheckupResult(f"GitHub: {told}", "add that scope to the token if you need this", optional=True)]
-        if told
+        [CheckupResult(f"GitHub: {consequences}", "add that scope to the token if you need this", optional=True)]
+        if consequences
         else []
     )
 
@@ -162,25 +162,25 @@ async def _label(connections: Connections, *, fix: bool) -> list[CheckupResult]:
     missing: list[str] = []
     looked_at = 0
     try:
-        async for installation, number, at in connections.repositories(()):
+        async for served in connections.served_repositories(()):
             if looked_at == REPOSITORIES:
                 break
             looked_at += 1
-            if await labels.has_label(connections.poller(installation), at, LABEL):
+            if await labels.has_label(connections.poller(served.installation), served.at, LABEL):
                 continue
             if fix:
-                reached = await connections.reach(installation, number, at)
-                await labels.make_label(reached.client, at, LABEL, _LABEL_SAYS)
+                reached = await connections.reach_served(served)
+                await labels.make_label(reached.client, served.at, LABEL, _LABEL_SAYS)
             else:
-                missing.append(f"{at.owner}/{at.name}")
+                missing.append(served.at.full_name)
     except Refused as error:
         return [CheckupResult(f"GitHub: the label {LABEL}: {error.what}", "make it by hand", optional=True)]
     if not looked_at:
         return []
     if missing:
         cure = f"plangate doctor --fix makes it, or: gh label create {LABEL} --repo {missing[0]}"
-        shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else "")
-        return [CheckupResult(f"GitHub: no label {LABEL} in {shown}", cure, optional=True)]
+        names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else "")
+        return [CheckupResult(f"GitHub: no label {LABEL} in {names}", cure, optional=True)]
     return [CheckupResult(f"GitHub: the label {LABEL} is there")]
 
 
@@ -188,12 +188,12 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
     """Yield the repositories that require signed commits, among the first that are served."""
     looked_at = 0
     with suppress(Refused):  # a job's own token may not list repositories
-        async for installation, _, at in connections.repositories(()):
+        async for served in connections.served_repositories(()):
             if looked_at == REPOSITORIES:
                 return
             looked_at += 1
-            if await repository.wants_signatures(connections.poller(installation), at, BRANCH):
-                yield at
+            if await repository.wants_signatures(connections.poller(served.installation), served.at, BRANCH):
+                yield served.at
 
 
 def _signatures(settings: Settings, at: repository.Address) -> CheckupResult:
@@ -201,7 +201,7 @@ def _signatures(settings: Settings, at: repository.Address) -> CheckupResult:
 
     https://docs.github.com/en/authentication/managing-commit-signature-verification/about-commit-signature-verification
     """
-    what = f"GitHub: {at.owner}/{at.name} requires signed commits"
+    what = f"GitHub: {at.full_name} requires signed commits"
     if settings.github.as_app:
         return CheckupResult(f"{what}, and an App has no signing key", _BYPASS)
     if settings.signing_key is None:

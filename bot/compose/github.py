@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from bot.clock import SystemClock
 from bot.compose.parts import key_of, model_of, work_settings
-from bot.compose.served_repository import ServedRepository, TrackedTask
+from bot.compose.task_host import TrackedTask
 from bot.compose.thread_contexts import CurrentConfiguration, ThreadContexts, own_recipe
 from bot.config.environment import redactor_for
 from bot.config.maintenance_task import MaintenanceTask
@@ -23,7 +23,6 @@ from bot.config.settings import Settings
 from bot.core.entry import Entry
 from bot.core.errors import PlangateError, Transient
 from bot.core.gate import AT_WORK, ON_ENTER, WAITS_FOR_PEOPLE, Stage
-from bot.core.marker import Key
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.red_checks import checks_to_fix, may_begin
 from bot.core.secrets.redaction import Redactor
@@ -31,18 +30,20 @@ from bot.core.thread_state import ThreadState
 from bot.github import repository
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader
+from bot.github.relevance import Listening
 from bot.github.tracking import TrackingIssues
 from bot.github.turns import Listener
 from bot.ports import Clock, Journal
-from bot.service.connections import READING_RUNS, Connections, RepositoryAccess
+from bot.service.connections import READING_RUNS, Connections, RepositoryAccess, ServedRepository
 from bot.service.host_port import LookedAt
 from bot.service.overview.recorded_journal import JournalObserver, NoObserver
 from bot.service.polling import Polling
 from bot.service.resting import Resting
 from bot.store.git_journal import GitJournal
-from bot.store.keys import MarkerSigner, StateKey
+from bot.store.keys import marker_key
 from bot.telemetry import Counters
 from bot.workflow import engine
+from bot.workflow.session.session_control import SessionControl
 from bot.workflow.thread_context import ThreadContext, WorkSettings, nothing_to_prepare
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
-"""Stages that only people can move on. Such a thread is not looked at until somebody speaks."""
+"""Stages that only people can end. Such a thread is not looked at until somebody speaks."""
 POLLED = WAITS_FOR_PEOPLE | AT_WORK
 """Stages in which a reaction to the plan or a tick in a question matters: it may approve, or a 👎 may stop the work."""
 STILL: Final = timedelta(minutes=15)
@@ -86,8 +87,7 @@ class GitHubHost:
     _polling: Polling = field(init=False)
     _resting: Resting = field(default_factory=Resting)
     _heard: dict[tuple[int, int], frozenset[str]] = field(default_factory=dict)
-    _ends: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once this process ends, so that sessions are left at their next step."""
+    _control: SessionControl = field(default_factory=SessionControl)
 
     async def __aenter__(self) -> Self:
         """Set up connections and model. Raises Misconfigured without credentials."""
@@ -97,8 +97,16 @@ class GitHubHost:
         self.connections = Connections(self.settings, self.clock, self.redactor)
         self._polling = Polling(self.connections)
         self.model = model_of(self.settings, self.clock)
-        beside = (self.redactor, self.counters, self.connections, self.model, self.observer)
-        self._contexts = ThreadContexts(self.settings, self.clock, self.run, *beside)
+        self._contexts = ThreadContexts(
+            self.settings,
+            self.clock,
+            self.run,
+            self.redactor,
+            self.counters,
+            self.connections,
+            self.model,
+            self.observer,
+        )
         return self
 
     async def __aexit__(
@@ -115,15 +123,17 @@ class GitHubHost:
         `begin_session` is called before each session with the model. If it returns False, a later look begins the
         session.
         """
-        at = repository.Address(address.owner, address.name)
-        head = (await self.connections.reach(address.installation, address.repository, at)).refs.head
+        head = (await self.connections.reach_thread(address)).refs.head
         began = self.clock.now()
         async with self.thread_context(address) as context:
-            asked = replace(
-                context, begin_session=begin_session, before_work=self.before_work, is_ending=self._ends.is_set
+            controlled = replace(
+                context,
+                begin_session=begin_session,
+                before_work=self.before_work,
+                before_step=self._control.before_step,
             )
             try:
-                state = self._remember(address, await engine.look(asked))
+                state = self._remember(address, await engine.look(controlled))
             finally:
                 with suppress(PlangateError):  # it is read at the next reconciliation
                     self.observe(address, await context.journal.cached_entries(ThreadNumber(address.number)))
@@ -142,18 +152,26 @@ class GitHubHost:
         """
         return self._resting.rests(address, self.clock.now())
 
+    def listening(self, repository: int) -> Listening | None:
+        """Return what the bot listens to in a repository, as the last look there read it; None if there was none."""
+        return self._contexts.listening.get(RepositoryId(repository))
+
     def looked_at(self, address: ThreadAddress) -> LookedAt:
         """Return what the last look at a thread found out."""
         return LookedAt(replace(address, told=""), self._polling.comment_of(address), self._resting.get(address))
 
     def recall(self, looked_at: LookedAt) -> None:
-        """Take in what a look of another process found out."""
+        """Record the result of another process's look."""
         self._polling.show(looked_at.address, looked_at.comment)
         self._resting.set(looked_at.address, looked_at.rest)
 
     def end_at_next_step(self) -> None:
-        """Have the sessions under way end at their next step: this process ends, and another one goes on with them."""
-        self._ends.set()
+        """Make running sessions end at their next step, because this process ends. Another one continues them."""
+        self._control.end_sessions()
+
+    def hold_sessions(self, is_held: bool) -> None:
+        """Make running sessions wait before each step, because looks need the processors; or let them go on."""
+        self._control.hold_sessions(is_held)
 
     async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
         """Return whether the job of another run that worked on a thread must be gone; False if that is unknown.
@@ -162,11 +180,9 @@ class GitHubHost:
         is gone. If GitHub does not report it (a 403, say), the job counts as gone once the thread's ref has not moved
         for STILL.
         """
-        at = repository.Address(address.owner, address.name)
-        reached = await self.connections.reach(address.installation, address.repository, at)
-        if run.isdigit() and await repository.run_is_over(
-            self.connections.client_with(READING_RUNS, address.installation, address.repository), at, run
-        ):
+        reached = await self.connections.reach_thread(address)
+        reader = self.connections.client_with(READING_RUNS, address.installation, address.repository)
+        if run.isdigit() and await repository.run_is_over(reader, reached.at, run):
             return True
         moved = await asyncio.to_thread(reached.refs.last_write_time, ThreadNumber(address.number))
         return moved < self.clock.now() - STILL
@@ -177,25 +193,25 @@ class GitHubHost:
         Skips a repository or thread that cannot be read, so that the others are still looked at, and the rest of an
         installation that GitHub fails for: each of its repositories would wait for the same timeouts.
         """
-        found: list[ThreadAddress] = []
+        threads: list[ThreadAddress] = []
         down = set[int | None]()
-        async for installation, number, at in self.connections.repositories(self.only):
-            if installation in down:
+        async for served in self.connections.served_repositories(self.only):
+            if served.installation in down:
                 continue
             try:
-                found += await self._open_in(installation, number, at)
+                threads += await self._open_in(served)
             except Transient:
-                down |= {installation} - {None}
+                down |= {served.installation} - {None}
             except PlangateError:
                 continue
-        return tuple(found)
+        return tuple(threads)
 
     async def waits(self) -> bool:
         """Return whether anything has to be looked at more than once a day; True if that is unknown.
 
-        That is a thread that waits for people, for work that was left, or for a reply, a scheduled task that is due
-        more often, or a check of the bot's pull requests that runs where red ones lead to a plan. A plan that lost its
-        force may still be approved, which is only answered: it does not count.
+        That is a thread that waits for people, for abandoned work, or for a reply; a scheduled task that is due more
+        often; or a running check of the bot's pull requests, if red checks lead to a plan. A void plan does not count:
+        an approval of it only gets a reply.
         """
         try:
             return any([await self._waits_in(served) for served in await self.served_repositories()])
@@ -210,10 +226,6 @@ class GitHubHost:
         """Return whether an account is known to be the bot's own. Its actions wake no thread."""
         return self.connections.is_bot(actor)
 
-    async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
-        """Return (installation, number, address) of the repository with that name. Raises Missing."""
-        return await self.connections.find(at)
-
     async def installation(self, address: ThreadAddress) -> int | None:
         """Return the App installation of a thread's repository, or None with a plain token. Raises Missing.
 
@@ -221,7 +233,7 @@ class GitHubHost:
         """
         if address.installation is not None or not self.settings.github.as_app:
             return address.installation
-        return (await self.find(repository.Address(address.owner, address.name)))[0]
+        return (await self.connections.repository_by_name(repository.Address.of_thread(address))).installation
 
     async def listener(self, installation: int | None, number: int, at: repository.Address) -> Listener:
         """Return what the bot listens to in a repository now, by its configuration."""
@@ -231,8 +243,7 @@ class GitHubHost:
 
     async def served_repositories(self) -> tuple[ServedRepository, ...]:
         """Return the repositories that are served."""
-        found = [pair async for pair in self.connections.listed_repositories(self.only)]
-        return tuple(ServedRepository(installation, listed) for installation, listed in found)
+        return tuple([served async for served in self.connections.served_repositories(self.only)])
 
     async def scheduled_tasks(self, served: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
         """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
@@ -245,32 +256,31 @@ class GitHubHost:
 
     async def current_configuration(self, served: ServedRepository) -> CurrentConfiguration:
         """Return the configuration on a repository's default branch now."""
-        reached = await self.connections.reach(served.installation, served.id, served.at)
+        reached = await self.connections.reach_served(served)
         return await self._contexts.configuration(reached.client, served.at)
 
     async def tracked_tasks(self, served: ServedRepository) -> dict[str, TrackedTask]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""
         tracked: dict[str, TrackedTask] = {}
-        for address, state in (await self._states_in(served.installation, served.id, served.at)).items():
+        for address, state in (await self._states_in(served)).items():
             if state.task is not None:
                 tracked.setdefault(state.task.task, TrackedTask(ThreadNumber(address.number), state.task))
         return tracked
 
     async def tracking_issues(self, served: ServedRepository) -> TrackingIssues:
         """Return access to the tracking issues of a repository."""
-        reached = await self.connections.reach(served.installation, served.id, served.at)
-        signer = MarkerSigner(self._key, served.id)
+        reached = await self.connections.reach_served(served)
         bot = partial(self.connections.bot, reached.client)
-        return TrackingIssues(reached.client, served.at, bot, Key(signer.key_id, signer.mac))
+        return TrackingIssues(reached.client, served.at, bot, marker_key(key_of(self.settings), served.id))
 
     async def roles(self, served: ServedRepository) -> Roles:
         """Return the roles of people on a repository, as they are now."""
-        reached = await self.connections.reach(served.installation, served.id, served.at)
+        reached = await self.connections.reach_served(served)
         return Roles(reached.client, served.at)
 
     async def pulls_to_check(self, served: ServedRepository) -> tuple[ThreadAddress, ...]:
         """Return the bot's open pull requests on which red required checks lead to something (MT9)."""
-        states = await self._states_in(served.installation, served.id, served.at)
+        states = await self._states_in(served)
         made_one = any(state.published is not None for state in states.values())
         reader = await self._check_reader(served) if made_one else None
         if reader is None:
@@ -282,81 +292,70 @@ class GitHubHost:
             and (checks := await reader.read(number)) is not None
             and checks_to_fix(checks)
         ]
-        place = served.installation, served.id, served.at.owner, served.at.name
-        return tuple(ThreadAddress(*place, number) for number in numbers)
+        return tuple(served.thread(number) for number in numbers)
 
     async def own_recipe(self, served: ServedRepository, name: str | None) -> dict[str, str]:
         """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
-        reached = await self.connections.reach(served.installation, served.id, served.at)
+        reached = await self.connections.reach_served(served)
         return await own_recipe(reached.client, served.at, name)
 
     def heard_turns(self, repository: int, thread: int) -> frozenset[str]:
         """Return the keys of the turns in a thread's journal when it was last read; empty if no longer cached."""
         return self._heard.get((repository, thread), frozenset())
 
-    @property
-    def _key(self) -> StateKey:
-        return key_of(self.settings)
-
     async def thread_journal(self, address: ThreadAddress) -> Journal:
         """Return the journal that holds a thread, to read it. Raises Transient or Refused if it is out of reach."""
-        at = repository.Address(address.owner, address.name)
-        return (await self._journals(address.installation, address.repository, at))[1]
+        return self._journal(await self.connections.reach_thread(address), RepositoryId(address.repository))
 
     async def mention(self, address: ThreadAddress) -> str:
         """Return how commands to the bot begin in a thread's repository, by its configuration."""
-        at = repository.Address(address.owner, address.name)
-        return (await self.listener(address.installation, RepositoryId(address.repository), at)).mention
+        at = repository.Address.of_thread(address)
+        return (await self.listener(address.installation, address.repository, at)).mention
 
     async def reindex(self) -> Mapping[str, int]:
         """Read the journals of all served repositories, and return how many threads each has, by ``owner/name``.
 
-        The observer receives them. Raises what the first repository raises that cannot be read.
+        The observer receives them. Raises the error of the first repository that cannot be read.
         """
-        found = {}
+        counts = {}
         for served in await self.served_repositories():
-            states = await self._states_in(served.installation, served.id, served.at)
-            found[f"{served.at.owner}/{served.at.name}"] = len(states)
-        return found
+            states = await self._states_in(served)
+            counts[served.at.full_name] = len(states)
+        return counts
 
-    async def _journals(
-        self, installation: int | None, number: int, at: repository.Address
-    ) -> tuple[RepositoryAccess, GitJournal]:
-        """Return the access to a repository, and its journals."""
-        reached = await self.connections.reach(installation, number, at)
-        return reached, GitJournal(reached.refs, RepositoryId(number), key=self._key, clock=self.clock)
+    def _journal(self, reached: RepositoryAccess, number: RepositoryId) -> GitJournal:
+        return GitJournal(reached.refs, number, key=key_of(self.settings), clock=self.clock)
 
-    async def _open_in(self, installation: int | None, number: int, at: repository.Address) -> list[ThreadAddress]:
+    async def _open_in(self, served: ServedRepository) -> list[ThreadAddress]:
         """Return the open threads of one repository."""
-        states = await self._states_in(installation, number, at)
+        states = await self._states_in(served)
         return [
             address
             for address, state in states.items()
             if state.stage not in AT_REST or state.unposted_texts or state.kept_turns or self._is_void(state)
         ]
 
-    async def _states_in(
-        self, installation: int | None, number: int, at: repository.Address
-    ) -> dict[ThreadAddress, ThreadState]:
+    async def _states_in(self, served: ServedRepository) -> dict[ThreadAddress, ThreadState]:
         """Return the state of each thread of one repository, except those that another key protects."""
-        reached, journal = await self._journals(installation, number, at)
-        found, seen, every = {}, [], await journal.threads()
+        reached = await self.connections.reach_served(served)
+        journal = self._journal(reached, served.id)
+        states, read_journals, every = {}, [], await journal.threads()
         for thread in every:
-            address = ThreadAddress(installation, number, at.owner, at.name, thread)
+            address = served.thread(thread)
             try:
                 entries = await journal.cached_entries(thread)
-                seen.append((address, entries))
+                read_journals.append((address, entries))
                 self.observe(address, entries)
-                state = self._remember(address, self._contexts.states.fold(RepositoryId(number), thread, entries))
+                state = self._remember(address, self._contexts.states.fold(served.id, thread, entries))
             except PlangateError:
                 continue  # another key's thread is not ours
-            found[address] = state
+            states[address] = state
             self._resting.record_listing(address, state, reached.refs.head)
-        await self.observer.take_listing(number, seen, every=every)
-        return found
+        await self.observer.take_listing(served.id, read_journals, every=every)
+        return states
 
     async def _waits_in(self, served: ServedRepository) -> bool:
-        states = await self._states_in(served.installation, served.id, served.at)
+        states = await self._states_in(served)
         if any(state.stage in ON_ENTER or state.unposted_texts or state.kept_turns for state in states.values()):
             return True
         reader = await self._check_reader(served)
@@ -367,7 +366,7 @@ class GitHubHost:
 
     async def _check_reader(self, served: ServedRepository) -> PullCheckReader | None:
         """Return the reader of the bot's pull requests; None where their red checks lead to nothing."""
-        reached = await self.connections.reach(served.installation, served.id, served.at)
+        reached = await self.connections.reach_served(served)
         keys, mistake, _ = await self._contexts.configuration(reached.client, served.at)
         if mistake or keys.pull_request.fix_checks == "off":
             return None

@@ -16,9 +16,9 @@ from bot.compose.canaries import plant_canary
 from bot.compose.job_environment import JobEnvironment, job_of, place_in_terminal
 from bot.compose.parts import (
     agents_of,
-    chosen_of,
     collector_of,
     committer_of,
+    configured_model,
     egress_route_of,
     gate_of,
     local_key_of,
@@ -120,10 +120,8 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Ter
     if not (settings.api_key or settings.identity):
         raise Misconfigured("no key for the model", where="ANTHROPIC_API_KEY", fix="set it")
     model = model_of(settings)
-    warming = threading.Thread(
-        target=_warm_model, args=(model,), daemon=True
-    )  # so that an error is reported without waiting for the import
-    warming.start()
+    # A daemon thread, so that an error is reported without waiting for the import.
+    threading.Thread(target=_warm_model, args=(model,), daemon=True).start()
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
         source.need_writable()
@@ -131,12 +129,11 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Ter
         await local.mirror.ensure(source.head)
         keys = await _configuration(local)
         with plant_canary(settings.data_dir) as alarm:
-            context, story = await _thread_context(options, local, keys=keys, model=model, alarm=alarm, out=out)
+            context, printer = await _RunParts(options, local, keys, model, alarm).thread_context(out)
             final = await look(context)
             folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
-            return TerminalRun(
-                final, context.resources.ledger, story, source.uncommitted, folder / final.planning_session
-            )
+            transcript = folder / final.planning_session
+            return TerminalRun(final, context.resources.ledger, printer, source.uncommitted, transcript)
     finally:
         await model.close()
 
@@ -195,58 +192,87 @@ def _warm_model(model: "AnthropicModel") -> None:
         gc.enable()
 
 
-def _redactor(local: LocalParts, alarm: CanaryAlarm) -> Redactor:
-    """Return what knows this machine's secrets, its state key and the canaries of this run."""
-    redactor = redactor_for(local.settings)
-    redactor.learn(local.key.secret.hex(), "state key")
-    for value, kind in alarm.named_values:
-        redactor.learn(value, kind)
-    return redactor
+@dataclass(frozen=True, slots=True)
+class _RunParts:
+    """One run, and the parts that its thread's context is built from."""
 
+    options: RunOptions
+    local: LocalParts
+    keys: "Configuration"
+    model: "AnthropicModel"
+    alarm: CanaryAlarm
 
-def _workspace(local: LocalParts, keys: "Configuration", redactor: Redactor) -> GitWorkspace:
-    """Return the workspace on the local repository, which publishes nothing that holds a secret."""
-    rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
-    limits, route = sandbox_limits_of(keys), egress_route_of(local.settings)
-    return LocalWorkspace.on(local.source, local.settings.data_dir, limits, rules, route=route)
+    async def thread_context(self, out: TextIO) -> tuple[ThreadContext, SessionPrinter]:
+        """Return the context of the run, and the printer of its sessions. Both write to `out` without secrets."""
+        local, options, clock, key = self.local, self.options, self.local.clock, self.local.key
+        refs, redactor = local.refs(), self._redactor()
+        out = outlet(out, redactor)
+        journal = GitJournal(refs, local.number, key=key, clock=clock)
+        thread = await _thread(journal, local, options.prompt)
+        spool = local.settings.data_dir / "transcripts"
+        transcripts = LocalTranscripts(refs, local.number, thread, key=key, spool=spool)
+        dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
+        work = work_settings(self.keys, model=options.model, max_cost_usd=options.max_cost_usd)
+        workspace, states, printer = self._workspace(redactor), StateCache(), SessionPrinter(out, redactor)
+        spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
+        context = ThreadContext(
+            location=LocalRun(local.number, thread, options.prompt, local.source.head),
+            environment=self._environment(workspace).at,
+            journal=journal,
+            dialogue=dialogue,
+            workspace=workspace,
+            resources=self._session_resources(transcripts, dialogue, Ledger(work.budget_usd), f"{thread:08x}"),
+            fence=Fence(journal, local.number, thread, states),
+            pulls=NoPulls(),
+            receipts=NoReceipts(),
+            tasks=NoTasks(),
+            checks=NoChecks(),
+            settings=local_work_settings(work),
+            policy=Policy(role=Role.READ, high_needs=1),
+            listener=combine_listeners(printer.take, spans.take),
+            redactor=redactor,
+            agents=partial(agents_of, local.mirror, local.source.head),
+            work_session=planning_session,
+            states=states,
+        )
+        return context, printer
 
+    def _session_resources(
+        self, transcripts: LocalTranscripts, dialogue: Terminal, ledger: Ledger, user: str
+    ) -> SessionResources:
+        keys, attended = self.keys, dialogue.is_attended
+        return SessionResources(
+            model=configured_model(keys, self.model),
+            transcripts=transcripts,
+            clock=self.local.clock,
+            gate=gate_of(keys, sandboxed=not self.options.unsafe),
+            ledger=ledger,
+            user_id=user,
+            availability=HumanAvailability(attended, attended and keys.tools.requests == "comment"),
+            alarm=self.alarm,
+            web=web_of(keys, self.local.settings),
+            compact_at=keys.compaction.at_tokens,
+        )
 
-async def _thread_context(  # noqa: PLR0913 - each part has its name where they are joined
-    options: RunOptions,
-    local: LocalParts,
-    *,
-    keys: "Configuration",
-    model: "AnthropicModel",
-    alarm: CanaryAlarm,
-    out: TextIO,
-) -> tuple[ThreadContext, SessionPrinter]:
-    """Return the context of one run, and its story."""
-    refs, clock, key = local.refs(), local.clock, local.key
-    journal = GitJournal(refs, local.number, key=key, clock=clock)
-    thread = await _thread(journal, local, options.prompt)
-    transcripts = LocalTranscripts(refs, local.number, thread, key=key, spool=local.settings.data_dir / "transcripts")
-    redactor = _redactor(local, alarm)
-    out = outlet(out, redactor)
-    work = local_work_settings(work_settings(keys, model=options.model, max_cost_usd=options.max_cost_usd))
-    dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
-    gate, web = gate_of(keys, sandboxed=not options.unsafe), web_of(keys, local.settings)
-    at_hand = HumanAvailability(dialogue.is_attended, dialogue.is_attended and keys.tools.requests == "comment")
-    ledger, user = Ledger(work.budget_usd), f"{thread:08x}"
-    means = (chosen_of(keys, model), transcripts, clock, gate, ledger, user, at_hand, alarm, web)
-    resources = SessionResources(*means, compact_at=keys.compaction.at_tokens)
-    workspace = _workspace(local, keys, redactor)
-    place = LocalRun(local.number, thread, options.prompt, local.source.head)
-    story, policy = SessionPrinter(out, redactor), Policy(role=Role.READ, high_needs=1)
-    folder, branch = workspace.checkouts.shown_as, local.source.branch
-    job = place_in_terminal(job_of(keys, folder=folder, repository=Path(folder).name, clock=clock), branch)
-    environment = JobEnvironment(job, workspace, local.source.head)
-    agents, states = partial(agents_of, local.mirror, local.source.head), StateCache()
-    fence = Fence(journal, local.number, thread, states)
-    ports = (journal, dialogue, workspace, resources, fence, NoPulls(), NoReceipts(), NoTasks(), NoChecks())
-    spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
-    take = combine_listeners(story.take, spans.take)
-    beside = (work, policy, take, redactor, agents, planning_session)
-    return ThreadContext(place, environment.at, *ports, *beside, states=states), story
+    def _redactor(self) -> Redactor:
+        """Return a redactor that knows this machine's secrets, its state key, and the canaries of this run."""
+        redactor = redactor_for(self.local.settings)
+        redactor.learn(self.local.key.secret.hex(), "state key")
+        for value, kind in self.alarm.named_values:
+            redactor.learn(value, kind)
+        return redactor
+
+    def _workspace(self, redactor: Redactor) -> GitWorkspace:
+        """Return the workspace on the local repository, which publishes nothing that holds a secret."""
+        local, keys = self.local, self.keys
+        rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
+        limits, route = sandbox_limits_of(keys), egress_route_of(local.settings)
+        return LocalWorkspace.on(local.source, local.settings.data_dir, limits, rules, route=route)
+
+    def _environment(self, workspace: GitWorkspace) -> JobEnvironment:
+        source, folder = self.local.source, workspace.checkouts.shown_as
+        job = job_of(self.keys, folder=folder, repository=Path(folder).name, clock=self.local.clock)
+        return JobEnvironment(place_in_terminal(job, source.branch), workspace, source.head)
 
 
 async def _thread(journal: Journal, local: LocalParts, prompt: str) -> ThreadNumber:

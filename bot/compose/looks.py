@@ -23,7 +23,7 @@ UNHEARD_SPAN: Final = timedelta(days=3)
 """How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
 
 
-def host_of(
+def single_repository_host(
     settings: Settings, name: str, run: str, before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
 ) -> GitHubHost:
     """Return a host that serves only the repository ``owner/name``, in that run of GitHub Actions."""
@@ -32,21 +32,20 @@ def host_of(
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:
     """Return the address of one of its threads, looked up live. Raises Refused if there is no such repository."""
-    installation, repository_id, found = await host.find(repository_of(name))
-    return ThreadAddress(installation, repository_id, found.owner, found.name, number)
+    return (await host.connections.repository_by_name(repository_of(name))).thread(number)
 
 
 async def look_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun:
     """Look at one thread, named OWNER/REPO#N, as the service would. Writes what its sessions do to `out`."""
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)#([1-9]\d{0,9})", thread)
     if match is None:
-        raise Misconfigured(f"no thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
+        raise Misconfigured(f"not a thread: {thread!r}", where="OWNER/REPO#N", fix="write something like octo/hello#7")
     async with GitHubHost(settings) as host:
         address = await thread_of(host, match[1], int(match[2]))
-        story = SessionPrinter(out, host.redactor)
+        printer = SessionPrinter(out, host.redactor)
         async with host.thread_context(address) as context:
-            final = await engine.look(replace(context, listener=combine_listeners(story.take, context.listener)))
-            return TerminalRun(final, context.resources.ledger, story)
+            final = await engine.look(replace(context, listener=combine_listeners(printer.take, context.listener)))
+            return TerminalRun(final, context.resources.ledger, printer)
 
 
 async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
@@ -55,20 +54,17 @@ async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:
     Call `open_threads` first: it reads the journals. A job keeps no cursor, so a thread whose mark was heard is not
     listed only because it changed.
     """
-    found: list[ThreadAddress] = []
+    threads: list[ThreadAddress] = []
 
     async def take(address: ThreadAddress, keys: frozenset[str]) -> None:
         marked = any(key.startswith(MARKS) for key in host.heard_turns(address.repository, address.number))
         if not (marked and all(key.startswith(CHANGED) for key in keys)):
-            found.append(address)
+            threads.append(address)
 
     await Reconciler(host, UNHEARD_SPAN).read(take)
-    return tuple(found)
+    return tuple(threads)
 
 
 def repository_of(name: str) -> repository.Address:
     """Return the address of the repository ``owner/name``. Raises Misconfigured."""
-    owner, _, short = name.partition("/")
-    if not (owner and short):
-        raise Misconfigured(f"not a repository: {name!r}", where="GITHUB_REPOSITORY", fix="write owner/name")
-    return repository.Address(owner, short)
+    return repository.Address.parse(name, where="GITHUB_REPOSITORY")

@@ -13,9 +13,7 @@ from itertools import islice
 from typing import Final
 
 from bot.compose.github import GitHubHost
-from bot.compose.looks import host_of
-from bot.compose.served_repository import ServedRepository, TrackedTask
-from bot.compose.task_host import TaskHost, TaskIssues
+from bot.compose.task_host import TaskHost, TaskIssues, TrackedTask
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
 from bot.config.settings import Settings
@@ -35,7 +33,9 @@ from bot.core.tracking_text import (
     tracking_body,
     tracking_title,
 )
+from bot.github.repository import Address
 from bot.github.tracking import IssueText
+from bot.service.connections import ServedRepository
 from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occurrence, take_occurrence, track_task
 from bot.workflow.thread_context import WorkSettings
@@ -86,35 +86,35 @@ class MaintenancePass:
         tracked = dict(await self.host.tracked_tasks(self.repository))
         issues = await self.host.tracking_issues(self.repository)
         if not tasks and (mistake := await self._mistake(tracked)):
-            for known in tracked.values():
-                await issues.warn(known.issue, mistake_warning(mistake))
+            for issue in tracked.values():
+                await issues.warn(issue.issue, mistake_warning(mistake))
             return []
-        shown = await issues.read_all([known.issue for known in tracked.values()])
-        await self._mark_removed([known for name, known in tracked.items() if name not in _names(every)], issues, shown)
-        done = []
+        texts = await issues.read_all([issue.issue for issue in tracked.values()])
+        await self._mark_removed([issue for name, issue in tracked.items() if name not in _names(every)], issues, texts)
+        statuses = []
         for task in tasks:
             try:
-                done.append(status := await self._run_task(task, settings, issues, tracked, shown=shown))
+                statuses.append(status := await self._run_task(task, settings, issues, tracked, texts=texts))
                 tracked |= {task.name: status.tracked} if status.tracked else {}  # its ticks count for the next tasks
-                shown = {} if status.began else shown  # a session takes time, in which people tick
+                texts = {} if status.began else texts  # a session takes time, in which people tick
             except Conflict:
-                _log.info("another process is at the scheduled task %s", task.name)
-                done.append(TaskStatus(task, None, problem="another process is at it"))
+                _log.info("another process runs the scheduled task %s", task.name)
+                statuses.append(TaskStatus(task, None, problem="another process runs it"))
             except PlangateError as error:
                 _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
-                done.append(TaskStatus(task, None, problem=str(error)))
-        return done
+                statuses.append(TaskStatus(task, None, problem=str(error)))
+        return statuses
 
     async def _mistake(self, tracked: Collection[str]) -> str:
         """Return the configuration's mistake if there are tracking issues to show it on; "" for none."""
         return await self.host.configuration_mistake(self.repository) if tracked else ""
 
     async def _mark_removed(
-        self, removed: Sequence[TrackedTask], issues: TaskIssues, shown: Mapping[ThreadNumber, IssueText]
+        self, removed: Sequence[TrackedTask], issues: TaskIssues, texts: Mapping[ThreadNumber, IssueText]
     ) -> None:
-        """Show on the issues of tasks that are not in the configuration that they do not run, unless they show it."""
+        """Show on the issue of each task that was removed from the configuration that the task no longer runs."""
         for task in removed:
-            if task.issue in shown and REMOVED not in shown[task.issue].body:
+            if task.issue in texts and REMOVED not in texts[task.issue].body:
                 await issues.warn(task.issue, REMOVED)
 
     async def preview(self) -> str:
@@ -127,19 +127,19 @@ class MaintenancePass:
         tracked = (await self.host.tracked_tasks(self.repository)).get(task.name)
         if tracked is None:
             raise Misconfigured(
-                f"the task {task.name!r} has no tracking issue yet", where="maintenance", fix="run plangate sweep once"
+                f"the task {task.name!r} has no tracking issue yet", where="maintenance", fix="run plangate sweep"
             )
         full = scheduled_task(task, await self.host.own_recipe(self.repository, task.recipe))
-        async with self.host.thread_context(self._address(tracked.issue)) as context:
+        async with self.host.thread_context(self.repository.thread(tracked.issue)) as context:
             return await preview_occurrence(context, await read_state(context), full)
 
     def _task_to_run(self, tasks: Sequence[MaintenanceTask]) -> MaintenanceTask:
         """Return the task `run_now`. Raises Misconfigured if there is none of that name."""
-        found = next((task for task in tasks if task.name == self.run_now), None)
-        if found is None:
-            known = ", ".join(task.name for task in tasks) or "none"
-            raise Misconfigured(f"no task {self.run_now!r}", where="maintenance", fix=f"there are: {known}")
-        return found
+        requested = next((task for task in tasks if task.name == self.run_now), None)
+        if requested is None:
+            names = ", ".join(task.name for task in tasks) or "none"
+            raise Misconfigured(f"no task {self.run_now!r}", where="maintenance", fix=f"there are: {names}")
+        return requested
 
     async def _run_task(
         self,
@@ -148,19 +148,19 @@ class MaintenancePass:
         issues: TaskIssues,
         every: Mapping[str, TrackedTask],
         *,
-        shown: Mapping[ThreadNumber, IssueText],
+        texts: Mapping[ThreadNumber, IssueText],
     ) -> TaskStatus:
         """Run one task if it is due, and bring its tracking issue up to date.
 
-        `every` holds all tracked tasks, and `shown` what their issues were seen to show.
+        `every` holds all tracked tasks, and `texts` what their issues showed when they were read.
         """
         if (tracked := every.get(task.name)) is None:
             return TaskStatus(task, await self._begin(task, issues))
-        text = shown.get(tracked.issue) or await issues.read(tracked.issue)
+        text = texts.get(tracked.issue) or await issues.read(tracked.issue)
         ticks = await self._allowed_ticks(text.ticks, settings)
         tracked = await self._offer_again(tracked, ticks)
-        asked = next((tick for tick in ticks if tick.label == RUN_NOW), None)
-        occurrence = self._next_occurrence(task, tracked.history, asked)
+        run_now = next((tick for tick in ticks if tick.label == RUN_NOW), None)
+        occurrence = self._next_occurrence(task, tracked.history, run_now)
         if began := occurrence is not None:
             tracked = await self._take(task, tracked, occurrence, _ticked_today(every.values(), occurrence))
         await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=text.body)
@@ -170,14 +170,14 @@ class MaintenancePass:
         """Create the tracking issue of a task that was not seen before. Its due times count from now on."""
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
-        async with self.host.thread_context(self._address(number)) as context:
+        async with self.host.thread_context(self.repository.thread(number)) as context:
             return _tracking_issue(number, await track_task(context, await read_state(context), plain_task(task)))
 
     async def _take(
         self, task: MaintenanceTask, tracked: TrackedTask, occurrence: Occurrence, elsewhere: Collection[str]
     ) -> TrackedTask:
-        """Take in what people said on the thread, and then the occurrence. A mistake in its recipe ends it."""
-        address = self._address(tracked.issue)
+        """Take in what people said on the thread, and then the occurrence. A mistake in the recipe ends it."""
+        address = self.repository.thread(tracked.issue)
         await (self.host.look(address) if self.wake is None else self.host.listen(address))
         async with self.host.thread_context(address) as context:
             state = await read_state(context)
@@ -203,24 +203,24 @@ class MaintenancePass:
         """Journal the rejected findings that people allow again. A tick before the rejection does not count."""
         boxes = {offer_again_label(rejection.finding): rejection for rejection in tracked.history.rejected}
         for tick in ticks:
-            found = boxes.get(tick.label)
-            if found is not None and tick.at > found.at:
-                async with self.host.thread_context(self._address(tracked.issue)) as context:
-                    state = await offer_again(context, await read_state(context), found.finding, tick.by.login)
+            box = boxes.get(tick.label)
+            if box is not None and tick.at > box.at:
+                async with self.host.thread_context(self.repository.thread(tracked.issue)) as context:
+                    state = await offer_again(context, await read_state(context), box.finding, tick.by.login)
                 tracked = _tracking_issue(tracked.issue, state)
         return tracked
 
     def _next_occurrence(self, task: MaintenanceTask, history: TaskHistory, tick: Tick | None) -> Occurrence | None:
         """Return the occurrence to take in now: an open one, one that was asked for, or one that is due; else None."""
-        if (left := history.open_occurrence) is not None:
-            return Occurrence(task.name, left.due, left.missed, asked=left.key.startswith(ASKED))
+        if (unfinished := history.open_occurrence) is not None:
+            return Occurrence(task.name, unfinished.due, unfinished.missed, asked=unfinished.key.startswith(ASKED))
         now, newest = self.host.clock.now(), history.newest_key
         if self.run_now == task.name:
             return Occurrence(task.name, now, asked=True, follows=newest)
         if tick is not None:
-            found = Occurrence(task.name, tick.at, asked=True, by=tick.by, follows=newest)
-            if history.occurrence(found.key) is None:
-                return found
+            occurrence = Occurrence(task.name, tick.at, asked=True, by=tick.by, follows=newest)
+            if history.occurrence(occurrence.key) is None:
+                return occurrence
         due = task.due_times().due(history.since, now)
         return Occurrence(task.name, due.at, due.missed, follows=newest) if due is not None else None
 
@@ -239,10 +239,6 @@ class MaintenancePass:
         due = next_due(task, after)[0]
         return tracking_body(TrackingView(plain_task(task), task.due_times().words(), due, rows, rejected))
 
-    def _address(self, number: ThreadNumber) -> ThreadAddress:
-        found = self.repository
-        return ThreadAddress(found.installation, found.id, found.at.owner, found.at.name, number)
-
 
 async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
     """Run what is due in every served repository, or only in the repository `only` (OWNER/REPO).
@@ -250,12 +246,12 @@ async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
     One repository's failure does not stop the others.
     """
     for served in await host.served_repositories():
-        if only is not None and f"{served.at.owner}/{served.at.name}".casefold() != only.casefold():
+        if only is not None and served.at.full_name.casefold() != only.casefold():
             continue
         try:
             await MaintenancePass(host, served).run()
         except PlangateError as error:
-            _log.warning("scheduled tasks of %s/%s: %s", served.at.owner, served.at.name, error)
+            _log.warning("scheduled tasks of %s: %s", served.at.full_name, error)
 
 
 def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[datetime]:
@@ -268,9 +264,9 @@ def _ticked_today(tracked: Iterable[TrackedTask], occurrence: Occurrence) -> set
     """Return the other requests that the same person made by ticks on that day (UTC), each as ``issue/key``."""
     if occurrence.by is None:
         return set()
-    made = [(task.issue, row) for task in tracked for row in task.history.occurrences]
-    mine = [(issue, row) for issue, row in made if row.by_id == occurrence.by.id and row.key != occurrence.key]
-    return {f"{issue}/{row.key}" for issue, row in mine if row.due.date() == occurrence.due.date()}
+    occurrences = [(task.issue, row) for task in tracked for row in task.history.occurrences]
+    own = [(issue, row) for issue, row in occurrences if row.by_id == occurrence.by.id and row.key != occurrence.key]
+    return {f"{issue}/{row.key}" for issue, row in own if row.due.date() == occurrence.due.date()}
 
 
 def _names(tasks: Iterable[MaintenanceTask]) -> set[str]:
@@ -292,32 +288,31 @@ async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry
 
     With `dry_run`, only say what the task would do. Raises Misconfigured for a configuration with a mistake.
     """
-    if name.count("/") != 1:
-        raise Misconfigured(f"not a repository: {name!r}", where="--repo", fix="write OWNER/REPO")
-    async with host_of(settings, name, "") as host:
-        found = next(iter(await host.served_repositories()), None)
-        if found is None:
-            raise Misconfigured(f"no repository {name!r}", where="--repo", fix="write OWNER/REPO")
-        if mistake := await host.configuration_mistake(found):
+    async with GitHubHost(settings, (Address.parse(name, where="--repo"),)) as host:
+        served = next(iter(await host.served_repositories()), None)
+        if served is None:
+            raise Misconfigured(f"no repository {name!r}", where="--repo", fix="check its name")
+        if mistake := await host.configuration_mistake(served):
             raise Misconfigured(mistake)
-        made = MaintenancePass(host, found, task)
+        maintenance = MaintenancePass(host, served, task)
         if task and dry_run:
-            return [f"{task}: {await made.preview()}"]
+            return [f"{task}: {await maintenance.preview()}"]
         if task:
-            if task not in await host.tracked_tasks(found):
-                await made.run()  # only opens its tracking issue
-            return [_status_line(status) for status in await made.run()]
-        tasks, _ = await host.scheduled_tasks(found)
-        tracked = await host.tracked_tasks(found)
-        return [_task_line(one, tracked.get(one.name), host.clock.now()) for one in tasks] or ["no tasks"]
+            if task not in await host.tracked_tasks(served):
+                await maintenance.run()  # only opens its tracking issue
+            return [_status_line(status) for status in await maintenance.run()]
+        tasks, _ = await host.scheduled_tasks(served)
+        tracked = await host.tracked_tasks(served)
+        rows = [_task_line(scheduled, tracked.get(scheduled.name), host.clock.now()) for scheduled in tasks]
+        return rows or ["no tasks"]
 
 
 def _status_line(status: TaskStatus) -> str:
     if status.tracked is None:
         return f"{status.task.name}: {status.problem}"
     newest = status.tracked.history.occurrences[-1:]
-    said = (newest[0].outcome or "at work") if newest else "first seen: it is due from now on"
-    return f"{status.task.name}: #{status.tracked.issue}, {said}"
+    outcome = (newest[0].outcome or "at work") if newest else "first seen: it is due from now on"
+    return f"{status.task.name}: #{status.tracked.issue}, {outcome}"
 
 
 def _task_line(task: MaintenanceTask, tracked: TrackedTask | None, now: datetime) -> str:

@@ -15,12 +15,12 @@ from typing import Final
 
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
-from bot.compose.served_repository import ServedRepository
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from bot.github.activity import RepositoryActivity, repository_activities
 from bot.github.client import AT_ONCE
 from bot.github.errors import RateLimited
+from bot.service.connections import ServedRepository
 
 SETTLED: Final = timedelta(minutes=1)
 LONGEST_REST: Final = timedelta(hours=3)
@@ -68,7 +68,7 @@ class MaintenanceRounds:
                 await self._run_batch([repository for repository in batch if not self._has_no_tasks(repository)], wake)
 
     def _has_no_tasks(self, served: ServedRepository) -> bool:
-        """Return whether a repository is known to have no tasks, so that not even its issues matter."""
+        """Return whether a repository is known to have no tasks, so that changes of its issues do not matter."""
         rest = self._resting.get(served.id)
         return rest is not None and not rest.has_tasks and rest.holds(served, self.host.clock.now())
 
@@ -106,29 +106,29 @@ class MaintenanceRounds:
     async def _run_pass(
         self, served: ServedRepository, newest: RepositoryActivity | None, wake: Callable[[ThreadAddress], None]
     ) -> _Rest | None:
-        """Run a pass over a repository, and return how it rests afterward; None if the next round comes again."""
+        """Run a pass over a repository, and return its rest; None if the next round must read it again."""
         began = self.host.clock.now()
         try:
-            done = await MaintenancePass(self.host, served, wake=wake).run()
+            statuses = await MaintenancePass(self.host, served, wake=wake).run()
         except PlangateError as error:
-            _log.warning("scheduled tasks of %s/%s: %s", served.at.owner, served.at.name, error)
+            _log.warning("scheduled tasks of %s: %s", served.at.full_name, error)
             return None
-        self._due[f"{served.at.owner}/{served.at.name}"] = {status.task.name: status.next_due for status in done}
-        until = _next_due(done, began + LONGEST_REST)
-        changes = [served.listed.pushed, newest.issues if newest is not None and done else None]
+        self._due[served.at.full_name] = {status.task.name: status.next_due for status in statuses}
+        until = _next_due(statuses, began + LONGEST_REST)
+        changes = [served.listed.pushed, newest.issues if newest is not None and statuses else None]
         settled = all(at is None or began - at > SETTLED for at in changes)
-        if until is None or not settled or (done and newest is None):
+        if until is None or not settled or (statuses and newest is None):
             return None
-        return _Rest(served, newest.issues if newest is not None else None, bool(done), began, until)
+        return _Rest(served, newest.issues if newest is not None else None, bool(statuses), began, until)
 
 
 def _next_due(statuses: Sequence[TaskStatus], latest: datetime) -> datetime | None:
-    """Return when the first of the tasks has something to do, or `latest`; None if that is at the next round."""
+    """Return when the first task is due, at most `latest`; None if one has something to do at the next round."""
     times = [status.next_due for status in statuses]
     return None if None in times else min([latest, *(time for time in times if time is not None)])
 
 
 def _batches(repositories: Iterator[ServedRepository]) -> Iterator[list[ServedRepository]]:
-    """Yield as many repositories at a time as one query takes."""
+    """Yield the repositories in batches of the size that one query takes."""
     while batch := list(islice(repositories, AT_ONCE)):
         yield batch

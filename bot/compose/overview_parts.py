@@ -13,7 +13,6 @@ from bot.config.settings import Settings
 from bot.core.names import RepositoryId, SessionId, ThreadAddress, ThreadNumber
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
-from bot.github.repository import Address
 from bot.service.connections import Connections
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.file_index import FILE, FileIndex
@@ -29,7 +28,7 @@ from bot.store.transcripts import SpooledTranscripts
 
 @dataclass(frozen=True, slots=True)
 class StoredTranscripts:
-    """The TranscriptSource of a service. A session that runs on another machine is as its newest push has it."""
+    """The TranscriptSource of a service. A session that runs on another machine is shown as of its newest push."""
 
     connections: Connections
 
@@ -46,14 +45,13 @@ class StoredTranscripts:
         return await asyncio.to_thread((await self._open(address)).extent, SessionId(session))
 
     async def _open(self, address: ThreadAddress) -> SpooledTranscripts:
-        at, settings = Address(address.owner, address.name), self.connections.settings
-        reached = await self.connections.reach(address.installation, address.repository, at)
+        settings, reached = self.connections.settings, await self.connections.reach_thread(address)
         place = RepositoryId(address.repository), ThreadNumber(address.number)
         return SpooledTranscripts(reached.refs, *place, key=key_of(settings), spool=settings.data_dir / "transcripts")
 
 
 def recorder_of(settings: Settings, redactor: Redactor) -> Recorder:
-    """Return what keeps the thread index: in the database if there is one, else in the data directory."""
+    """Return the recorder of the thread index: in the database if there is one, else in the data directory."""
     database = settings.database
     index = PostgresIndex(database.reveal()) if database else FileIndex(settings.data_dir / FILE)
     return Recorder(index, Announcements(), redactor, settings.github.server_url)

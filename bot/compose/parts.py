@@ -56,14 +56,14 @@ def model_of(settings: Settings, clock: Clock | None = None) -> "AnthropicModel"
     )
 
 
-def chosen_of(keys: "Configuration", client: Model) -> ConfiguredModel:
-    """Return the model with what a configuration chooses about it."""
+def configured_model(keys: "Configuration", client: Model) -> ConfiguredModel:
+    """Return the model with the fallback, effort, and clearing that a configuration sets."""
     clear_at = keys.compaction.clear_at_tokens
     return ConfiguredModel(client, keys.models.fallback or "", keys.models.effort or "", clear_at)
 
 
 def collector_of(settings: Settings) -> Collector:
-    """Return where spans go: nowhere unless the operator set an endpoint."""
+    """Return the receiver of spans. It discards them unless the operator set an endpoint."""
     pairs = (pair.partition("=") for pair in settings.trace_headers.reveal().split(",") if "=" in pair)
     return Collector(settings.traces, {name.strip(): unquote(value.strip()) for name, _, value in pairs})
 
@@ -93,14 +93,16 @@ def key_of(settings: Settings) -> StateKey:
         return StateKey.of(settings.state_key.reveal())
     derived = settings.github.private_key or settings.api_key
     if not derived:
-        raise Misconfigured("no key for what is stored", where="PLANGATE_STATE_KEY", fix="set it to a long random text")
+        raise Misconfigured(
+            "no key to encrypt stored state", where="PLANGATE_STATE_KEY", fix="set it to a long random text"
+        )
     return StateKey(derived.reveal().encode())
 
 
 def local_key_of(settings: Settings) -> StateKey:
     """Return the state key for local runs: the operator's, else from a key file in the data directory."""
-    given = settings.state_key
-    return StateKey.of(given.reveal()) if given else key_file(settings.data_dir / "state.key")
+    state_key = settings.state_key
+    return StateKey.of(state_key.reveal()) if state_key else key_file(settings.data_dir / "state.key")
 
 
 def work_settings(
@@ -159,11 +161,11 @@ def _agent_limits(agent: "AgentLimits") -> Limits:
     return Limits(None, seconds, context_tokens=agent.tokens, tool_calls=agent.calls, file_reads=reads)
 
 
-def _reviewers_of(wanted: str | list[str]) -> tuple[str, ...] | None:
+def _reviewers_of(setting: str | list[str]) -> tuple[str, ...] | None:
     """Return the logins that a configuration names as reviewers; None for the approver."""
-    if isinstance(wanted, str):
-        return None if wanted == "approver" else ()
-    return tuple(wanted)
+    if isinstance(setting, str):
+        return None if setting == "approver" else ()
+    return tuple(setting)
 
 
 async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
@@ -173,12 +175,12 @@ async def agents_of(mirror: Mirror, head: CommitId) -> dict[str, str]:
     as too large.
     """
     await mirror.ensure(head)
-    found = [path for path in await mirror.paths(head, FOLDER) if path.endswith(".md")][: MOST + 1]
-    contents = [await mirror.read(head, path, limit=LARGEST) for path in found]
+    paths = [path for path in await mirror.paths(head, FOLDER) if path.endswith(".md")][: MOST + 1]
+    contents = [await mirror.read(head, path, limit=LARGEST) for path in paths]
     too_large = b"x" * (LARGEST + 1)
     return {
         path: (too_large if content is None else content).decode(errors="replace")
-        for path, content in zip(found, contents, strict=True)
+        for path, content in zip(paths, contents, strict=True)
     }
 
 
@@ -200,12 +202,12 @@ def gate_of(keys: "Configuration", *, sandboxed: bool) -> PermissionGate:
         )
     tools = keys.tools
     rules = ToolRules(*(tuple(map(parse_rule, texts)) for texts in (tools.allow, tools.ask, tools.deny)))
-    known = {*by_name((*ALL, *READING_WEB, *READING_GITHUB)), "Task", RESOURCE_REQUEST.name}
+    tool_names = {*by_name((*ALL, *READING_WEB, *READING_GITHUB)), "Task", RESOURCE_REQUEST.name}
     for rule in (*rules.allow, *rules.ask, *rules.deny):
-        if rule.tool not in known:
+        if rule.tool not in tool_names:
             from difflib import get_close_matches
 
-            near = get_close_matches(rule.tool, known, 1, 0.0)
+            near = get_close_matches(rule.tool, tool_names, 1, 0.0)
             raise Misconfigured(f"no such tool: {rule.tool!r}", where="tools", fix=f"did you mean {near[0]!r}?")
     rehearsed = keys.execution.verify if keys.plan.commands is None else keys.plan.commands
     return PermissionGate(rules, sandboxed=sandboxed, rehearsed=frozenset(rehearsed if sandboxed else ()))
@@ -240,8 +242,8 @@ def sandbox_limits_of(keys: "Configuration") -> SandboxLimits:
     return SandboxLimits(sandbox.memory_mb, sandbox.minutes * 60, mounts=tuple(sandbox.mounts))
 
 
-def host_of(settings: Settings) -> str:
-    """Return the name of the GitHub server."""
+def server_host(settings: Settings) -> str:
+    """Return the host name of the GitHub server."""
     return urlsplit(settings.github.server_url).hostname or "github.com"
 
 
@@ -249,7 +251,7 @@ def committer_of(settings: Settings, bot: Actor | None = None) -> Committer:
     """Return the committer: the bot's account on GitHub, so that commits are attributed to it, or a neutral one."""
     if bot is None:
         return Committer(key=settings.signing_key)
-    return Committer(bot.login, bot.noreply(host_of(settings)), settings.signing_key)
+    return Committer(bot.login, bot.noreply(server_host(settings)), settings.signing_key)
 
 
 def policy_of(keys: "Configuration", bot: int) -> Policy:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from bot.compose.github import GitHubHost
 from bot.compose.parts import policy_of, work_settings
-from bot.compose.served_repository import ServedRepository
 from bot.core.actor import Actor
 from bot.github.client import GitHubClient
 from bot.github.permissions import Roles
 from bot.github.repository import Address
+from bot.service.connections import ServedRepository
 from bot.service.person_turns import Participation
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ class GitHubPersonHost:
 
     async def participation(self, at: Address, person: Actor) -> Participation:
         """Return a person's part in a repository that is served, read live. Raises Missing for any other repository."""
-        found = ServedRepository(*await self.host.connections.repository_by_name(at))
-        keys = (await self.host.current_configuration(found)).keys
+        served = await self.host.connections.repository_by_name(at)
+        keys = (await self.host.current_configuration(served)).keys
         mention = self.host.settings.overrides.mention or keys.mention
-        return Participation(found.id, await self._is_allowed(found, keys, person), mention)
+        return Participation(served.id, await self._is_allowed(served, keys, person), mention)
 
     async def _is_allowed(self, served: ServedRepository, keys: "Configuration", person: Actor) -> bool:
         """Return whether a person may ask or decide. The bot's own account may not."""
         connections = self.host.connections
-        reached = await connections.reach(served.installation, served.id, served.at)
+        reached = await connections.reach_served(served)
         bot = await connections.bot(reached.client)
         approve, members = keys.approve, connections.members(served.installation)
         roles = Roles(reached.client, served.at, approve.users, approve.teams, members)

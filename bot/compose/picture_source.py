@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from bot.compose.parts import egress_route_of, host_of
+from bot.compose.parts import egress_route_of, server_host
 from bot.config.settings import Settings
 from bot.core.errors import Refused
 from bot.core.transcript import Json
@@ -24,7 +24,7 @@ class PictureSource:
 
 def picture_source(settings: Settings) -> PictureSource:
     """Return the source of pictures that are attached on the operator's GitHub server."""
-    hosts = attachment_hosts(host_of(settings))
+    hosts = attachment_hosts(server_host(settings))
     own = () if "github.com" in hosts else tuple(hosts)
     return PictureSource(PictureFetcher(hosts, replace(egress_route_of(settings), own=own)))
 

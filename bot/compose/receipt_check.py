@@ -1,6 +1,6 @@
 """Checks receipts against the commits of a local clone, offline, with a few git processes for any number of them.
 
-The clone may be somebody else's work. Git reads objects in it, and does nothing that its configuration could steer.
+The clone may be somebody else's work. Git only reads objects in it, so that its configuration cannot influence git.
 """
 
 import hashlib
@@ -147,15 +147,18 @@ class ReceiptRepository:
         return self._check(commits, {}, now)
 
     def _check(self, commits: Sequence[str], receipts: Mapping[str, bytes], now: datetime) -> Iterator[CheckedCommit]:
-        trust = Trust(self.pinned, self._found_keys())
         for start in range(0, len(commits), _AT_ONCE):
-            yield from self._check_batch(commits[start : start + _AT_ONCE], receipts, trust, now)
+            yield from self._check_batch(commits[start : start + _AT_ONCE], receipts, now)
 
     def _check_batch(
-        self, commits: Sequence[str], extra: Mapping[str, bytes], trust: Trust, now: datetime
+        self, commits: Sequence[str], extra: Mapping[str, bytes], now: datetime
     ) -> Iterator[CheckedCommit]:
-        receipts = {**self._receipts(commits), **extra}
-        for facts in self._facts(commits, receipts.keys()):
+        refs = [f"{receipt_ref(commit)}:{RECEIPT_FILE}" for commit in commits]
+        keys, *files = self.read_files([f"{KEYS_REF}:{KEYS_FILE}", *refs, *commits])
+        own = zip(commits, files[: len(commits)], strict=True)
+        receipts = {**{commit: content for commit, content in own if content is not None}, **extra}
+        trust = Trust(self.pinned, _found_keys(keys))
+        for facts in self.facts(commits, files[len(commits) :], receipts.keys()):
             by_agent = any(line.startswith(_TRAILER) for line in facts.message.split("\n"))
             if facts.commit in receipts:
                 receipt = receipts[facts.commit]
@@ -164,30 +167,22 @@ class ReceiptRepository:
             else:
                 yield CheckedCommit(facts.commit, by_agent, note=_NO_RECEIPT if by_agent else "")
 
-    def _receipts(self, commits: Sequence[str]) -> dict[str, bytes]:
-        files = self.read_files([f"{receipt_ref(commit)}:{RECEIPT_FILE}" for commit in commits])
-        return {commit: content for commit, content in zip(commits, files, strict=True) if content is not None}
+    def facts(
+        self, commits: Sequence[str], objects: Sequence[bytes | None], compared: Collection[str]
+    ) -> Iterator[CommitFacts]:
+        """Yield what git says about commits, given by id and with their objects as `read_files` returns them.
 
-    def _found_keys(self) -> tuple[PublicKey, ...]:
-        """Return the keys in the repository; none if they cannot be read, since whoever can push can write them."""
-        content = self.read_files([f"{KEYS_REF}:{KEYS_FILE}"])[0]
-        try:
-            return decode_keys(content) if content is not None else ()
-        except Unreadable:
-            return ()
-
-    def _facts(self, commits: Sequence[str], compared: Collection[str]) -> Iterator[CommitFacts]:
-        """Yield what git says about commits. Only those to compare with a receipt have their changed paths."""
-        objects = self.read_files(commits)
+        Only commits to compare with a receipt have their changed paths.
+        """
         if not all(map(_is_named, commits, objects)):
             fix = "clone it from the server: this one has another object in a commit's place, or one that is too large"
             raise Misconfigured("the clone is damaged", where=str(self.git.directory), fix=fix)
-        parsed = [parse_commit(data or b"") for data in objects]
+        headers = [parse_commit(data or b"") for data in objects]
         parents_of = {
-            commit: parents for commit, (_, parents, _) in zip(commits, parsed, strict=True) if commit in compared
+            commit: parents for commit, (_, parents, _) in zip(commits, headers, strict=True) if commit in compared
         }
         paths = self._changed_paths(parents_of)
-        for commit, (tree, parents, message) in zip(commits, parsed, strict=True):
+        for commit, (tree, parents, message) in zip(commits, headers, strict=True):
             yield CommitFacts(commit, tree, parents, paths.get(commit, ()), message, self.expected)
 
     def _changed_paths(self, parents: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -213,25 +208,25 @@ class ReceiptRepository:
         lines = "".join(f"{name}\n" for name in names).encode()
         sizes = self.git.ask("cat-file", "--batch-check=%(objectsize)", stdin=lines).decode("utf-8", "replace")
         fits = [size.isdecimal() and int(size) <= SIZE_LIMIT for size in sizes.split("\n")[: len(names)]]
-        read = iter(self._blobs([name for name, is_small in zip(names, fits, strict=True) if is_small]))
-        return [next(read) if is_small else None for is_small in fits]
+        contents = iter(self._blobs([name for name, is_small in zip(names, fits, strict=True) if is_small]))
+        return [next(contents) if is_small else None for is_small in fits]
 
     def _blobs(self, names: Sequence[str]) -> list[bytes | None]:
         """Return objects by name, in order; None for one that the clone does not have."""
         out = self.git.ask("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode())
-        found: list[bytes | None] = []
+        blobs: list[bytes | None] = []
         start = 0
         for _ in names:
             end = out.index(b"\n", start)
             head = out[start:end].rsplit(b" ", 2)
             if head[-1] == b"missing":
-                found.append(None)
+                blobs.append(None)
                 start = end + 1
             else:
                 size = int(head[-1])
-                found.append(out[end + 1 : end + 1 + size])
+                blobs.append(out[end + 1 : end + 1 + size])
                 start = end + size + 2
-        return found
+        return blobs
 
 
 def _git_directory(folder: Path) -> Path:
@@ -245,6 +240,14 @@ def _git_directory(folder: Path) -> Path:
     if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
         return folder
     raise Misconfigured("this is not a git clone", where=str(folder), fix="run it inside one, or give --dir")
+
+
+def _found_keys(content: bytes | None) -> tuple[PublicKey, ...]:
+    """Return the keys in the repository; none if they cannot be read, since whoever can push can write them."""
+    try:
+        return decode_keys(content) if content is not None else ()
+    except Unreadable:
+        return ()
 
 
 def _read(path: Path) -> bytes:

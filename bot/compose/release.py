@@ -29,7 +29,7 @@ class ProjectRemote:
     name: str
 
 
-async def origin_of(project: Path) -> ProjectRemote | None:
+async def origin_remote(project: Path) -> ProjectRemote | None:
     """Return the place of the project's remote `origin`, or None if there is none or it is not on a server."""
     answer = await run.git(project, "config", "--get", "remote.origin.url", check=False)
     return parse_origin(answer.out.decode(errors="replace").strip())
@@ -40,14 +40,14 @@ def parse_origin(url: str) -> ProjectRemote | None:
 
     https://git-scm.com/docs/git-clone#_git_urls
     """
-    if found := _HTTP.fullmatch(url):
-        parts = urlsplit(found["server"])
-        return ProjectRemote(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", found["path"])
-    if "://" in url.removeprefix("ssh://") or not (found := _SSH.fullmatch(url)):
+    if match := _HTTP.fullmatch(url):
+        parts = urlsplit(match["server"])
+        return ProjectRemote(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", match["path"])
+    if "://" in url.removeprefix("ssh://") or not (match := _SSH.fullmatch(url)):
         return None
     # ssh.github.com answers on port 443; `github.com-work` is a common alias of one's own configuration.
-    public = found["host"] == "ssh.github.com" or found["host"].startswith("github.com")
-    return ProjectRemote(_GITHUB if public else f"https://{found['host']}", found["path"])
+    public = match["host"] == "ssh.github.com" or match["host"].startswith("github.com")
+    return ProjectRemote(_GITHUB if public else f"https://{match['host']}", match["path"])
 
 
 async def release_commit(network: OperatorNetwork, server: str, action: str, tag: str) -> str:
@@ -63,9 +63,9 @@ async def release_commit(network: OperatorNetwork, server: str, action: str, tag
     if tags is None:
         raise Misconfigured("there is no such repository", where=f"{server}/{action}", fix="check the server's address")
     if tag not in tags:
-        known = ", ".join(sorted(tags)[-_SHOWN:]) or "it has none"
+        names = ", ".join(sorted(tags)[-_SHOWN:]) or "it has none"
         raise Misconfigured(
-            f"{action} has no release {tag}", where="--pin", fix=f"name one with --pin TAG (the newest: {known})"
+            f"{action} has no release {tag}", where="--pin", fix=f"name one with --pin TAG (the newest: {names})"
         )
     return tags[tag]
 
@@ -83,11 +83,11 @@ async def _tags(network: OperatorNetwork, server: str, action: str) -> dict[str,
         answer = await run.git(Path(empty), "ls-remote", "--tags", url, settings=settings, check=False)
     if answer.code == 0:
         lines = (line.split("\t") for line in answer.out.decode().splitlines())
-        named = {ref.removeprefix("refs/tags/"): commit for commit, ref in lines}
+        commits = {ref.removeprefix("refs/tags/"): commit for commit, ref in lines}
         # The line of an annotated tag names the tag; the line with ^{} names its commit.
-        return {tag: named.get(f"{tag}^{{}}", commit) for tag, commit in named.items() if not tag.endswith("^{}")}
+        return {tag: commits.get(f"{tag}^{{}}", commit) for tag, commit in commits.items() if not tag.endswith("^{}")}
     if "not found" in answer.error or "could not read Username" in answer.error:
         return None
-    said = " ".join(answer.error.split())[-300:]
+    reason = " ".join(answer.error.split())[-300:]
     fix = "connect this machine, or do without a pin and set the commit in the workflows later. Nothing was written"
-    raise Transient(f"the release cannot be looked up: {said}", where=url, fix=fix)
+    raise Transient(f"the release cannot be looked up: {reason}", where=url, fix=fix)

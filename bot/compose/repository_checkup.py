@@ -73,10 +73,10 @@ class RepositoryCheckup:
         """
         branch = self.profile.default_branch
         try:
-            found = {name: await repository.file(self.client, self.at, name, branch) for name in FILES}
+            contents = {name: await repository.file(self.client, self.at, name, branch) for name in FILES}
         except Forbidden:
             return None
-        return {name: (text or b"").decode(errors="replace") for name, text in found.items()}
+        return {name: (text or b"").decode(errors="replace") for name, text in contents.items()}
 
     def hidden_files(self) -> CheckupResult:
         """Return the finding that this token may not read the files."""
@@ -102,12 +102,12 @@ class RepositoryCheckup:
         await self.connections.close()
 
     def _repository(self, plan: str | None) -> CheckupResult:
-        seen = self.profile
-        kind = "private" if seen.private else "public"
-        what = f"repository: {self.at.owner}/{self.at.name} ({kind}, plan of {seen.owner}: {plan or 'not visible'})"
-        if seen.archived:
+        profile = self.profile
+        kind = "private" if profile.private else "public"
+        what = f"repository: {self.at.full_name} ({kind}, plan of {profile.owner}: {plan or 'not visible'})"
+        if profile.archived:
             return CheckupResult(f"{what} is archived: nobody can write there", f"unarchive it: {self.web}/settings")
-        if not seen.has_issues:
+        if not profile.has_issues:
             return CheckupResult(
                 f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings"
             )
@@ -158,25 +158,25 @@ class RepositoryCheckup:
             return await self._visible(f"secret {expected.key}", page, lambda: self._repository_secret(expected))
         name, page = f"environment {expected.environment}", f"{self.web}/settings/environments"
         try:
-            found = await repository_settings.environment(self.client, self.at, expected.environment)
+            environment = await repository_settings.environment_settings(self.client, self.at, expected.environment)
         except Forbidden:
             return [_hidden(name, page)]
-        if found is None and self.profile.private and plan == "free":
+        if environment is None and self.profile.private and plan == "free":
             cure = "run plangate init --secret repository, or make the repository public, or change the plan"
             return [CheckupResult(f"{name}: private repositories have none on the Free plan", cure)]
-        if found is None and self.profile.private and not self.profile.may_administer:
+        if environment is None and self.profile.private and not self.profile.may_administer:
             return [_hidden(f"{name}: not there, or", page)]
-        if found is None:
+        if environment is None:
             return [CheckupResult(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
-        seen = CheckupResult(f"{name}: there, for some branches only")
-        if found.waits:
-            seen = CheckupResult(
+        protection = CheckupResult(f"{name}: there, for some branches only")
+        if environment.waits:
+            protection = CheckupResult(
                 f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}"
             )
-        elif not found.limited:
+        elif not environment.limited:
             cure = f"limit it to the default branch: {page}"
-            seen = CheckupResult(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
-        return [seen, *await self._visible("its secrets", page, lambda: self._environment_secret(expected))]
+            protection = CheckupResult(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
+        return [protection, *await self._visible("its secrets", page, lambda: self._environment_secret(expected))]
 
     async def _repository_secret(self, expected: WorkflowNeeds) -> CheckupResult:
         return self._secret(expected, await repository_settings.secrets_of_repository(self.client, self.at))
@@ -196,7 +196,7 @@ class RepositoryCheckup:
         rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
-        if refused := [told for rule, told in _REFUSING.items() if rule in rules]:
+        if refused := [refusal for rule, refusal in _REFUSING.items() if rule in rules]:
             return CheckupResult(f"{what}: refuse {', '.join(refused)}", cure)
         if "required_signatures" in rules:
             return CheckupResult(f"{what}: require signed commits, which the job's token and an App do not make", cure)
@@ -227,7 +227,7 @@ class RepositoryCheckup:
             await labels.make_label(self.client, self.at, name, _LABELS[name])
             return CheckupResult(f"label {name}: made")
         why = "the bot makes it with its first thread" if name == labels.OPEN_LABEL else "needed to call it by label"
-        cure = f"plangate doctor --fix --repo {self.at.owner}/{self.at.name} makes it: {self.web}/labels"
+        cure = f"plangate doctor --fix --repo {self.at.full_name} makes it: {self.web}/labels"
         return CheckupResult(f"label {name}: not there; {why}", cure, optional=True)
 
     async def _check_workflow(self, file: str) -> CheckupResult:
@@ -258,14 +258,12 @@ _LABELS: Final = {labels.OPEN_LABEL: _OPEN_SAYS, LABEL: "Calls Plangate: it post
 
 async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
     """Return the checkup of the repository OWNER/REPO. Raises Misconfigured, Refused, and Transient."""
-    owner, _, short = name.partition("/")
-    if not (owner and short) or "/" in short:
-        raise Misconfigured(f"not a repository: {name!r}", where="--repo", fix="write OWNER/REPO")
+    at = Address.parse(name, where="--repo")
     if not (settings.github.as_app or settings.github.token):
         fix = "set it to your own token: GH_TOKEN=$(gh auth token)"
         raise Misconfigured("no credentials for GitHub", where="GH_TOKEN", fix=fix)
-    at, connections = Address(owner, short), Connections(settings, SystemClock())
-    web = f"{settings.github.server_url}/{owner}/{short}"
+    connections = Connections(settings, SystemClock())
+    web = f"{settings.github.server_url}/{at.full_name}"
     try:
         client = await _reader(connections, at) if settings.github.as_app else connections.poller(None)
         profile = await repository_settings.profile(client, at)
@@ -277,7 +275,7 @@ async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a repository's owner and its settings demand of the workflows. None: not visible to this token."""
+    """What a repository's owner and settings require of the workflows. None: not visible to this token."""
 
     has_environments: bool | None
     must_be_pinned: bool | None
@@ -304,10 +302,10 @@ async def needs_of(settings: Settings, name: str) -> Needs:
 async def _reader(connections: Connections, at: Address) -> GitHubClient:
     """Return a client for one repository, with only the App permissions that are needed here."""
     installation = await repository.installation(connections.app(), at)
-    granted = await reach.granted_permissions(connections.app(), at)
+    levels = await reach.granted_permissions(connections.app(), at)
     finder = connections.client_with({"metadata": "read"}, installation)
     number = (await reach.repository_by_name(finder, at)).id
-    permissions = {name: level for name, level in granted.items() if name in _READING}
+    permissions = {name: level for name, level in levels.items() if name in _READING}
     return connections.client_with(permissions, installation, number)
 
 

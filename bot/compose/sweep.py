@@ -6,7 +6,7 @@ from bot.compose.check_pass import run_periodic_work
 from bot.compose.github import GitHubHost
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
-from bot.core.errors import Misconfigured
+from bot.github.repository import Address
 from bot.logs import setup
 from bot.service.inbox import Inbox
 from bot.service.worker import sweep_with
@@ -17,8 +17,8 @@ def sweep(settings: Settings, repo: str | None = None, *, log: tuple[str, str] =
 
     `repo` is OWNER/REPO, or None for all repositories.
     """
-    if repo is not None and repo.count("/") != 1:
-        raise Misconfigured(f"not a repository: {repo!r}", where="--repo", fix="write OWNER/REPO")
+    if repo is not None:
+        Address.parse(repo, where="--repo")
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
 

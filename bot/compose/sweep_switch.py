@@ -5,11 +5,12 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.config.settings import Secret, Settings
+from bot.core.secrets.redaction import Redactor
 from bot.github import workflows
 from bot.github.client import GitHubClient
-from bot.github.pace import WritePace
 from bot.github.repository import Address
 from bot.github.tokens import StaticToken
+from bot.service.connections import github_client
 
 SWEEP: Final = "plangate-sweep.yml"
 
@@ -32,9 +33,4 @@ class SweepSwitch:
 
 def sweep_switch(settings: Settings, at: Address, token: Secret) -> SweepSwitch:
     """Return the switch of a repository's sweep, for the job with that token."""
-    github = settings.github
-    credentials, clock = StaticToken(token.reveal), SystemClock()
-    pace = WritePace(clock, github.write_pause)
-    urls, trusted = (github.api_url, github.graphql_url), settings.network.authorities
-    client = GitHubClient(*urls, credentials, clock, pace, authorities=trusted)
-    return SweepSwitch(client, at)
+    return SweepSwitch(github_client(settings, StaticToken(token.reveal), SystemClock(), redactor=Redactor()), at)

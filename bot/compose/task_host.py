@@ -2,16 +2,26 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
-from bot.compose.served_repository import ServedRepository, TrackedTask
 from bot.config.maintenance_task import MaintenanceTask
 from bot.core.actor import Actor, Role
 from bot.core.names import ThreadAddress, ThreadNumber
+from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.github.tracking import IssueText
 from bot.ports import Clock
+from bot.service.connections import ServedRepository
 from bot.workflow.thread_context import ThreadContext, WorkSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedTask:
+    """The tracking issue of a scheduled task, and what its journal knows."""
+
+    issue: ThreadNumber
+    history: TaskHistory
 
 
 class TaskIssues(Protocol):
@@ -30,7 +40,7 @@ class TaskIssues(Protocol):
         """Set an issue's text, unless `shown`, its text when it was read, is the same."""
 
     async def warn(self, number: ThreadNumber, warning: str) -> None:
-        """Show above an issue's text why its task does not run, unless it shows that already; "" takes that back."""
+        """Show above an issue's text why its task does not run, unless it does so already. "" removes the warning."""
 
 
 class RoleLookup(Protocol):

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,15 +14,15 @@ from bot.compose.canaries import plant_canary
 from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,
-    chosen_of,
     collector_of,
     committer_of,
+    configured_model,
     egress_route_of,
     gate_of,
-    host_of,
     key_of,
     policy_of,
     sandbox_limits_of,
+    server_host,
     web_of,
     work_settings,
 )
@@ -35,7 +35,6 @@ from bot.config.settings import RECEIPTS, Settings
 from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, Refused
 from bot.core.maintenance import ScheduledTask
-from bot.core.marker import Key
 from bot.core.names import CommitId, RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.secrets.canary import CanaryAlarm
 from bot.core.secrets.redaction import Redactor
@@ -51,6 +50,7 @@ from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
+from bot.github.relevance import Listening
 from bot.github.repository_reader import GitHubReader
 from bot.github.task_checks import TaskChecks, TaskGateway
 from bot.github.turns import Listener
@@ -60,7 +60,7 @@ from bot.receipts.signing_keys import with_current_key_file
 from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, speaks_as_job
 from bot.service.overview.recorded_journal import JournalObserver, RecordedJournal
 from bot.store.git_journal import GitJournal
-from bot.store.keys import MarkerSigner
+from bot.store.keys import marker_key
 from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
@@ -103,7 +103,9 @@ class ThreadContexts:
     observer: JournalObserver
     parsed_texts: ParsedTextCache = field(default_factory=ParsedTextCache, init=False)
     states: StateCache = field(default_factory=StateCache, init=False)
-    """What the journals of all threads led to when they were read last."""
+    """The states of all threads as of the last reading of their journals."""
+    listening: dict[RepositoryId, Listening] = field(default_factory=dict, init=False)
+    """What the bot listens to in each repository, as the last look there read it."""
     _configurations: dict[RepositoryId, tuple[CommitId, "CurrentConfiguration"]] = field(
         default_factory=dict, init=False
     )
@@ -112,8 +114,7 @@ class ThreadContexts:
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
         """Yield the context of one thread, built from live facts."""
-        at = repository.Address(address.owner, address.name)
-        access = await self.connections.reach(address.installation, address.repository, at)
+        at, access = repository.Address.of_thread(address), await self.connections.reach_thread(address)
         facts = await repository.repository(access.client, at)
         if facts.id != address.repository:
             raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
@@ -121,6 +122,7 @@ class ThreadContexts:
             access = await self.connections.reach(address.installation, address.repository, facts.address)
         keys, mistake, blob = await self._newest_configuration(access.client, facts)
         bot = await self.connections.bot(access.client)
+        self.listening[facts.id] = Listening(bot.id, keys.mention)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
         source, route = await self._source(access), egress_route_of(self.settings)
         workspace = GitWorkspace.on(source, self.settings.data_dir, sandbox_limits_of(keys), rules, route=route)
@@ -147,35 +149,35 @@ class ThreadContexts:
     async def _newest_configuration(self, client: GitHubClient, facts: repository.Repository) -> "CurrentConfiguration":
         """Return the configuration in the default branch's head, read once for each commit.
 
-        That there is none is never kept: GitHub also says so of a commit that not all of its servers know yet.
+        A missing file is never cached: GitHub also reports one for a commit that not all of its servers know yet.
         """
         if facts.head is None:
-            found = await self.configuration(client, facts.address)
-            return found._replace(mistake="the repository has no commit yet (push one)")
-        known = self._configurations.get(facts.id)
-        if known is None or known[0] != facts.head:
-            known = facts.head, await self.configuration(client, facts.address, facts.head)
-        if known[1].blob:
-            self._configurations[facts.id] = known
-        return known[1]
+            configuration = await self.configuration(client, facts.address)
+            return configuration._replace(mistake="the repository has no commit yet (push one)")
+        cached = self._configurations.get(facts.id)
+        if cached is None or cached[0] != facts.head:
+            cached = facts.head, await self.configuration(client, facts.address, facts.head)
+        if cached[1].blob:
+            self._configurations[facts.id] = cached
+        return cached[1]
 
     async def configuration(
         self, client: GitHubClient, at: repository.Address, ref: str = ""
     ) -> "CurrentConfiguration":
-        """Return the configuration in a commit of the default branch, or in its head, and what is wrong with it.
+        """Return the configuration in a commit of the default branch, or in its head, with its mistake if it has one.
 
-        If it is wrong, no thread is carried on, and people who address the bot are told (PR3).
+        With a mistake, no thread is continued, and people who address the bot get a reply that says so (PR3).
         """
-        given = self.settings.overrides
+        overrides = self.settings.overrides
         mistake = blob = ""
         try:
-            text = await _read(client, at, given.path, ref)
+            text = await _read(client, at, overrides.path, ref)
             blob = "" if text is None else blob_id(text)
-            keys = configuration(text or "", given.path)
+            keys = configuration(text, overrides.path) if text else _default_configuration()
             gate_of(keys, sandboxed=True)  # also checks that its rules can be parsed
         except Misconfigured as error:
-            keys, mistake = configuration(""), str(error)
-        keys = keys.model_copy(update={"mention": given.mention}) if given.mention else keys
+            keys, mistake = _default_configuration(), str(error)
+        keys = keys.model_copy(update={"mention": overrides.mention}) if overrides.mention else keys
         return CurrentConfiguration(keys, mistake, blob)
 
     async def read_task(self, client: GitHubClient, at: repository.Address, name: str) -> ScheduledTask | None:
@@ -212,42 +214,41 @@ class _Parts:
         key, refs = key_of(shared.settings), self.access.refs
         spool = shared.settings.data_dir / "transcripts"
         transcripts = SpooledTranscripts(refs, number, thread, key=key, spool=spool)
-        stored = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
-        found = replace(self.address, owner=self.facts.address.owner, name=self.facts.address.name)
-        self.journal = RecordedJournal(stored, found, shared.observer)
+        journal = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
+        address = replace(self.address, owner=self.facts.address.owner, name=self.facts.address.name)
+        self.journal = RecordedJournal(journal, address, shared.observer)
         self.fence = Fence(self.journal, number, thread, shared.states)
         self.dialogue = self._dialogue(thread)
         self.reader = self._reader()
         self.resources = self._session_resources(transcripts)
 
     async def thread_context(self, workspace: GitWorkspace, mistake: str) -> ThreadContext:
-        """Return the context of the thread as GitHub shows it now. `mistake` is what is wrong with the configuration,
-        or "" for nothing."""
+        """Return the context of the thread as GitHub shows it now. `mistake` is the mistake in the configuration; ""
+        for none."""
         shared, access, facts, thread = self.shared, self.access, self.facts, self.dialogue.thread
         subject = await self.dialogue.subject()
         base = subject.head or facts.head or CommitId("")
-        name, folder = f"{access.at.owner}/{access.at.name}", workspace.checkouts.shown_as
+        name, folder = access.at.full_name, workspace.checkouts.shown_as
         job = job_of(self.keys, folder=folder, repository=name, clock=shared.clock)
         spans = Telemetry(f"{facts.id}#{thread}", shared.clock, shared.counters, collector_of(shared.settings))
         place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.branch)
-        location = replace(place, host=host_of(shared.settings), name=name, pull=subject.pull)
+        location = replace(place, host=server_host(shared.settings), name=name, pull=subject.pull)
+        checks = PullCheckReader(access.client, access.at, self.bot, self.reader.results)
         return ThreadContext(
-            location,
-            JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
-            self.journal,
-            self.dialogue,
-            workspace,
-            self.resources,
-            self.fence,
-            GitHubPulls(access.client, access.at, self.bot),
-            self._receipts(),
-            self._task_gateway(),
-            PullChecksGateway(
-                PullCheckReader(access.client, access.at, self.bot, self.reader.results), self.reader.attribution
-            ),
-            self._work_settings(mistake),
-            policy_of(self.keys, self.bot.id),
-            spans.take,
+            location=location,
+            environment=JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
+            journal=self.journal,
+            dialogue=self.dialogue,
+            workspace=workspace,
+            resources=self.resources,
+            fence=self.fence,
+            pulls=GitHubPulls(access.client, access.at, self.bot),
+            receipts=self._receipts(),
+            tasks=self._task_gateway(),
+            checks=PullChecksGateway(checks, self.reader.attribution),
+            settings=self._work_settings(mistake),
+            policy=policy_of(self.keys, self.bot.id),
+            listener=spans.take,
             redactor=shared.redactor,
             agents=partial(agents_of, workspace.mirror, facts.head) if facts.head else no_agent_types,
             states=shared.states,
@@ -276,15 +277,15 @@ class _Parts:
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:
         keys, shared = self.keys, self.shared
         return SessionResources(
-            chosen_of(keys, shared.model),
-            transcripts,
-            shared.clock,
-            gate_of(keys, sandboxed=True),
-            Ledger(self._work_settings().budget_usd),
-            f"{self.facts.id:x}",
-            HumanAvailability(answers=True, permits=keys.tools.requests == "comment"),
-            self.alarm,
-            web_of(keys, shared.settings),
+            model=configured_model(keys, shared.model),
+            transcripts=transcripts,
+            clock=shared.clock,
+            gate=gate_of(keys, sandboxed=True),
+            ledger=Ledger(self._work_settings().budget_usd),
+            user_id=f"{self.facts.id:x}",
+            availability=HumanAvailability(answers=True, permits=keys.tools.requests == "comment"),
+            alarm=self.alarm,
+            web=web_of(keys, shared.settings),
             compact_at=keys.compaction.at_tokens,
             repository=self.reader,
         )
@@ -301,26 +302,21 @@ class _Parts:
         return GitHubReader(client, at, branch, attribution, checks, attached, quotes)
 
     def _task_gateway(self) -> TaskGateway:
-        """Return what the harness does for scheduled tasks. Comments are posted behind the fence of this thread."""
-        client, at, signer = (
-            self.access.client,
-            self.access.at,
-            MarkerSigner(key_of(self.shared.settings), self.facts.id),
-        )
+        """Return the harness's access to GitHub for scheduled tasks. The fence of this thread guards its comments."""
+        client, at = self.access.client, self.access.at
         checks = TaskChecks(client, at, self.reader.results, self.reader.attribution)
-        key = Key(signer.key_id, signer.mac)
+        key = marker_key(key_of(self.shared.settings), self.facts.id)
         operations = IssueOperations(client, at, self.bot, key, self.fence)
         return TaskGateway(checks, operations, self.shared.settings.overrides.path)
 
     def _dialogue(self, thread: ThreadNumber) -> GitHubDialogue:
         shared, keys = self.shared, self.keys
-        signer = MarkerSigner(key_of(shared.settings), self.facts.id)
         return GitHubDialogue(
             self.access.client,
             self.access.at,
             thread,
             Listener(self.bot, keys.mention, frozenset(keys.ask.bots)),
-            Key(signer.key_id, signer.mac),
+            marker_key(key_of(shared.settings), self.facts.id),
             self.facts.default_branch,
             shared.parsed_texts,
             self.fence,
@@ -330,18 +326,18 @@ class _Parts:
         )
 
     def _work_settings(self, mistake: str = "") -> WorkSettings:
-        given = self.shared.settings.overrides
-        made = work_settings(self.keys, model=given.model, max_cost_usd=given.max_cost_usd)
+        overrides = self.shared.settings.overrides
+        work = work_settings(self.keys, model=overrides.model, max_cost_usd=overrides.max_cost_usd)
         workflows = self.shared.connections.may_push_workflows(self.bot)
         seconds = self.shared.settings.github.progress_seconds
         return replace(
-            made,
+            work,
             refusal=mistake,
             workflows=workflows,
             workflows_wait=speaks_as_job(self.bot),
             run=self.shared.run,
             configuration=self.configuration_blob,
-            version=version("plangate"),
+            version=_installed_version(),
             progress_seconds=seconds,
         )
 
@@ -356,6 +352,18 @@ def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSett
         settings.github.server_url,
         settings.github.label_threads,
     )
+
+
+@cache
+def _default_configuration() -> "Configuration":
+    """Return the configuration of a repository without a file."""
+    return configuration("")
+
+
+@cache
+def _installed_version() -> str:
+    """Return the version of this program, read once: parsing the metadata takes longer than most of a look."""
+    return version("plangate")
 
 
 def blob_id(text: str) -> str:

@@ -29,7 +29,7 @@ from bot.service.worker import CLOSING_SECONDS
 from bot.telemetry import Counters
 
 HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
-"""Longest time that a worker takes to end: sessions reach their next step and go back to the queue."""
+"""Maximum time that a worker takes to end, in which sessions reach their next step and go back to the queue."""
 
 
 def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -> int:
@@ -42,7 +42,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     setup(*log, redactor=redactor)
     cut = forced_exit_timer(HAND_BACK_SECONDS)
 
-    async def through() -> None:
+    async def run_until_signal() -> None:
         async with reporting_host(settings, redactor, recorder_of(settings, redactor)) as github:
             await github.connections.check_private_key()
             service = Service(settings, github, periodic=periodic_work(github, MaintenanceRounds(github)))
@@ -56,7 +56,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
                 cut.start()
                 say("stopping")
 
-    asyncio.run(through())
+    asyncio.run(run_until_signal())
     cut.cancel()
     return 0
 
@@ -74,14 +74,14 @@ async def reporting_host(
 
 
 def periodic_work(github: GitHubHost, rounds: MaintenanceRounds) -> PeriodicWork:
-    """Return what a service on GitHub does from time to time."""
+    """Return the periodic work of a service on GitHub."""
     return PeriodicWork(Reconciler(github), rounds.run, partial(look_at_red_checks, github))
 
 
 async def reindex_threads(settings: Settings) -> int:
     """Have workers look at every open thread of the served repositories, and return how many there are.
 
-    All that is needed after the database was lost: the journals are the truth.
+    After the database was lost, nothing else is needed, because the journals are the source of truth.
     """
     async with database_of(settings).open() as database, GitHubHost(settings) as github:
         addresses, jobs = await github.open_threads(), Jobs(database)
@@ -93,8 +93,8 @@ async def reindex_threads(settings: Settings) -> int:
 def forced_exit_timer(seconds: float) -> threading.Timer:
     """Return a timer that ends the process, whatever the process is doing.
 
-    A thread that waits for GitHub cannot be cancelled. Whatever still runs then is cut off as by kill -9, which every
-    component is built to survive.
+    A thread that waits for GitHub cannot be cancelled. Whatever still runs is then ended as by kill -9, which every
+    component survives.
     """
     timer = threading.Timer(seconds, os._exit, [0])
     timer.daemon = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from bot.config.environment import environment, settings
+from bot.config.environment import environment_variables, settings
 from bot.config.settings import PATH, Identity, Overrides, Secret, Settings
 from bot.core.errors import Misconfigured
 
@@ -65,9 +65,9 @@ class ActionSettings:
     only_listen: bool = False
     """Whether this job only reads what people said, because another job works on threads."""
     sandbox_script: Path | None = None
-    """Makes this machine fit for a sandbox; None if nothing is to be done."""
+    """The script that prepares this machine for a sandbox; None if nothing has to be done."""
     job_token: Secret = field(default_factory=lambda: Secret(""))
-    """The token of the job itself, whoever the bot speaks as; empty if unknown."""
+    """The token of the job itself, whichever account the bot speaks as; empty if unknown."""
     output: Path | None = None
     summary: Path | None = None
     secrets: tuple[Secret, ...] = ()
@@ -79,17 +79,17 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/variables
     """
-    env = environment(environ)
-    given = {name: env.get(f"INPUT_{name.upper()}", "").strip() for name in INPUTS}
+    env = environment_variables(environ)
+    inputs = {name: env.get(f"INPUT_{name.upper()}", "").strip() for name in INPUTS}
     return ActionSettings(
-        settings=_of_inputs(settings(env), given, env),
+        settings=_of_inputs(settings(env), inputs, env),
         event=_require(env, "GITHUB_EVENT_NAME"),
         event_path=Path(_require(env, "GITHUB_EVENT_PATH")),
         repository=_require(env, "GITHUB_REPOSITORY"),
-        wait_minutes=_amount(given, "approval_wait_minutes") or 0.0,
-        dry_run=_flag(given["dry_run"], "dry_run"),
-        verify=_flag(given["verify"], "verify"),
-        keys=given["keys"],
+        wait_minutes=_amount(inputs, "approval_wait_minutes") or 0.0,
+        dry_run=_flag(inputs["dry_run"], "dry_run"),
+        verify=_flag(inputs["verify"], "verify"),
+        keys=inputs["keys"],
         workspace=Path(env.get("GITHUB_WORKSPACE", "")),
         run=env.get("GITHUB_RUN_ID", "").strip(),
         only_listen=_flag(env.get("PLANGATE_ONLY_LISTEN", ""), "PLANGATE_ONLY_LISTEN"),
@@ -113,7 +113,7 @@ def _of_inputs(base: Settings, inputs: Mapping[str, str], env: Mapping[str, str]
         raise Misconfigured("no key for the model", where="anthropic_api_key", fix="pass the repository's secret")
     app = bool(inputs["app_id"] and inputs["app_private_key"])
     if bool(inputs["app_id"]) != bool(inputs["app_private_key"]):
-        raise Misconfigured("an App needs both", where="app_id, app_private_key", fix="set both, or neither")
+        raise Misconfigured("an App needs both inputs", where="app_id, app_private_key", fix="set both, or neither")
     # Only the repository outlives a job, so a key created here would be lost (interfaces.md, Environment).
     if not (inputs["state_key"] or app or api_key):
         raise Misconfigured("workload identity needs a state key", where="state_key", fix="pass a long random secret")

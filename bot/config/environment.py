@@ -61,10 +61,11 @@ _SECRETS = {
 
 _NOTIFY_URL, _NOTIFY_SECRET = "PLANGATE_NOTIFY_URL", "PLANGATE_NOTIFY_SECRET"
 _THIS_MACHINE: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_DERIVED_FROM: Final = frozenset({"PLANGATE_STATE_KEY", "PLANGATE_PRIVATE_KEY"})
 _SIGNING_KEY: Final = "PLANGATE_SIGNING_KEY_PATH"
 _ENTERPRISE_TOKENS: Final = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
 SERVICE_URL: Final = "http://127.0.0.1:8000"
-"""Where `plangate serve` listens, unless it is told otherwise."""
+"""The default address of `plangate serve`."""
 _LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 
 
@@ -73,7 +74,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 
     Who the bot is may also be known from the set-up in the browser (bot/config/saved_app.py).
     """
-    env = environment(environ)
+    env = environment_variables(environ)
     env = with_saved_app(env, _data_dir(env))
     return Settings(
         api_key=Secret(env.get("ANTHROPIC_API_KEY", "")),
@@ -100,16 +101,16 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 def settings_of_person(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings for a command that a person runs about a repository (`init`, `doctor --repo`).
 
-    Without credentials of the bot, a token counts that the `gh` program would use. For another server than github.com
+    Without credentials of the bot, the token that the `gh` program would use counts. For a server other than github.com
     the two names for GitHub Enterprise Server come first: https://cli.github.com/manual/gh_help_environment
     """
-    found, env = settings(environ), environment(environ)
-    public = found.github.server_url == GitHubSettings().server_url
+    values, env = settings(environ), environment_variables(environ)
+    public = values.github.server_url == GitHubSettings().server_url
     names = ("GH_TOKEN", "GITHUB_TOKEN") if public else (*_ENTERPRISE_TOKENS, "GH_TOKEN", "GITHUB_TOKEN")
     own = Secret(next((env[name] for name in names if name in env), ""))
-    if found.github.as_app or found.github.token:
-        return found
-    return replace(found, github=replace(found.github, token=own))
+    if values.github.as_app or values.github.token:
+        return values
+    return replace(values, github=replace(values.github, token=own))
 
 
 def _identity(env: Mapping[str, str]) -> Identity | None:
@@ -131,9 +132,14 @@ def _identity(env: Mapping[str, str]) -> Identity | None:
     return Identity(rule, organization, account, *proof, env.get("ANTHROPIC_WORKSPACE_ID", ""))
 
 
-def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that are set. An empty one counts as unset. Tests pass their own."""
-    return {key: value for key, value in (os.environ if environ is None else environ).items() if value.strip()}
+def environment_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that are set. An empty one counts as unset. Tests pass their own.
+
+    White space around a value does not count: a secret that is mounted from a file often ends with a newline, which no
+    HTTP header may hold. What keys are derived from stays as it is, byte for byte.
+    """
+    variables = (os.environ if environ is None else environ).items()
+    return {key: value if key in _DERIVED_FROM else value.strip() for key, value in variables if value.strip()}
 
 
 def service_access(url: str = "", environ: Mapping[str, str] | None = None) -> tuple[str, Secret]:
@@ -141,13 +147,13 @@ def service_access(url: str = "", environ: Mapping[str, str] | None = None) -> t
 
     Raises Misconfigured for a malformed address.
     """
-    env = environment(environ) | ({"PLANGATE_URL": url} if url else {})
+    env = environment_variables(environ) | ({"PLANGATE_URL": url} if url else {})
     return _address(env, "PLANGATE_URL", SERVICE_URL), Secret(env.get("PLANGATE_API_TOKEN", ""))
 
 
 def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | None = None) -> Redactor:
     """Return a redactor for the secrets in the settings and the environment. Never raises."""
-    env = environment(environ)
+    env = environment_variables(environ)
     with suppress(Misconfigured):  # reported where the settings are read
         env = with_saved_app(env, _data_dir(env))
     around = [(env[name].replace("\\n", "\n"), kind) for name, kind in _SECRETS.items() if name in env]
@@ -172,7 +178,7 @@ def _keys_of_headers(lines: str) -> list[str]:
 def _secrets(settings: Settings) -> Values:
     """Return the secrets in the settings, each with its kind."""
     github, identity = settings.github, settings.identity
-    named = (
+    secrets = (
         (settings.api_key, "model key"),
         (settings.state_key, "state key"),
         (github.token, "GitHub token"),
@@ -185,30 +191,32 @@ def _secrets(settings: Settings) -> Values:
         (settings.trace_headers, "OTLP headers"),
         *(((identity.request_token, "identity token"),) if identity else ()),
     )
-    return tuple((secret.reveal(), kind) for secret, kind in named if secret)
+    return tuple((secret.reveal(), kind) for secret, kind in secrets if secret)
 
 
 def decoy_variable(value: str) -> None:
-    """Put a worthless value into this process's environment, where a thief would look first (X3)."""
+    """Put a decoy into this process's environment, where somebody who steals secrets would look first (X3)."""
     os.environ["RELEASE_TOKEN"] = value
 
 
 def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") -> tuple[str, str]:
     """Return the log format (text or json) and the lowest level that is logged; `level` if none is set."""
-    env = environment(environ)
+    env = environment_variables(environ)
     form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", level).strip()
     if form not in {"text", "json"}:
         raise Misconfigured(f"not a log format: {form!r}", where="PLANGATE_LOG", fix="set it to text or json")
     if level.lower() not in {*_LEVELS, "warn"}:
-        raise Misconfigured(f"no level: {level!r}", where="PLANGATE_LOG_LEVEL", fix=f"set it to {' or '.join(_LEVELS)}")
+        raise Misconfigured(
+            f"not a log level: {level!r}", where="PLANGATE_LOG_LEVEL", fix=f"set it to {' or '.join(_LEVELS)}"
+        )
     return form, level.upper()
 
 
 def configuration(text: str, where: str = PATH) -> "Configuration":
     """Return the configuration in a file's text. Raises Misconfigured with line, column, and the nearest key."""
-    from bot.config.repository_file import parse
+    from bot.config.repository_file import parse_configuration
 
-    return parse(text, where)
+    return parse_configuration(text, where)
 
 
 def _github(env: Mapping[str, str]) -> GitHubSettings:
@@ -246,17 +254,17 @@ def _notify(env: Mapping[str, str]) -> NotifySettings:
     """Return the webhook for notifications. A plain http address may only be on this machine."""
     from urllib.parse import urlsplit
 
-    found = NotifySettings(_address(env, _NOTIFY_URL, ""), Secret(env.get(_NOTIFY_SECRET, "").strip()))
-    parts = urlsplit(found.url)
+    notify = NotifySettings(_address(env, _NOTIFY_URL, ""), Secret(env.get(_NOTIFY_SECRET, "").strip()))
+    parts = urlsplit(notify.url)
     if parts.username or parts.password or (parts.scheme == "http" and parts.hostname not in _THIS_MACHINE):
         fix = "write https://host/path, without a password; http only for 127.0.0.1, ::1, or localhost"
         raise Misconfigured("not an address for notifications", where=_NOTIFY_URL, fix=fix)
-    if bool(found.url) != bool(found.secret):
+    if bool(notify.url) != bool(notify.secret):
         raise Misconfigured("notifications need an address and a secret", where=_NOTIFY_SECRET, fix="set both or none")
-    if found.url and not _is_signing_secret(found):
+    if notify.url and not _is_signing_secret(notify):
         fix = "set it to whsec_ and the output of: openssl rand -base64 32"
         raise Misconfigured("not a secret of standard webhooks", where=_NOTIFY_SECRET, fix=fix)
-    return found
+    return notify
 
 
 def _is_signing_secret(notify: NotifySettings) -> bool:
@@ -268,7 +276,7 @@ def _is_signing_secret(notify: NotifySettings) -> bool:
 
 
 def _public_url(env: Mapping[str, str]) -> str:
-    """Return the address of the dashboard: the origin alone, and https unless it is this machine's."""
+    """Return the address of the dashboard: only the origin, and https unless it is this machine's."""
     from urllib.parse import urlsplit
 
     url = _address(env, "PLANGATE_PUBLIC_URL", "")
@@ -287,10 +295,10 @@ def _address(env: Mapping[str, str], name: str, default: str) -> str:
     value = env.get(name, default).strip()
     try:
         parts = urlsplit(value)
-        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:  # also a port that is not a number
-        known = False
-    if value and not known:
+        is_valid = False
+    if value and not is_valid:
         raise Misconfigured(f"not an address: {value!r}", where=name, fix="write something like https://host/path")
     return value.rstrip("/")
 
@@ -329,8 +337,8 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
 
 def _data_dir(env: Mapping[str, str]) -> Path:
     """Return the data directory: as set, else the platform's directory for user data."""
-    if chosen := env.get("PLANGATE_DATA_DIR"):
-        return Path(chosen).expanduser().absolute()
+    if folder := env.get("PLANGATE_DATA_DIR"):
+        return Path(folder).expanduser().absolute()
     home = Path(env.get("HOME") or "~").expanduser()
     if sys.platform == "darwin":
         return home / "Library" / "Application Support" / "plangate"

@@ -23,7 +23,7 @@ _LINE: Final = r"^\S([^\n\r]*\S)?$"
 _GLOB: Final = r"^[^!\s]([^\n]*\S)?$"
 
 
-def _match(pattern: str, cure: str) -> AfterValidator:
+def _text_validator(pattern: str, cure: str) -> AfterValidator:
     """Return a validator of texts. The error says what to write instead."""
 
     def check(text: str) -> str:
@@ -35,18 +35,20 @@ def _match(pattern: str, cure: str) -> AfterValidator:
 
 
 Line = Annotated[
-    str, Field(json_schema_extra={"pattern": _LINE}), _match(_LINE, "write one line of text, without blanks around it")
+    str,
+    Field(json_schema_extra={"pattern": _LINE}),
+    _text_validator(_LINE, "write one line of text, without blanks around it"),
 ]
 Name = Annotated[
     str,
     Field(json_schema_extra={"pattern": _NAME}),
-    _match(_NAME, "write lowercase letters, digits, and hyphens, at most 40, such as update-pins"),
+    _text_validator(_NAME, "write lowercase letters, digits, and hyphens, at most 40, such as update-pins"),
 ]
 Parameter = Annotated[str, Field(pattern=_NAME)]
 Glob = Annotated[
     str,
     Field(json_schema_extra={"pattern": _GLOB}),
-    _match(_GLOB, "write a glob that does not begin with !, such as docs/**"),
+    _text_validator(_GLOB, "write a glob that does not begin with !, such as docs/**"),
 ]
 
 
@@ -76,10 +78,10 @@ class MaintenanceTask(BaseModel):
     @classmethod
     def _remember_places(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Return the task with the places of its keys, if the value comes from a YAML file."""
-        made = handler(value)
+        task = handler(value)
         if (marks := getattr(value, "lc", None)) is not None:
-            made._places = {key: (line + 1, column + 1) for key in value for line, column in [marks.key(key)]}
-        return made
+            task._places = {key: (line + 1, column + 1) for key in value for line, column in [marks.key(key)]}
+        return task
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -87,13 +89,13 @@ class MaintenanceTask(BaseModel):
         if (self.prompt is None) == (self.recipe is None):
             raise ValueError(f"task {self.name!r} needs either prompt or recipe, and not both")
         if self.parameters and self.recipe is None:
-            raise ValueError(f"task {self.name!r} has with, which only a recipe reads")
+            raise ValueError(f"task {self.name!r} has the key `with`, which only a recipe reads")
         if self.approval == "standing" and not self.paths:
             raise ValueError(f"task {self.name!r} needs paths, because approval: standing covers only these")
         return self
 
     def place_of(self, key: str) -> str:
-        """Return where a key stands, such as ``line 3, column 5 of the configuration``."""
+        """Return the position of a key, such as ``line 3, column 5 of the configuration``."""
         line, column = self._places.get(key, (0, 0))
         return f"line {line}, column {column} of the configuration" if line else "maintenance"
 

@@ -111,7 +111,7 @@ class Approve(Part):
 
 
 class Models(Part):
-    """Which models; aliases or full ids."""
+    """The models, as aliases or full ids."""
 
     main: str = "claude-opus-5-5"
     subagent: str = "claude-sonnet-5-5"
@@ -121,7 +121,7 @@ class Models(Part):
 
 
 class Budget(Part):
-    """What work may cost."""
+    """The budgets of work."""
 
     session_usd: float = Field(default=5, gt=0)
     thread_usd: float = Field(default=10, gt=0)
@@ -131,7 +131,7 @@ class Budget(Part):
 
 
 class Subagents(Part):
-    """How many sub-agents."""
+    """How many sub-agents may run."""
 
     at_once: int = Field(default=3, ge=1, le=10)
     in_all: int = Field(default=20, ge=0)
@@ -161,7 +161,7 @@ class Agents(Part):
 
 
 class Compaction(Part):
-    """From which size of a conversation on room is made in it; in a small window earlier."""
+    """The size from which on a conversation is compacted; earlier in a small context window."""
 
     at_tokens: int = Field(default=250_000, ge=20_000)
     clear_at_tokens: int = Field(default=120_000, ge=20_000)
@@ -211,7 +211,7 @@ class Paths(Part):
 
 
 class SecretsPart(Part):
-    """What looks like a secret and is none; known secrets are never among it."""
+    """Texts that look like secrets and are none. Known secrets are redacted nevertheless."""
 
     examples: list[str] = []
 
@@ -250,7 +250,7 @@ class Configuration(Part):
     maintenance: Tasks = []
 
 
-def parse(text: str, where: str) -> Configuration:
+def parse_configuration(text: str, where: str) -> Configuration:
     """Return a configuration. Raises Misconfigured with line, column, and the nearest key for an unknown one."""
     return validate_yaml(Configuration, text, where) if text.strip() else Configuration()
 
@@ -303,23 +303,23 @@ def _no_yaml(error: Exception, text: str, where: str) -> Misconfigured:
 
     if isinstance(error, ReaderError):
         before = text[: error.position].split("\n")
-        said = f"not YAML: the character U+{ord(text[error.position]):04X} is not allowed in it"
+        what = f"not YAML: the character U+{ord(text[error.position]):04X} is not allowed in it"
         place = f"{where}:{len(before)}:{len(before[-1]) + 1}"
-        return Misconfigured(said, where=place, fix="remove the character, or write it as an escape in double quotes")
+        return Misconfigured(what, where=place, fix="remove the character, or write it as an escape in double quotes")
     mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
     place = f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
-    said = error.problem if isinstance(error, MarkedYAMLError) else str(error)
-    return Misconfigured(f"not YAML: {said}", where=place, fix="correct the line")
+    what = error.problem if isinstance(error, MarkedYAMLError) else str(error)
+    return Misconfigured(f"not YAML: {what}", where=place, fix="correct the line")
 
 
 def _mistake(
-    kind: str, said: str, path: tuple[int | str, ...], *, value: tuple[type[BaseModel], Any], where: str
+    kind: str, message: str, path: tuple[int | str, ...], *, value: tuple[type[BaseModel], Any], where: str
 ) -> Misconfigured:
     """Return the error for a mistake, with its position and, for an unknown key, the nearest known one."""
     name = ".".join(map(str, path))
     place = where + _position(value[1], path)
     if kind != "extra_forbidden":
-        plain = _SAID.get(kind) or said.removeprefix("Value error, ").replace("Input should be", "must be")
+        plain = _SAID.get(kind) or message.removeprefix("Value error, ").replace("Input should be", "must be")
         return Misconfigured(f"{name or 'the file'}: {plain}", where=place, fix="see docs/settings.md of Plangate")
     nearest = _nearest(value[0], path)
     return Misconfigured(
@@ -329,15 +329,15 @@ def _mistake(
 
 def _position(value: Any, path: tuple[int | str, ...]) -> str:
     """Return ``:line:column`` of the innermost key of a path that is in the file."""
-    found = ""
+    position = ""
     for key in path:
         try:
             line, column = value.lc.key(key) if isinstance(key, str) else value.lc.item(key)
             value = value[key]
         except (AttributeError, KeyError, IndexError, TypeError):
             break
-        found = f":{line + 1}:{column + 1}"
-    return found
+        position = f":{line + 1}:{column + 1}"
+    return position
 
 
 def _nearest(model: type[BaseModel], path: tuple[int | str, ...]) -> str:

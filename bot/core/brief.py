@@ -53,20 +53,20 @@ class ExecutionBrief:
         return "\n\n".join([*parts, "# How the result is used", self.result])
 
     def _additions(self) -> list[str]:
-        said = [_quote(words, _did(words)) for words in self.additions]
+        texts = [_quote(words, _contribution(words)) for words in self.additions]
         if self.withheld:
-            left = "1 text is" if self.withheld == 1 else f"{self.withheld} texts are"
-            said.append(f"{left} left out, edited after being posted or of somebody else.")
-        return [_BEFORE, *said] if said else ["None."]
+            count = "1 text is" if self.withheld == 1 else f"{self.withheld} texts are"
+            texts.append(f"{count} left out, edited after being posted or of somebody else.")
+        return [_BEFORE, *texts] if texts else ["None."]
 
     def _checks(self) -> str:
         if not self.checks:
             return "No command is configured or planned. Check the work yourself as far as you can."
-        listed = "\n".join(f"- {code(command)}" for command in self.checks)
+        commands = "\n".join(f"- {code(command)}" for command in self.checks)
         times = "once" if self.repairs == 1 else f"up to {self.repairs} times"
         failing = f"handed back to you {times}" if self.repairs else "said at the top of the pull request"
         return (
-            f"When you end your turn, these commands run on a copy of your work. What fails is {failing}.\n\n{listed}"
+            f"When you end your turn, these commands run on a copy of your work. What fails is {failing}.\n\n{commands}"
         )
 
 
@@ -75,7 +75,7 @@ def _quote(words: Words, did: str) -> str:
     return f"{code('@' + words.login)} {did}:\n\n{quoted}"
 
 
-def _did(words: Words) -> str:
+def _contribution(words: Words) -> str:
     return f"answered the planner's question {code(words.question)}" if words.question else "added"
 
 

@@ -11,9 +11,9 @@ from enum import StrEnum
 from bot.core.names import SHORT_DIGEST
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
-_AT_ONCE = {"it", "now", "please", "this", "work"}
+_AFTER_STOP = {"it", "now", "please", "this", "work"}
 """Words that may follow `stop`, because people in a hurry do not look up the syntax."""
-_SOON = {"now", "please"}
+_AFTER_FINISH = {"now", "please"}
 """Words that may follow `finish`; others name work that somebody wants to have finished."""
 _NUMBER = re.compile(r"\$?(\d{1,6}(?:\.\d{1,2})?)")
 
@@ -63,7 +63,7 @@ def parse(line: str, mention: str = "@plangate") -> Command | UnknownCommand | N
     if name in set(Verb):
         return _validate_argument(Verb(name), argument, line)
     nearest = next(iter(get_close_matches(name, list(Verb), n=1, cutoff=0.6)), "")
-    return UnknownCommand(line.strip(), nearest) if not argument or _suits(nearest, argument) else None
+    return UnknownCommand(line.strip(), nearest) if not argument or _fits_only(nearest, argument) else None
 
 
 def _name(word: str) -> str:
@@ -72,7 +72,7 @@ def _name(word: str) -> str:
     return bare if bare in {Verb.STOP, Verb.FINISH, Verb.RETRY, Verb.STATUS, Verb.HELP} else word.lower()
 
 
-def _suits(verb: str, argument: str) -> bool:
+def _fits_only(verb: str, argument: str) -> bool:
     """Return whether the argument fits only the command of that name."""
     if verb == Verb.APPROVE:
         return len(argument) >= SHORT_DIGEST and _HEX.fullmatch(argument) is not None
@@ -84,8 +84,8 @@ def _after_mention(line: str, mention: str) -> list[str]:
     if not mention:
         return []
     words = line.split()
-    called = {mention.lower(), "/" + mention.lstrip("@").lower()}
-    return words[1:] if words and words[0].lower().rstrip(",:") in called else []
+    names = {mention.lower(), "/" + mention.lstrip("@").lower()}
+    return words[1:] if words and words[0].lower().rstrip(",:") in names else []
 
 
 def _validate_argument(verb: Verb, argument: str, line: str) -> Command | UnknownCommand | None:
@@ -98,9 +98,9 @@ def _validate_argument(verb: Verb, argument: str, line: str) -> Command | Unknow
             return Command(verb, amount.group(1)) if amount else UnknownCommand(line.strip(), "budget N (dollars)")
         case Verb.REVISE | Verb.MODE if not argument:
             return UnknownCommand(line.strip(), "revise HOW" if verb is Verb.REVISE else "mode NAME")
-        case Verb.STOP if argument.lower().rstrip(".!") in _AT_ONCE:
+        case Verb.STOP if argument.lower().rstrip(".!") in _AFTER_STOP:
             return Command(verb)
-        case Verb.FINISH if argument.lower().rstrip(".!") in _SOON:
+        case Verb.FINISH if argument.lower().rstrip(".!") in _AFTER_FINISH:
             return Command(verb)
         case Verb.STOP | Verb.FINISH | Verb.RETRY | Verb.STATUS | Verb.HELP if argument:
             return None

@@ -55,11 +55,11 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
 NAMED: Final = 20
 """The most reasons listed. A crowd under a plan must not make a notice that GitHub refuses for its length."""
 _FILES_ROOM: Final = 3_000
-_BEYOND_ROOM: Final = 5_000
+_AMENDMENT_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those that its plan did not name."""
 _COMMAND_ROOM: Final = 200
 """Characters of a command in a table."""
-_OVER: Final = {
+_EXECUTION_ENDS: Final = {
     "answered": "Executed",
     "suspended": "Waiting for an answer",
     "limit": "Stopped at a limit",
@@ -68,7 +68,7 @@ _OVER: Final = {
 """Texts for the ends of a session that need more than their name."""
 EXECUTION_OVER: Final = "**Execution ended.** The result is in a later comment."
 """The last text of a progress comment whose process died before it could show how its session ended."""
-_PLANNING_OVER: Final = {"answered": "Answered"}
+_PLANNING_ENDS: Final = {"answered": "Answered"}
 BOXES: Final = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 """The symbol of each status of a todo item."""
 
@@ -112,8 +112,8 @@ def estimate(costs: Sequence[float], planning_usd: float) -> str:
     if costs:
         basis = "the only execution" if len(costs) == 1 else f"the median of {len(costs)} executions"
         return f"about ${sorted(costs)[len(costs) // 2]:.2f} ({basis} here in the last day)"
-    known = f"perhaps ${planning_usd:.2f} (the cost of planning it; nothing was executed here in the last day)"
-    return known if planning_usd else ""
+    guess = f"perhaps ${planning_usd:.2f} (the cost of planning it; nothing was executed here in the last day)"
+    return guess if planning_usd else ""
 
 
 def contract(plan: PlanDocument) -> str:
@@ -123,7 +123,7 @@ def contract(plan: PlanDocument) -> str:
     """
     classes = plan.contract.classes
     scope = [mark_lookalikes(glob) for glob in plan.contract.scope]
-    files = some(scope, _FILES_ROOM) if plan.tree else _codes(scope)
+    files = first_values(scope, _FILES_ROOM) if plan.tree else _codes(scope)
     rows = (
         ("Files", files or ("any, except those of tier high" if plan.changes_files else "none")),
         ("Commands to prove it", _codes([mark_lookalikes(command) for command in plan.contract.commands]) or "none"),
@@ -200,10 +200,10 @@ def _hidden_notice(hidden: Hidden) -> str:
 def reasons(verdict: Verdict) -> str:
     """Render the reasons for a verdict, one clause for each."""
     stated = tuple(dict.fromkeys(verdict.reasons))
-    said = [attribution(why.actor) + REASONS[why.reason] for why in stated[:NAMED]]
+    clauses = [attribution(why.actor) + REASONS[why.reason] for why in stated[:NAMED]]
     if len(stated) > NAMED:
-        said.append(f"and {len(stated) - NAMED} more")
-    return "; ".join(said) or str(verdict.outcome)
+        clauses.append(f"and {len(stated) - NAMED} more")
+    return "; ".join(clauses) or str(verdict.outcome)
 
 
 def attribution(actor: Actor | None) -> str:
@@ -217,16 +217,16 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
     Lists every weighty path, which are those of tier high. Raises Refused if they do not fit in a comment.
     """
     rows = [f"- {code(path)}" for path in weighty]
-    room = _BEYOND_ROOM - sum(map(len, rows))
+    room = _AMENDMENT_ROOM - sum(map(len, rows))
     if room < 0:
         raise Refused(
             f"the work changed {len(rows)} files of tier high that the plan does not name, too many for a comment",
             fix="ask for a smaller change",
         )
-    listed = "\n".join([*rows, *_within(room, [f"- {code(path)}" for path in others], "- ")])
+    listing = "\n".join([*rows, *_within(room, [f"- {code(path)}" for path in others], "- ")])
     return (
         f"{plan.markdown}\n\n## Amendment\n\n"
-        f"The work is done, but it also changed files that the plan doesn't name:\n\n{listed}"
+        f"The work is done, but it also changed files that the plan doesn't name:\n\n{listing}"
     )
 
 
@@ -262,11 +262,11 @@ def progress(
     `at` is the stage, or how the session ended.
     """
     calls, cost, budget_usd = spent
-    parts = [f"**{_OVER.get(at) or at.replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
+    parts = [f"**{_EXECUTION_ENDS.get(at) or at.replace('_', ' ').capitalize()}** · {mode_sign(mode_name)}"]
     if todos:
         parts.append(todo_list(todos))
     if rows:
-        parts.append(crew(rows))
+        parts.append(subagent_table(rows))
     money = "unknown cost" if cost is None else f"${cost:.2f}"
     limit = f" of ${budget_usd:.2f}" if budget_usd is not None else ""
     parts.append(f"{calls} tool calls, {money}{limit}.")
@@ -280,10 +280,10 @@ def is_at_work(text: str) -> bool:
 
 def planning_over(end: str) -> str:
     """Render the last text of planning's progress comment; `end` is how its session ended, or ``planned``."""
-    return f"**{_PLANNING_OVER.get(end) or _OVER.get(end) or end.capitalize()}.**"
+    return f"**{_PLANNING_ENDS.get(end) or _EXECUTION_ENDS.get(end) or end.capitalize()}.**"
 
 
-def crew(rows: Sequence[AgentRow]) -> str:
+def subagent_table(rows: Sequence[AgentRow]) -> str:
     """Render sub-agents as a table. The caller makes the model's text inert."""
     head = "sub-agent | task | state | tool calls | tokens | seconds | dollars"
     return table(head, [_row(row) for row in rows])
@@ -376,16 +376,16 @@ def how_to_retry(mention: str) -> str:
 
 def code(value: str) -> str:
     """Return a value as a code span that nothing in it can close. Unprintable characters become ‹U+XXXX›."""
-    shown = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in value)
-    fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
-    return f"{fence} {shown} {fence}" if "`" in shown else f"{fence}{shown}{fence}"
+    visible = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in value)
+    fence = "`" * (max(map(len, re.findall("`+", visible)), default=0) + 1)
+    return f"{fence} {visible} {fence}" if "`" in visible else f"{fence}{visible}{fence}"
 
 
 def _codes(values: Sequence[str]) -> str:
     return ", ".join(map(code, values))
 
 
-def some(values: Sequence[str], room: int) -> str:
+def first_values(values: Sequence[str], room: int) -> str:
     """Return as many quoted values as fit, and the number of the others."""
     return ", ".join(_within(room, [code(value) for value in values]))
 

@@ -24,7 +24,7 @@ _LONGEST_NUMBER: Final = 5
 def parse_github_check(check: str) -> tuple[str, Options]:
     """Return the name and the options of a check.
 
-    Raises Refused for one that cannot be read, or that does not exist, or has no such option or value.
+    Raises Refused if it cannot be read, or if there is no such check, option, or value.
     """
     try:
         name, *words = shlex.split(check.removeprefix(GITHUB_CHECK)) or [""]
@@ -45,9 +45,9 @@ def _check(name: str, options: Options) -> None:
     if name not in _OPTIONS:
         raise Refused(f"there is no check {GITHUB_CHECK}{name}", fix=f"use one of {', '.join(_OPTIONS)}")
     if unknown := sorted(set(options) - _OPTIONS[name]):
-        known = ", ".join(sorted(_OPTIONS[name])) or "none"
-        raise Refused(f"the check {GITHUB_CHECK}{name} has no option --{unknown[0]}", fix=f"its options are {known}")
+        allowed = ", ".join(sorted(_OPTIONS[name])) or "none"
+        raise Refused(f"the check {GITHUB_CHECK}{name} has no option --{unknown[0]}", fix=f"its options are {allowed}")
     for option in sorted(_NUMBERS & set(options)):
-        given = " ".join(options[option])
-        if not given.isdecimal() or len(given) > _LONGEST_NUMBER:
-            raise Refused(f"--{option} of a check is a whole number, not {given!r}", fix="write it in `with`")
+        value = " ".join(options[option])
+        if not value.isdecimal() or len(value) > _LONGEST_NUMBER:
+            raise Refused(f"--{option} of a check must be a whole number, not {value!r}", fix="write it in `with`")

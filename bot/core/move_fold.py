@@ -1,9 +1,9 @@
 """The part of the fold for moves: how each kind of move changes a thread's state. `core.thread_fold` calls it."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
+from bot.core.fast_replace import replace
 from bot.core.gate import PLAN_MAY_BE_SHOWN, Event, Move, step
 from bot.core.moves import (
     Answered,
@@ -209,8 +209,8 @@ def _add_reply(state: ThreadState, event: Replied | Instructed) -> ThreadState:
 
 
 def _planner_answer(state: ThreadState, event: Replied) -> PlannerAnswer:
-    asked = " ".join(" ".join(question.text for question in state.asking.questions).split())
-    return PlannerAnswer(state.turn.key, asked, event.login, event.reply or "", event.edited)
+    text = " ".join(" ".join(question.text for question in state.asking.questions).split())
+    return PlannerAnswer(state.turn.key, text, event.login, event.reply or "", event.edited)
 
 
 def _add_commit(state: ThreadState, event: Published | Delivered) -> ThreadState:

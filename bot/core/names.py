@@ -34,6 +34,15 @@ class ThreadAddress:
     told: str = field(default="", compare=False)
     """Key of what a delivery reported was said there. A look waits briefly until the API shows it."""
 
+    @property
+    def full_name(self) -> str:
+        """The repository as ``owner/name``."""
+        return f"{self.owner}/{self.name}"
+
+    def __str__(self) -> str:
+        """Return the thread as people refer to it: ``owner/name#7``."""
+        return f"{self.full_name}#{self.number}"
+
 
 def slug(text: str) -> str:
     """Return any text as 1-40 characters of ``[a-z0-9-]``, safe in a branch name; "work" if nothing is left."""

@@ -54,9 +54,9 @@ class Notification:
         state = fold_entries(self.entries)
         kind, waiting_for = MOVES[self.entries[-1].kind]
         at = self.at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        thread = f"{server_url}/{self.address.owner}/{self.address.name}/issues/{self.address.number}"
+        thread = f"{server_url}/{self.address.full_name}/issues/{self.address.number}"
         data = {
-            "repository": f"{self.address.owner}/{self.address.name}",
+            "repository": self.address.full_name,
             "number": self.address.number,
             "title": (state.request.title if state.request else None) or "",
             "stage": str(state.stage),
@@ -64,7 +64,7 @@ class Notification:
             "plan_digest": state.thread.digest,
             "pull_request": state.pull_request_url or None,
             "cost_usd": state.cost_usd,
-            "url": _place(state, waiting_for) or thread,
+            "url": _comment_url(state, waiting_for) or thread,
             "at": at,
         }
         return {"type": kind, "timestamp": at, "data": data}
@@ -79,6 +79,6 @@ def notifications(address: ThreadAddress, entries: Sequence[Entry], since: datet
             yield Notification(address, entries[:end])
 
 
-def _place(state: ThreadState, waiting_for: str | None) -> str:
+def _comment_url(state: ThreadState, waiting_for: str | None) -> str:
     """Return the URL of the comment to act on; "" if that is the thread as a whole."""
     return state.plan_comment_url if waiting_for == "approval" else ""

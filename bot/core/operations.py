@@ -134,7 +134,9 @@ def _check_text(operation: Operation) -> None:
     is_comment = operation.kind is OperationKind.COMMENT
     longest = LONGEST_COMMENT if is_comment else LONGEST_LABEL
     if len(operation.text) > longest:
-        raise Refused(f"the {operation.kind} on #{operation.number} is longer than {longest:,} characters")
+        raise Refused(
+            f"the {operation.kind} on #{operation.number} is longer than {longest:,} characters", fix="shorten it"
+        )
     if not is_comment and operation.text.casefold().startswith(OWN_LABELS):
         raise Refused(
             f"the label {operation.text!r} controls this bot, and no plan may set or remove it",

@@ -80,7 +80,7 @@ class Hidden:
     @classmethod
     def of(cls, fragments: Sequence[str]) -> Self:
         """Return removed fragments in the form to show: at most HIDDEN_SHOWN, each one short inert line."""
-        return cls(len(fragments), tuple(map(_short, fragments[:HIDDEN_SHOWN])))
+        return cls(len(fragments), tuple(map(_fragment_line, fragments[:HIDDEN_SHOWN])))
 
     def __add__(self, other: "Hidden") -> "Hidden":
         """Return the fragments removed from two turns together."""
@@ -243,18 +243,18 @@ def disarm_text(markdown: str) -> str:
 
     Mentions and links stay. `core.markdown.inert` makes those in the model's text inert.
     """
-    seen = _UNSEEN.sub(lambda match: f"‹U+{ord(match.group()):04X}›", markdown)
-    return _BOX.sub(lambda match: match.group(1) + ("☐" if match.group(2).isspace() else "☑"), seen)
+    visible = _UNSEEN.sub(lambda match: f"‹U+{ord(match.group()):04X}›", markdown)
+    return _BOX.sub(lambda match: match.group(1) + ("☐" if match.group(2).isspace() else "☑"), visible)
 
 
-def _short(fragment: str) -> str:
+def _fragment_line(fragment: str) -> str:
     """Return a fragment as one short line. Unprintable characters become ‹U+XXXX›."""
     line = disarm_text(" ".join(fragment.split()))
-    seen = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in line[:HIDDEN_CHARACTERS])
-    return seen if len(line) <= HIDDEN_CHARACTERS >= len(seen) else f"{seen[: HIDDEN_CHARACTERS - 1]}…"
+    visible = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in line[:HIDDEN_CHARACTERS])
+    return visible if len(line) <= HIDDEN_CHARACTERS >= len(visible) else f"{visible[: HIDDEN_CHARACTERS - 1]}…"
 
 
 def named_paths(markdown: str) -> tuple[str, ...]:
     """Return the paths named in a plan's text, sorted, folders as ``folder/**``: the scope if none is given (P5)."""
-    found = {match.group(1) for match in _PATH.finditer(markdown)}
-    return tuple(sorted(f"{path}**" if path.endswith("/") else path for path in found))
+    paths = {match.group(1) for match in _PATH.finditer(markdown)}
+    return tuple(sorted(f"{path}**" if path.endswith("/") else path for path in paths))

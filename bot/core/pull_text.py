@@ -11,7 +11,18 @@ from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
 from bot.core.checks import Check, CheckState, result_text, state_of
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.comment import NAMED, REASONS, AgentRow, cell, code, contract, crew, details, fenced_block, table
+from bot.core.comment import (
+    NAMED,
+    REASONS,
+    AgentRow,
+    cell,
+    code,
+    contract,
+    details,
+    fenced_block,
+    subagent_table,
+    table,
+)
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.lines import shorten_line
 from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert_markdown
@@ -38,7 +49,7 @@ _WAYS: Final = MappingProxyType(
         "terminal": "at the terminal",
     }
 )
-_ENOUGH: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
+_FEWER_SUFFICE: Final = frozenset({Reason.CODE_OWNER, Reason.NOBODY_ELSE})
 _SUMMARY_ROOM: Final = 15_000
 _CHECKS_SHOWN: Final = 30
 _OUTPUTS_SHOWN: Final = 3
@@ -53,10 +64,10 @@ _RECEIPT_ROOM: Final = 12_000
 def commit_message(title: str, plan: PlanDocument, summary: str, trailers: Sequence[str] = ()) -> str:
     """Return the commit message: what was asked, what was done, and the digest of the approved plan.
 
-    Further trailers stand in the same paragraph, as git wants it.
+    Further trailers are in the same paragraph, as git requires.
     """
-    named = "\n".join((f"Plangate-Plan: {plan.digest}", *trailers))
-    return f"{shorten_line(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\n{named}\n"
+    trailer_lines = "\n".join((f"Plangate-Plan: {plan.digest}", *trailers))
+    return f"{shorten_line(title, _SUBJECT_ROOM)}\n\n{summary.strip()}\n\n{trailer_lines}\n"
 
 
 def approval_trailers(approvers: Sequence[str]) -> tuple[str, ...]:
@@ -67,9 +78,9 @@ def approval_trailers(approvers: Sequence[str]) -> tuple[str, ...]:
 
 
 def co_author(actor: Actor, host: str) -> str:
-    """Return an account of that server as a commit's co-author, with the noreply address that hides the real one.
+    """Return an account as a commit's co-author: its login, and its noreply address on that server.
 
-    Returns "" without a server, because the person then has no account to name.
+    Returns "" without a server, where there are no accounts.
     """
     return f"{actor.login} <{actor.noreply(host)}>" if host else ""
 
@@ -125,7 +136,7 @@ def pull_body(
     if origin.paths:
         parts.append(scope_table(plan, origin.paths))
     if origin.commands:
-        parts.append(_ran(origin.commands))
+        parts.append(_command_table(origin.commands))
     if origin.agents:
         parts.append(_agents_table(origin.agents))
     parts.append(_provenance(plan, origin))
@@ -133,8 +144,8 @@ def pull_body(
         parts.append(origin.receipt)
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
     notes = f"**Notes for the executor**\n\n{disarm_text(plan.notes)}\n\n" if plan.notes else ""
-    shown = f"{disarm_text(plan.markdown)}\n\n{notes}{contract(plan)}"
-    parts.append(details("The approved plan", cut(shown, room)))
+    approved_plan = f"{disarm_text(plan.markdown)}\n\n{notes}{contract(plan)}"
+    parts.append(details("The approved plan", cut(approved_plan, room)))
     parts.append(f"Scheduled task {code(origin.task)}: #{plan.thread}" if origin.task else f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
 
@@ -164,7 +175,7 @@ def pull_request_ready(pull: PullRequest) -> str:
 
 def _provenance(plan: PlanDocument, origin: PullOrigin) -> str:
     """Render who asked, who approved what, when and how, which model did the work, and what it cost."""
-    asked = ", ".join([code(login) for login in origin.asked[:NAMED]])
+    requesters = ", ".join([code(login) for login in origin.asked[:NAMED]])
     more = f" and {len(origin.asked) - NAMED} more" if len(origin.asked) > NAMED else ""
     approved = f"{_approvers(origin.verdict)} as plan {plan.plan} ({plan.short_digest})"
     model = f" Model: {code(shorten_line(origin.model, _MODEL_ROOM))}." if origin.model else ""
@@ -175,43 +186,43 @@ def _provenance(plan: PlanDocument, origin: PullOrigin) -> str:
     how = "".join(f", {_WAYS.get(way, way)}" for way in dict.fromkeys(origin.ways))
     if (change := origin.change) is not None:
         how += f"; {code(change.actor.login)} brought in that file's newest version ({change.commit[:SHORT_COMMIT]})"
-    return f"- Requested by {asked}{more}.\n- Approved by {approved} on {at}{how}.\n-{model} Cost: {money}."
+    return f"- Requested by {requesters}{more}.\n- Approved by {approved} on {at}{how}.\n-{model} Cost: {money}."
 
 
 def _agents_table(agents: Sequence[AgentRow]) -> str:
     """Render the sub-agents, with the model's text made inert."""
     more = f"\n\nSub-agents not shown: {len(agents) - NAMED}." if len(agents) > NAMED else ""
-    return inert_markdown(crew(agents[:NAMED])) + more
+    return inert_markdown(subagent_table(agents[:NAMED])) + more
 
 
 def _approvers(verdict: Verdict) -> str:
     """Render who approved and, if tier high needed fewer approvals than usual, why."""
     who = ", ".join(f"`{actor.login}`" for actor in verdict.by) or "the configuration (`approval: standing`)"
-    why = [REASONS[reason.reason] for reason in verdict.reasons if reason.reason in _ENOUGH]
+    why = [REASONS[reason.reason] for reason in verdict.reasons if reason.reason in _FEWER_SUFFICE]
     return f"{who} ({why[0]})" if why else who
 
 
 def _blames_other(check: Check) -> bool:
-    """Return whether a check did not pass for a reason that is not the work."""
+    """Return whether something other than the work kept a check from passing."""
     return state_of(check) is not CheckState.FAILED
 
 
 def _warning(checks: Sequence[Check]) -> str:
-    """Return how many checks did not pass, by what that says about the work."""
+    """Return how many checks did not pass, counted by what that says about the work."""
     states = Counter(map(state_of, checks))
     failed, before, unable = (
         states[state] for state in (CheckState.FAILED, CheckState.FAILED_BEFORE, CheckState.CANNOT_RUN)
     )
-    told = [f"{failed} of {len(checks)} checks failed; see below."] if failed else []
-    told += [f"{before} of {len(checks)} checks failed before the work and still fail."] if before else []
-    told += [f"{unable} of {len(checks)} checks could not run in the sandbox."] if unable else []
-    return " ".join(told)
+    sentences = [f"{failed} of {len(checks)} checks failed; see below."] if failed else []
+    sentences += [f"{before} of {len(checks)} checks failed before the work and still fail."] if before else []
+    sentences += [f"{unable} of {len(checks)} checks could not run in the sandbox."] if unable else []
+    return " ".join(sentences)
 
 
 def _checks_table(checks: Sequence[Check], no_baseline: str) -> str:
     """Render the checks as a table, failing ones first if there are too many to show.
 
-    Where any of them ran before the work, its result stands beside the one after it.
+    Where any of them ran before the work, its result is shown beside the one after it.
     """
     first = sorted(checks, key=lambda check: check["exit_code"] == 0) if len(checks) > _CHECKS_SHOWN else checks
     compares = any("before" in check for check in checks)
@@ -227,7 +238,7 @@ def _result_cells(check: Check) -> str:
     return f"`{cell(check['command'])}` | {result_text(check.get('before'))} | {result_text(check)}"
 
 
-def _ran(commands: Sequence[Mapping[str, Any]]) -> str:
+def _command_table(commands: Sequence[Mapping[str, Any]]) -> str:
     """Render the last commands that the agents ran, folded, with the model's text made inert."""
     last = commands[-_CHECKS_SHOWN:]
     rows = [f"{run['agent']} | `{cell(with_visible_codepoints(run['command']))}` | {_exit_code(run)}" for run in last]

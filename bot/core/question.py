@@ -100,8 +100,8 @@ def from_json(value: dict[str, Any]) -> Asking:
         )
         for question in value["questions"]
     )
-    rest = {key: value.get(key, "") for key in ("tool", "subject", "why", "meaning")}
-    return Asking(AskKind(value["matter"]), ToolUseId(value["call"]), questions, **rest)
+    texts = {key: value.get(key, "") for key in ("tool", "subject", "why", "meaning")}
+    return Asking(AskKind(value["matter"]), ToolUseId(value["call"]), questions, **texts)
 
 
 # --- one live look -----------------------------------------------------------------------------------------------
@@ -203,21 +203,23 @@ def find_reply(
     if replies:
         return min(replies, key=lambda reply: reply.at), ()
     edited = [
-        IgnoredAnswer(IgnoreReason.EDITED, comment.by.actor) for comment in look.words if _void(asking, comment, rules)
+        IgnoredAnswer(IgnoreReason.EDITED, comment.by.actor)
+        for comment in look.words
+        if _is_edited_answer(asking, comment, rules)
     ]
     return None, tuple(dict.fromkeys([*findings, *edited]))
 
 
 def grant_of(text: str) -> tuple[Grant, str] | None:
     """Return the grant in a comment and the words after it; None if the comment neither allows nor denies."""
-    head, _, rest = text.strip().partition(" ")
+    head, _, words = text.strip().partition(" ")
     match head.lower().rstrip(".,:!\n"):
-        case "allow" if rest.lower().strip(" .!") in {"", "once"}:
+        case "allow" if words.lower().strip(" .!") in {"", "once"}:
             return Grant.ONCE, ""
-        case "allow" if rest.lower().strip(" .!") == "for this plan":
+        case "allow" if words.lower().strip(" .!") == "for this plan":
             return Grant.PLAN, ""
         case "deny":
-            return Grant.NO, rest.strip()
+            return Grant.NO, words.strip()
         case _:
             return None
 
@@ -239,8 +241,8 @@ def _ticks(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> tuple[Re
     chosen = list(_chosen_labels(asking, frozenset(on)))
     if any(len(labels) > 1 and not asking.questions[at].several for at, labels in enumerate(chosen)):
         return None, [*findings, IgnoredAnswer(IgnoreReason.ONE_ONLY)]
-    done = asking.boxes - 1 in on if asking.closed_by_box else all(chosen)
-    if not done:
+    is_complete = asking.boxes - 1 in on if asking.closed_by_box else all(chosen)
+    if not is_complete:
         return None, findings
     last = max(on.values(), key=lambda edit: edit.at)
     return Reply(last.by.actor, last.at, tuple(chosen), grant=_granted_reply(asking, chosen)), findings
@@ -271,7 +273,7 @@ def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -
             yield Reply(comment.by.actor, comment.at, words=spoken[1], grant=spoken[0], turn=comment.key)
 
 
-def _void(asking: Asking, comment: AnswerComment, rules: AnswerRules) -> bool:
+def _is_edited_answer(asking: Asking, comment: AnswerComment, rules: AnswerRules) -> bool:
     """Return whether a comment would be an answer if nobody had edited it."""
     speaks = asking.matter is AskKind.QUESTION or grant_of(comment.text) is not None
     return rules.steers and comment.edited and speaks and rules.may(comment.by)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.core.approval import Reason, Verdict
-from bot.core.comment import REASONS, code, how_to_retry, mode_sign, reasons, some, todo_list
+from bot.core.comment import REASONS, code, first_values, how_to_retry, mode_sign, reasons, todo_list
 from bot.core.gate import Stage
 from bot.core.plan import PlanDocument
 
@@ -51,8 +51,8 @@ def quota_reached(login: str, per_day: int, mention: str) -> str:
     """Render that a person has reached the daily limit of requests, and what is still possible."""
     times = "once" if per_day == 1 else f"{per_day} times"
     return (
-        f"{login} has asked {times} today, the most that one person may here (`ask.per_day`), so I won't start on this "
-        f"request. Ask again after midnight UTC. Approvals and commands such as `{mention} status` still work."
+        f"{login} has asked {times} today, which is the limit for one person here (`ask.per_day`), so I won't start on "
+        f"this request. Ask again after midnight UTC. Approvals and commands such as `{mention} status` still work."
     )
 
 
@@ -84,8 +84,8 @@ def journal_set_back(ref: str, mention: str) -> str:
 def approval_withdrawn(plan: PlanDocument, verdict: Verdict, mention: str) -> str:
     """Render that approved work lost its approval: why, what is kept, and how to publish it."""
     alone = all(reason.reason is Reason.NOBODY for reason in verdict.reasons)
-    left = "the approval was withdrawn" if alone else "no valid approval is left"
-    why = reasons(verdict).replace(REASONS[Reason.NOBODY], left)
+    cause = "the approval was withdrawn" if alone else "no valid approval is left"
+    why = reasons(verdict).replace(REASONS[Reason.NOBODY], cause)
     how = f"👍, or `{mention} approve {plan.short_digest}`" if mention else how_to_retry(mention)
     return (
         f"I stopped because plan {plan.plan} ({plan.short_digest}) is no longer approved: {why}. None of its work was "
@@ -105,16 +105,16 @@ _FILES_ROOM: Final = 3_000
 
 def work_so_far(todos: Sequence[tuple[str, str]], paths: Sequence[str], cost_usd: float | None) -> str:
     """Render what was done before work was stopped, as far as known, and its cost; "" if nothing is known."""
-    left = [f"- and {len(todos) - _TODOS} more"] if len(todos) > _TODOS else []
-    parts = ["\n".join([todo_list(todos[:_TODOS]), *left])] if todos else []
+    more = [f"- and {len(todos) - _TODOS} more"] if len(todos) > _TODOS else []
+    parts = ["\n".join([todo_list(todos[:_TODOS]), *more])] if todos else []
     if paths:
-        parts.append(f"Changed so far, but not published: {some(paths, _FILES_ROOM)}.")
+        parts.append(f"Changed so far, but not published: {first_values(paths, _FILES_ROOM)}.")
     if cost_usd is not None:
         parts.append(f"Cost so far: ${cost_usd:.2f}.")
     return "\n\n".join(parts)
 
 
-def dealt_with(commit: str) -> str:
+def review_addressed(commit: str) -> str:
     """Render which commit addresses what was asked in a review thread."""
     return f"Addressed in {commit}."
 

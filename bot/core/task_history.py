@@ -35,7 +35,7 @@ REMEMBERED: Final = 50
 MOST_REJECTED: Final = 1_000
 """Most rejected findings in a history."""
 
-_WORDS: Final = {
+_OUTCOMES: Final = {
     Move.REQUESTED: "at work",
     Move.PROPOSED: "a plan is waiting for approval",
     Move.APPROVED: "approved",
@@ -106,8 +106,8 @@ class TaskHistory:
     @property
     def decided(self) -> tuple[TaskFinding, ...]:
         """The findings that no new plan may contain: rejected ones, and those of open pull requests (MT5)."""
-        shown = [finding for row in self.in_review for finding in row.findings]
-        return (*shown, *(rejection.finding for rejection in self.rejected))
+        open_findings = [finding for row in self.in_review for finding in row.findings]
+        return (*open_findings, *(rejection.finding for rejection in self.rejected))
 
     @property
     def open_occurrence(self) -> TaskOccurrence | None:
@@ -126,8 +126,8 @@ class TaskHistory:
 
     def outcome_of(self, key: str) -> str | None:
         """Return the outcome of an occurrence: "" while it is open, None if the journal does not know it."""
-        found = self.occurrence(key)
-        return found.outcome if found is not None else None
+        occurrence = self.occurrence(key)
+        return occurrence.outcome if occurrence is not None else None
 
 
 def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) -> TaskHistory | None:
@@ -142,13 +142,13 @@ def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) ->
             since = history.since if event.key.startswith(ASKED) else max(history.since, event.due)
             return replace(history, since=since, occurrences=(*history.occurrences, new)[-REMEMBERED:])
         case OccurrenceEnded():
-            return _with(history, event.key, event.outcome)
+            return _with_outcome(history, event.key, event.outcome)
         case FindingOffered():
             offered = normalize_words(event.finding)
-            kept = tuple(
+            remaining = tuple(
                 rejection for rejection in history.rejected if normalize_words(rejection.finding.id) != offered
             )
-            return replace(history, rejected=kept)
+            return replace(history, rejected=remaining)
         case PullRequestEnded():
             return _end_review(history, event, at)
         case _:
@@ -171,11 +171,11 @@ def add_move(
     history = replace(history, planned=_task_asked_for(history, event, request))
     if isinstance(event, Approved) and event.by and history.planned:
         history = replace(history, approved=history.planned)
-    return _with(history, request, _outcome(event), event.cost_usd or 0.0)
+    return _with_outcome(history, request, _outcome(event), event.cost_usd or 0.0)
 
 
 def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str:
-    """Return the digest of the task if only the task stands behind the newest request after a move, else "" (MT6).
+    """Return the digest of the task if the task alone made the newest request, after a move, else "" (MT6).
 
     It does not once people ask, add, or answer, once the planner read strangers' words, or for an amendment.
     """
@@ -194,10 +194,12 @@ def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str
 
 def _end_review(history: TaskHistory, event: PullRequestEnded, at: datetime) -> TaskHistory:
     """Return the history after a pull request ended. One that was closed without a merge rejects its findings."""
-    shown = [finding for row in history.in_review if row.pull_number == event.pull_number for finding in row.findings]
-    left = tuple(row for row in history.in_review if row.pull_number != event.pull_number)
-    history = replace(history, in_review=left)
-    return history if event.merged else _reject(history, shown, at)
+    findings = [
+        finding for row in history.in_review if row.pull_number == event.pull_number for finding in row.findings
+    ]
+    remaining = tuple(row for row in history.in_review if row.pull_number != event.pull_number)
+    history = replace(history, in_review=remaining)
+    return history if event.merged else _reject(history, findings, at)
 
 
 def _reject(history: TaskHistory, findings: Sequence[TaskFinding], at: datetime) -> TaskHistory:
@@ -206,7 +208,7 @@ def _reject(history: TaskHistory, findings: Sequence[TaskFinding], at: datetime)
     return replace(history, rejected=(*others, *new)[-MOST_REJECTED:])
 
 
-def _with(history: TaskHistory, key: str, outcome: str, cost_usd: float = 0.0) -> TaskHistory:
+def _with_outcome(history: TaskHistory, key: str, outcome: str, cost_usd: float = 0.0) -> TaskHistory:
     rows = tuple(
         replace(row, outcome=outcome or row.outcome, cost_usd=row.cost_usd + cost_usd) if row.key == key else row
         for row in history.occurrences
@@ -226,6 +228,6 @@ def _outcome(event: MoveEvent) -> str:
         case Rejected() if event.by:
             return f"rejected by {', '.join(event.by)}"
         case Drifted() | Expired() | Failed() | Limited() if event.detail:
-            return f"{_WORDS[event.kind]}: {event.detail}"
+            return f"{_OUTCOMES[event.kind]}: {event.detail}"
         case _:
-            return _WORDS.get(event.kind, "")
+            return _OUTCOMES.get(event.kind, "")

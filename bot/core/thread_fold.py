@@ -4,12 +4,12 @@ The arms for notes are here, those for moves in `core.move_fold`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar, assert_never
 
 from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, decode_entries
+from bot.core.fast_replace import replace
 from bot.core.gate import Move
 from bot.core.maintenance import ASKED
 from bot.core.move_fold import add_plan, apply_move, move_thread
@@ -114,7 +114,7 @@ def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: 
     asks = is_request or isinstance(event, Retried)
     # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
     people = turn.hands if turn.key.startswith(ASKED) else (turn.actor.id,)
-    asked = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
+    requests = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
     return replace(
         state,
         seen=state.seen | {turn.key},
@@ -122,7 +122,7 @@ def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: 
         newest_turn_at=max(state.newest_turn_at, turn.at),
         waiting_since=state.waiting_since if turn.waits is None else turn.waits,
         opening_accepted=opening,
-        requests=state.requests | asked,
+        requests=state.requests | requests,
         untrusted=state.untrusted or turn.foreign or turn.strangers,
     )
 

@@ -13,9 +13,9 @@ PAUSES: Final = (1.0, 4.0)
 """Seconds to wait before retrying a listing or fetch that failed for a passing reason."""
 
 
-def is_passing(said: str) -> bool:
+def is_passing(output: str) -> bool:
     """Return whether git's output describes a temporary failure of a server or network rather than a refusal."""
-    return _PASSING.search(said) is not None
+    return _PASSING.search(output) is not None
 
 
 _WORDS_LIMIT: Final = 600
@@ -23,14 +23,14 @@ _RULE: Final = "GH013"
 _DECORATION: Final = re.compile(r"[\u2014\u2015]{2,}|[_=-]{3,}")
 
 
-def rule_violation(said: str) -> str:
+def rule_violation(output: str) -> str:
     """Return GitHub's message about the rule that a push breaks, on one line of at most 600 characters; "" for none.
 
     https://docs.github.com/en/code-security/secret-scanning/working-with-secret-scanning-and-push-protection
     """
-    _, found, rest = said.partition(_RULE)
-    told = [line.partition("remote:") for line in f"{found}{rest}".splitlines()]
-    words = " ".join(after if found else before for before, found, after in told if found or _RULE in before)
+    _, delimiter, tail = output.partition(_RULE)
+    lines = [line.partition("remote:") for line in f"{delimiter}{tail}".splitlines()]
+    words = " ".join(after if prefix else before for before, prefix, after in lines if prefix or _RULE in before)
     plain = " ".join(_DECORATION.sub(" ", words).split())
     return "".join(letter for letter in plain if letter.isprintable())[:_WORDS_LIMIT]
 

@@ -47,9 +47,9 @@ def play(demo: Demo) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with _model(folder, real=demo.real_model) as with_model:
         if demo.face == "local":
-            from bot.demo.local_story import tell
+            from bot.demo.local_story import play_locally
 
-            return tell(folder, with_model, headless=demo.headless)
+            return play_locally(folder, with_model, headless=demo.headless)
         from bot.demo.github_story import stage
 
         return stage(folder, with_model, demo)

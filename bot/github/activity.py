@@ -81,7 +81,7 @@ class RepositoryActivity:
     issues: datetime | None
     pulls: datetime | None
 
-    def since(self, moment: datetime) -> bool:
+    def has_changed_since(self, moment: datetime) -> bool:
         """Return whether anything changed at that time or later."""
         return any(newest is not None and newest >= moment for newest in (self.issues, self.pulls))
 
@@ -93,16 +93,17 @@ class ActiveThread:
     thread: GitHubThread
     at: datetime
 
-    def may_speak(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:
+    def unheard_keys(self, listener: Listener, since: datetime, heard: frozenset[str]) -> frozenset[str]:
         """Return the keys of unheard items that may address the bot, judged without parsing them."""
         thread = self.thread
         new = (post for post in thread.everything() if {post.key, post.version}.isdisjoint(heard))
         keys = {post.key for post in new if listener.hears(post.actor) and listener.may_be_addressed(thread, post)}
-        if self._may_be_incomplete(since) or ("issue" not in keys and self._labeled_threads(listener)):
+        if self._may_be_incomplete(since) or ("issue" not in keys and self._is_marked(listener)):
             keys.add(f"{CHANGED}{self.at:%Y%m%dT%H%M%S}")  # which part is new is unknown here
         return frozenset(keys)
 
-    def _labeled_threads(self, listener: Listener) -> bool:
+    def _is_marked(self, listener: Listener) -> bool:
+        """Return whether it is an issue that has the bot's label, or that the bot is assigned to."""
         thread = self.thread
         return not thread.pull_request and (LABEL in thread.labels or listener.bot.id in thread.assignees)
 
@@ -161,7 +162,7 @@ async def _query(client: GitHubClient, query: str, variables: Json, *, partial: 
     budget = data["rateLimit"]  # null if the server has no limits, as on GitHub Enterprise Server
     if budget and budget["remaining"] < RESERVE * budget["limit"]:
         seconds = (time(budget["resetAt"]) - client.clock.now()).total_seconds()
-        raise RateLimited(max(1.0, seconds), where="GraphQL, but for what the work needs")
+        raise RateLimited(max(1.0, seconds), where="GraphQL: the remaining points are reserved for the work")
     return data
 
 

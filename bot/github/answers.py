@@ -23,7 +23,7 @@ from bot.github.edit_history import EDITS, versions
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older, read_comments
+from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older_cursor, read_comments
 from bot.github.turns import Listener
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
@@ -78,24 +78,26 @@ class AnswerReader:
         node = data["node"]
         if not node or actor(node["author"]).id != self.listener.bot.id:
             return AnswerSnapshot(open=not is_closed(subject), gone=True, ticked=None)
-        newer = await self._newer(number, subject["comments"], time(node["createdAt"]))
+        newer = await self._posts_since_question(number, subject["comments"], time(node["createdAt"]))
         edits = list(_edits(node, posted, boxes))
         people = {comment.actor for comment in newer} | {by for by, *_ in edits}
         await self.roles.prefetch_roles(people)
-        known = {who: Author(who, await self.roles.of(who), bool(await self.roles.is_listed(who))) for who in people}
-        theirs = [comment for comment in newer if self.may(known[comment.actor])]
-        spoken = await asyncio.to_thread(lambda: [comment for comment in theirs if self._can_answer(comment)])
+        authors = {who: Author(who, await self.roles.of(who), bool(await self.roles.is_listed(who))) for who in people}
+        permitted = [comment for comment in newer if self.may(authors[comment.actor])]
+        spoken = await asyncio.to_thread(lambda: [comment for comment in permitted if self._can_answer(comment)])
         return AnswerSnapshot(
-            tuple(BoxEdit(known[by], at, before, after) for by, at, before, after in edits),
-            tuple(self._words(known[comment.actor], comment) for comment in spoken),
+            tuple(BoxEdit(authors[by], at, before, after) for by, at, before, after in edits),
+            tuple(self._words(authors[comment.actor], comment) for comment in spoken),
             None if node["isMinimized"] else ticks(node["body"], posted, boxes),
             open=not is_closed(subject),
-            complete=all(who.role is not None for who in known.values()),
+            complete=all(who.role is not None for who in authors.values()),
         )
 
-    async def _newer(self, number: ThreadNumber, connection: Json, posted: datetime) -> Sequence[ThreadPost]:
+    async def _posts_since_question(
+        self, number: ThreadNumber, connection: Json, posted: datetime
+    ) -> Sequence[ThreadPost]:
         """Return what people said since the question was posted."""
-        comments, cursor = read_comments(connection), older(connection)
+        comments, cursor = read_comments(connection), older_cursor(connection)
         while cursor and comments and comments[0].at > posted:
             earlier, cursor = await self.threads.before(number, cursor)
             comments = (*earlier, *comments)
@@ -103,18 +105,18 @@ class AnswerReader:
 
     def _can_answer(self, post: ThreadPost) -> bool:
         """Return whether a comment speaks to everybody or to the bot, and holds no command."""
-        text, parsed = self._own(post), self.parsed_texts.parse(post.body, self.listener.mention)
+        text, parsed = self._unquoted_text(post), self.parsed_texts.parse(post.body, self.listener.mention)
         commands = (parse(line, self.listener.mention) for line in parsed.lines)
-        meant = any(
+        is_for_bot = any(
             isinstance(command, Command) or (isinstance(command, UnknownCommand) and command.nearest)
             for command in commands
         )
-        return bool(text) and not meant and (parsed.speaks or _TO_SOMEBODY.match(text) is None)
+        return bool(text) and not is_for_bot and (parsed.speaks or _TO_SOMEBODY.match(text) is None)
 
     def _words(self, who: Author, post: ThreadPost) -> AnswerComment:
-        return AnswerComment(post.key, who, post.at, self._own(post), post.edited)
+        return AnswerComment(post.key, who, post.at, self._unquoted_text(post), post.edited)
 
-    def _own(self, post: ThreadPost) -> str:
+    def _unquoted_text(self, post: ThreadPost) -> str:
         """Return the visible text of a comment without its quotations, which may be somebody else's words."""
         lines = self.parsed_texts.parse(post.body, self.listener.mention).shown.text.split("\n")
         own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))

@@ -142,12 +142,12 @@ class CodeSpent(Refused):
 
 
 async def exchange_code(client: GitHubClient, code: str) -> CreatedApp:
-    """Return the App that a code stands for. GitHub answers a code once; the code appears in no error.
+    """Return the App that a code stands for. GitHub accepts a code only once; no error contains it.
 
     Raises CodeSpent, Refused for an answer that GitHub does not document, and Transient if there is no answer.
     """
     if not _CODE.fullmatch(code):
-        raise CodeSpent("this is no code of GitHub's")
+        raise CodeSpent("this is not a code from GitHub", fix="create the App again")
     client.redactor.learn(code, "manifest code")
     try:
         answer: Any = await client.post(f"/app-manifests/{code}/conversions", {})
@@ -161,4 +161,4 @@ async def exchange_code(client: GitHubClient, code: str) -> CreatedApp:
         return CreatedApp.model_validate(answer)
     except ValidationError as error:
         missing = ", ".join(sorted({str(mistake["loc"][0]) for mistake in error.errors() if mistake["loc"]}))
-        raise Refused(f"GitHub's answer is not whole: {missing or 'everything'}") from None
+        raise Refused(f"GitHub's answer is incomplete: {missing or 'everything'}") from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.comment import code, some
+from bot.core.comment import code, first_values
 from bot.core.errors import Refused
 from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.receipt_format import receipt_ref
@@ -66,7 +66,11 @@ def _check_run(predicate: Json, commit: CommitId) -> Json:
     """Return the check run to create: which plan, who approved it, and where the receipt is."""
     plan, place = predicate["plan"], predicate["repository"]
     logins = dict.fromkeys(person["login"] for decision in predicate["approvals"] for person in decision["by"])
-    who = some([with_visible_codepoints(login) for login in logins], _NAMES_ROOM) if logins else "the configuration"
+    who = (
+        first_values([with_visible_codepoints(login) for login in logins], _NAMES_ROOM)
+        if logins
+        else "the configuration"
+    )
     ref = code(receipt_ref(commit))
     return {
         "name": NAME,

@@ -5,6 +5,7 @@ Rules
 - If the response to any other write is lost, the client raises OutcomeUnknown.
 - Requests go out one at a time, and writes at the account's pace. The client obeys the limits that GitHub reports.
 - Secrets are redacted from everything that is written (X3).
+- Redirects are followed within the API, so that a repository keeps working while somebody renames it.
 - An error inside a GraphQL response is an error. Parsed JSON is returned; it must not leave this package.
 """
 
@@ -21,6 +22,7 @@ from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.secrets.redaction import Redactor
 from bot.github.errors import BadToken, Forbidden, Missing, OutcomeUnknown, RateLimited, TooMuch, Unprocessable
 from bot.github.pace import WritePace
+from bot.github.redirects import MOVED, redirect_target
 from bot.github.token_connection import TokenConnection
 from bot.ports import Clock
 
@@ -42,12 +44,13 @@ RENDERED: Final = "application/vnd.github.full+json"
 """Media type of an answer that has each text also as HTML, in `body_html`."""
 
 _CURES: Final = {
+    **dict.fromkeys(MOVED, "check the repository's name, and the address of the API in GITHUB_API_URL"),
     401: "use a valid token or App key",
     403: "grant the App or token the permissions that `plangate doctor` lists",
     410: "switch it on in the repository's settings",
     451: "ask GitHub why it is blocked",
 }
-_TELLING: Final = frozenset({200, 201})
+_WITH_BODY: Final = frozenset({200, 201})
 """Statuses whose responses must have a body. An empty body means that the response was cut short."""
 # https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
 _GRAPHQL_REFUSALS: Final = frozenset(
@@ -120,8 +123,8 @@ class GitHubClient:
         https://docs.github.com/en/apps/oauth-apps/building-oauth-apps/scopes-for-oauth-apps
         """
         answer = await self._send(_Request("GET", "/user", reads=True))
-        told = answer.headers.get("x-oauth-scopes")
-        return None if told is None else frozenset(filter(None, map(str.strip, told.split(","))))
+        scopes = answer.headers.get("x-oauth-scopes")
+        return None if scopes is None else frozenset(filter(None, map(str.strip, scopes.split(","))))
 
     async def pages(self, path: str, params: Params | None = None, *, items: str = "") -> AsyncIterator[Json]:
         """Yield the items of a list from all pages, following the Link header.
@@ -186,6 +189,9 @@ class GitHubClient:
                     self.redactor.learn(token, "GitHub token")
                 answer = await asyncio.to_thread(self._exchange, token, request)
                 self.pace.record(answer.headers)
+            if attempt < TRIES and (target := self._redirect_target(answer, request)):
+                request = replace(request, path=target, params=None if urlsplit(target).query else request.params)
+                continue
             error = _error(answer, request.where, self.clock)
             if error is None or (request.redirects and answer.status == 302):
                 return answer
@@ -202,6 +208,14 @@ class GitHubClient:
             if not surely_not_done:
                 await self.clock.sleep(2.0 ** (attempt - 1))
         raise AssertionError("the last attempt raises")
+
+    def _redirect_target(self, answer: GitHubResponse, request: "_Request") -> str | None:
+        """Return the URL that GitHub redirects a request to, or None if it does not, or must not be followed."""
+        if answer.status not in MOVED or request.redirects or request.path == self.graphql_url:
+            return None
+        url = request.path if "://" in request.path else f"{self.api_url.rstrip('/')}{request.path}"
+        location = answer.headers.get("location", "")
+        return redirect_target(url, location, api_url=self.api_url, writes=not request.reads)
 
     @asynccontextmanager
     async def _permission(self, request: "_Request") -> AsyncIterator[None]:
@@ -229,22 +243,22 @@ class GitHubClient:
             except (RequestException, OSError) as error:
                 return GitHubResponse(0, {}, {"message": f"no answer ({type(error).__name__})"})
         try:
-            return GitHubResponse(status, headers, json.loads(text) if text or status in _TELLING else None)
+            return GitHubResponse(status, headers, json.loads(text) if text or status in _WITH_BODY else None)
         except ValueError:
             return GitHubResponse(status if status >= 400 else 0, headers, {"message": "not a whole answer"})
 
     def _connection(self, token: str, path: str) -> TokenConnection:
         """Return the open connection for a token, or a new one."""
         url = self.graphql_url if path == self.graphql_url else self.api_url
-        known = self._connections.get(url)
-        if known is not None and known.token == token:
-            return known
-        if known is not None:
-            known.close()
-        made = self._connections[url] = TokenConnection.open(
+        existing = self._connections.get(url)
+        if existing is not None and existing.token == token:
+            return existing
+        if existing is not None:
+            existing.close()
+        connection = self._connections[url] = TokenConnection.open(
             url, token, timeout=self.timeout, authorities=self.authorities
         )
-        return made
+        return connection
 
     def close(self) -> None:
         """Close the connections."""
@@ -281,20 +295,20 @@ def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | 
         return RateLimited(seconds, where=where)
     if 200 <= answer.status < 300:
         return None
-    said = _error_text(answer.body) or f"status {answer.status}"
+    text = _error_text(answer.body) or f"status {answer.status}"
     match answer.status:
         case 401:
-            return BadToken(f"GitHub refused the token: {said}", where=where, fix=_CURES[401])
+            return BadToken(f"GitHub refused the token: {text}", where=where, fix=_CURES[401])
         case 403:
-            return Forbidden(f"GitHub refused: {said}", where=where, fix=_CURES[403])
+            return Forbidden(f"GitHub refused: {text}", where=where, fix=_CURES[403])
         case 404:
             return Missing("GitHub has no such resource, or this token may not see it", where=where)
         case 409 | 422:
-            return Unprocessable(said, where=where)
+            return Unprocessable(text, where=where)
         case status if 0 < status < 500:
-            return Refused(f"GitHub refused: {said}", where=where, fix=_CURES.get(status, ""))
+            return Refused(f"GitHub refused: {text}", where=where, fix=_CURES.get(status, ""))
         case _:
-            return Transient(f"GitHub failed: {said}", where=where, fix="try again later")
+            return Transient(f"GitHub failed: {text}", where=where, fix="try again later")
 
 
 def _next(link: str) -> dict[str, str | int] | None:
@@ -312,19 +326,19 @@ def _retry_after(answer: GitHubResponse, clock: Clock) -> float | None:
     https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
     https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#exceeding-the-rate-limit
     """
-    spent = answer.headers.get("x-ratelimit-remaining") == "0"
+    is_exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
     # GraphQL reports a limit in a 200 response, by the type RATE_LIMITED or RATE_LIMIT. It reports the secondary limit
     # only in its message.
-    said, types = _error_text(answer.body).lower(), _types(answer.body)
-    graphql = bool(types) and ("rate limit" in said or any(kind.startswith("RATE_LIMIT") for kind in types))
+    text, types = _error_text(answer.body).lower(), _types(answer.body)
+    graphql = bool(types) and ("rate limit" in text or any(kind.startswith("RATE_LIMIT") for kind in types))
     if answer.status not in {403, 429} and not (answer.status == 200 and graphql):
         return None
-    if after := answer.headers.get("retry-after", "").strip():
-        return float(after) if after.isdigit() else 60.0
-    if spent:
+    if seconds := answer.headers.get("retry-after", "").strip():
+        return float(seconds) if seconds.isdigit() else 60.0
+    if is_exhausted:
         reset = answer.headers.get("x-ratelimit-reset", "")
         return max(1.0, float(reset) - clock.now().timestamp()) if reset.isdigit() else 60.0
-    return 60.0 if answer.status != 403 or "rate limit" in said or "abuse" in said else None
+    return 60.0 if answer.status != 403 or "rate limit" in text or "abuse" in text else None
 
 
 def _error_text(body: Any) -> str:
@@ -351,14 +365,30 @@ def _data(answer: GitHubResponse, *, partial: bool) -> Json:
     body = answer.body if isinstance(answer.body, dict) else {}
     data, types = body.get("data"), _types(body)
     if not body.get("errors") and isinstance(data, dict):
-        return data
-    said = _error_text(body).strip("; ") or "no data"
-    if _EXHAUSTED in types or "Resource limits for this query exceeded" in said:
-        raise TooMuch(f"GitHub answered in part: {said}", where="GraphQL", fix="ask for less at once")
+        return {key: _without_gaps(value) for key, value in data.items()}
+    text = _error_text(body).strip("; ") or "no data"
+    if _EXHAUSTED in types or "Resource limits for this query exceeded" in text:
+        raise TooMuch(f"GitHub answered in part: {text}", where="GraphQL", fix="ask for less at once")
     if types == {"NOT_FOUND"}:
         if partial and isinstance(data, dict):
-            return data
-        raise Missing(f"GitHub did not find it: {said}", where="GraphQL")
+            return {key: _without_gaps(value) for key, value in data.items()}
+        raise Missing(f"GitHub did not find it: {text}", where="GraphQL")
     if types and types <= _GRAPHQL_REFUSALS:
-        raise Refused(f"GitHub refused: {said}", where="GraphQL", fix=_CURES[403])
-    raise Transient(f"GitHub answered with errors: {said}", where="GraphQL", fix="try again later")
+        raise Refused(f"GitHub refused: {text}", where="GraphQL", fix=_CURES[403])
+    raise Transient(f"GitHub answered with errors: {text}", where="GraphQL", fix="try again later")
+
+
+def _without_gaps(value: Any) -> Any:
+    """Return a field of a GraphQL response without the null items of its connections, which the schema allows.
+
+    The list of the field `nodes(ids:)` itself keeps them, because its places matter.
+    https://docs.github.com/en/graphql/guides/using-pagination-in-the-graphql-api
+    """
+    if isinstance(value, list):
+        return [_without_gaps(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = {key: _without_gaps(item) for key, item in value.items()}
+    if isinstance(nodes := fields.get("nodes"), list):
+        fields["nodes"] = [node for node in nodes if node is not None]
+    return fields

@@ -74,7 +74,7 @@ class Comments:
     bot: Actor
     key: Key
     fence: ThreadFence
-    """Asked just before a comment is created or corrected (E4)."""
+    """Checked just before a comment is created or corrected (E4)."""
     after: int = 0
     """Id of the newest comment that a restored journal no longer knows, or 0. `find` skips comments up to this id."""
 
@@ -82,11 +82,11 @@ class Comments:
         """Post a text as the only comment of that kind and ask: find, create, or correct it, and read it back."""
         clean = self.client.redactor.redact(body).rstrip()
         text = f"{clean}\n\n{marker.make(kind, self.thread, ask, digest=digest, key=self.key)}"
-        there = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
-        if same(there.body, text):
-            return there
+        posted = await self.find(kind, ask, digest) or await self._create(kind, ask, text, digest=digest)
+        if shows_same_text(posted.body, text):
+            return posted
         await self.fence.check_run()  # a process that was paused would show an older state again
-        return await self.edit(there.id, text)
+        return await self.edit(posted.id, text)
 
     async def find(self, kind: str, ask: int, digest: str = "") -> Posted | None:
         """Return the bot's oldest comment of that kind, ask, and digest ("" for any), or None. Reads all pages.
@@ -101,13 +101,13 @@ class Comments:
 
     def ours(self, comment: Json, kind: str, ask: int, digest: str = "") -> bool:
         """Return whether the bot wrote a comment of that kind, ask, and digest, by its author and marker (A4)."""
-        found = marker.parse(comment["body"] or "")
+        mark = marker.parse(comment.get("body") or "")
         return (
-            found is not None
+            mark is not None
             and (comment["user"] or {}).get("id") == self.bot.id
-            and (found.kind, found.thread, found.ask) == (kind, self.thread, ask)
-            and digest in {"", found.digest}
-            and found.holds(self.key.mac)
+            and (mark.kind, mark.thread, mark.ask) == (kind, self.thread, ask)
+            and digest in {"", mark.digest}
+            and mark.holds(self.key.mac)
         )
 
     async def edit(self, ident: int, text: str) -> Posted:
@@ -116,10 +116,10 @@ class Comments:
         path = f"{self.address.path}/issues/comments/{ident}"
         await self.client.change(path, {"body": text})
         for pause in LAGS:
-            if same((back := _posted_comment(await self.client.get(path))).body, text):
+            if shows_same_text((back := _posted_comment(await self.client.get(path))).body, text):
                 return back
             await self.client.clock.sleep(pause)
-        return _with_ticked_box(_posted_comment(await self.client.get(path)), text)
+        return _require_text(_posted_comment(await self.client.get(path)), text)
 
     async def supersede(self, node: str, why: str) -> None:
         """Write above a comment what replaced it, and fold it as outdated. Does nothing if the comment is gone.
@@ -127,13 +127,13 @@ class Comments:
         Somebody may have made the comment very long, and it may already have such a line. The line is replaced and the
         rest is cut to fit.
         """
-        found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
-        if not found:
+        comment = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        if not comment:
             return
-        text = _mark_outdated(found["body"], why)
-        if not same(found["body"], text):
-            await self.edit(int(found["fullDatabaseId"]), text)
-        if not found["isMinimized"]:
+        text = _mark_outdated(comment["body"], why)
+        if not shows_same_text(comment["body"], text):
+            await self.edit(int(comment["fullDatabaseId"]), text)
+        if not comment["isMinimized"]:
             await self.minimize(node)
 
     async def rewrite(self, node: str, text: str) -> None:
@@ -142,20 +142,20 @@ class Comments:
         Raises Conflict if another process has taken over the thread, and Transient if the comment is gone.
         """
         await self.fence.check()
-        found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
-        if not found:
+        comment = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        if not comment:
             raise Transient("the comment of the plan is gone", where=node, fix="look again")
-        if same(found["body"], text):
+        if shows_same_text(comment["body"], text):
             return
-        if is_ticked(found["body"]):
+        if is_ticked(comment["body"]):
             text = text.replace(BOX, BOX.replace("[ ]", "[x]"))
-        last = newlines(found["body"]).rstrip().rpartition("\n")[2]
-        await self.edit(int(found["fullDatabaseId"]), f"{text}\n\n{last}" if marker.parse(last) else text)
+        last = newlines(comment["body"]).rstrip().rpartition("\n")[2]
+        await self.edit(int(comment["fullDatabaseId"]), f"{text}\n\n{last}" if marker.parse(last) else text)
 
     async def fold(self, node: str) -> None:
         """Fold a comment as outdated, if it still exists."""
-        found = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
-        if found and not found["isMinimized"]:
+        comment = (await self.client.graphql(_COMMENT, {"id": node}, partial=True))["node"]
+        if comment and not comment["isMinimized"]:
             await self.minimize(node)
 
     async def minimize(self, node: str) -> None:
@@ -186,7 +186,7 @@ class Comments:
                     path = f"{self._path}/reactions"
             await self.client.post(path, body, repeatable=True)
         except Refused as error:
-            _log.info("no sign was put under %s: %s", key, error)
+            _log.info("no reaction was added to %s: %s", key, error)
 
     async def _sign_review(self, ident: str, content: str) -> None:
         """Add a reaction to a review. REST has no endpoint for that, so this uses GraphQL."""
@@ -207,24 +207,27 @@ class Comments:
     async def _post(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
         """Post a comment, and return it. If another process posted it first, mark this one as outdated."""
         try:
-            made = await self.client.post(f"{self._path}/comments", {"body": text})
+            created = await self.client.post(f"{self._path}/comments", {"body": text})
         except OutcomeUnknown:
             for pause in _LOOK_AGAIN_SECONDS:
                 await self.client.clock.sleep(pause)
-                if found := await self.find(kind, ask, digest):
-                    return found
+                if comment := await self.find(kind, ask, digest):
+                    return comment
             raise
-        there = await self._find_listed(kind, ask, made, digest=digest)
-        if there.id < int(made["id"]):
-            await self.supersede(str(made["node_id"]), f"This repeats {there.url}, which is the comment that counts.")
-            return there
-        return _with_ticked_box(there, text)
+        oldest = await self._find_listed(kind, ask, created, digest=digest)
+        if oldest.id < int(created["id"]):
+            await self.supersede(
+                str(created["node_id"]), f"This repeats {oldest.url}, which is the comment that counts."
+            )
+            return oldest
+        return _require_text(oldest, text)
 
     async def _find_listed(self, kind: str, ask: int, comment: Json, *, digest: str) -> Posted:
-        """Read a new comment back from the list, because a later search that missed it would post it twice."""
+        """Return the oldest comment of that kind and ask, once the list shows one: a later search that missed the new
+        `comment` would post it twice."""
         for pause in (*LAGS, 0.0):
-            if found := await self.find(kind, ask, digest):
-                return found
+            if earlier := await self.find(kind, ask, digest):
+                return earlier
             await self.client.clock.sleep(pause)
         return _posted_comment(comment)
 
@@ -241,19 +244,19 @@ async def _complete(work: Coroutine[Any, Any, Posted]) -> Posted:
     except asyncio.CancelledError:
         await asyncio.wait({task}, timeout=COMPLETION_SECONDS)
         if not task.cancel() and not task.cancelled() and (error := task.exception()):
-            _log.info("a comment that was no longer wanted: %s", error)
+            _log.info("a comment failed after its caller was cancelled: %s", error)
         raise
 
 
 def _mark_outdated(body: str, why: str) -> str:
     """Return a comment with a line above it that names its replacement. The marker at its end is kept."""
-    rest = _OUTDATED.sub("", newlines(body), count=1).rstrip()
-    mark = f"\n\n{rest.rpartition(chr(10))[2]}" if marker.parse(rest) else ""
+    text = _OUTDATED.sub("", newlines(body), count=1).rstrip()
+    mark = f"\n\n{text.rpartition(chr(10))[2]}" if marker.parse(text) else ""
     head = f"**Outdated.** {' '.join(why.split())}\n\n"
-    return f"{head}{marker.without(rest)[: POSTED_CHARACTERS - len(head) - len(mark)]}{mark}"
+    return f"{head}{marker.without(text)[: POSTED_CHARACTERS - len(head) - len(mark)]}{mark}"
 
 
-def same(one: str, other: str) -> bool:
+def shows_same_text(one: str, other: str) -> bool:
     """Return whether two comments show the same text, ignoring newline style, the hidden last line, and ticks."""
     return _ANY_TICK.sub("- [ ] ", marker.without(one)) == _ANY_TICK.sub("- [ ] ", marker.without(other))
 
@@ -269,8 +272,9 @@ def is_ticked(text: str) -> bool:
     return bool(_TICKED.search(marker.without(text)))
 
 
-def _with_ticked_box(posted: Posted, text: str) -> Posted:
-    if not same(posted.body, text):
+def _require_text(posted: Posted, text: str) -> Posted:
+    """Return a comment that shows a text. Raises Transient if it shows a different one."""
+    if not shows_same_text(posted.body, text):
         raise Transient("GitHub shows a different text than was posted", where=posted.url, fix="check the comment")
     return posted
 
@@ -280,6 +284,6 @@ def _posted_comment(comment: Json) -> Posted:
         int(comment["id"]),
         str(comment["node_id"]),
         str(comment["html_url"]),
-        str(comment["body"] or ""),
+        str(comment.get("body") or ""),
         time(comment["created_at"]),
     )

@@ -22,9 +22,9 @@ async def asked_before(
     day = turn.at.replace(hour=0, minute=0, second=0, microsecond=0)
     async for activity in active_threads(client, await repository_activity(client, address), day):
         for post in activity.thread.everything():
-            mine = post.actor.id == turn.actor.id and day <= post.at
-            earlier = (post.at, post.key) < (turn.at, turn.key)
-            if not (mine and earlier and listener.is_addressed(activity.thread, post, parsed_texts)):
+            is_own = post.actor.id == turn.actor.id
+            is_earlier_today = day <= post.at and (post.at, post.key) < (turn.at, turn.key)
+            if not (is_own and is_earlier_today and listener.is_addressed(activity.thread, post, parsed_texts)):
                 continue
             if is_request(parsed_texts.parse(post.body, listener.mention), listener.mention):
                 yield int(activity.thread.number), post.key

@@ -1,6 +1,7 @@
 """Pure functions on webhook deliveries: whether one is GitHub's (W1), and which thread it names.
 
-A delivery is a wake-up and never evidence: the only thing taken from it is which thread to look at (W2).
+A delivery is a wake-up and never evidence: all that is taken from it is which thread to look at, and whether a look
+could find anything (W2).
 https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 """
 
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from bot.core.errors import Refused
-from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.names import RepositoryId, ThreadNumber, is_thread_branch
+from bot.github.relevance import DeliveryReport
+from bot.github.turns import LABEL
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from bot.github.payloads import Payload
+    from bot.github.payloads import Payload, Subject, Written
 
 Headers = Iterable[tuple[str, str]]
 
@@ -71,27 +74,22 @@ class Wake:
     owner: str
     name: str
     thread: ThreadNumber | None
-    sender: int | None
     told: str
-    """Key of what was just said on the thread, or "" if the event reports something else."""
-
-    @property
-    def doer(self) -> int | None:
-        """Numeric id of the account that acted on the thread, or None. A check's sender only pushed a commit."""
-        return self.sender if self.event in _THREADS else None
+    """Key of the post that the event reports, or "" if it reports something else."""
+    report: DeliveryReport
 
 
-def verify(secret: str, body: bytes, headers: Headers) -> None:
+def verify_signature(secret: str, body: bytes, headers: Headers) -> None:
     """Return only if the raw body was signed with the secret. Raises BadSignature otherwise (W1).
 
     Refuses an empty secret, a missing, repeated, or malformed header, and a SHA-1 signature alone.
     """
-    given = _values(headers, "x-hub-signature-256")
-    found = _SIGNATURE.fullmatch(given[0]) if len(given) == 1 else None
-    if not secret or found is None:
+    signatures = _values(headers, "x-hub-signature-256")
+    match = _SIGNATURE.fullmatch(signatures[0]) if len(signatures) == 1 else None
+    if not secret or match is None:
         raise BadSignature("the delivery is not signed", fix="set the same webhook secret here and on GitHub")
-    wanted = hmac.digest(secret.encode(), body, "sha256").hex()
-    if not hmac.compare_digest(wanted, found.group(1)):
+    expected = hmac.digest(secret.encode(), body, "sha256").hex()
+    if not hmac.compare_digest(expected, match.group(1)):
         raise BadSignature("the delivery's signature is wrong", fix="set the same webhook secret here and on GitHub")
 
 
@@ -110,7 +108,7 @@ def envelope(headers: Headers) -> Envelope:
     return Envelope(events[0], guids[0], is_form=types == [_FORM])
 
 
-def parse(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
+def parse_delivery(event: str, body: bytes, *, is_form: bool = False) -> Wake | None:
     """Return what a delivery means to the bot, or None if it means nothing. `is_form` is the envelope's.
 
     Raises Malformed.
@@ -141,10 +139,10 @@ def _form_payload(body: bytes) -> bytes:
     urllib.parse.parse_qs would need 75 times the body's size in memory.
     """
     fields = [field.partition(b"=") for field in body.split(b"&", _FIELDS)]
-    found = [value for name, _, value in fields if unquote_to_bytes(name[:64]) == b"payload"]
-    if len(fields) > _FIELDS or len(found) != 1:
+    payloads = [value for name, _, value in fields if unquote_to_bytes(name[:64]) == b"payload"]
+    if len(fields) > _FIELDS or len(payloads) != 1:
         raise Malformed("the form does not have one field named payload")
-    pieces = (piece.group() for piece in _PIECES.finditer(found[0]))
+    pieces = (piece.group() for piece in _PIECES.finditer(payloads[0]))
     return b"".join(unquote_to_bytes(piece.replace(b"+", b" ")) for piece in pieces)
 
 
@@ -163,8 +161,30 @@ def _wake(event: str, payload: "Payload") -> Wake | None:
         owner=repository.owner.login if repository else "",
         name=repository.name if repository else "",
         thread=ThreadNumber(thread) if thread else None,
-        sender=payload.sender.id if payload.sender else None,
         told=_turn_key(event, payload),
+        report=_check_report(payload) if event in _CHECKS else _thread_report(event, payload),
+    )
+
+
+def _check_report(payload: "Payload") -> DeliveryReport:
+    """Return the report of a check, which matters only on the bot's own branches. Its sender only pushed a commit."""
+    checked = payload.check_run or payload.check_suite or payload.workflow_run
+    pulls = checked.pull_requests if checked else ()
+    return DeliveryReport(None, is_relevant=any(pull is not None and is_thread_branch(pull.head.ref) for pull in pulls))
+
+
+def _thread_report(event: str, payload: "Payload") -> DeliveryReport:
+    """Return the report of a thread's event. A merge is relevant, because it may change what the bot listens to."""
+    subject = payload.issue or payload.pull_request
+    parts: list[Subject | Written | None] = [subject, payload.comment, payload.review]
+    assignees, labels = (subject.assignees or (), subject.labels or ()) if subject else ((), ())
+    accounts = [*(part.user for part in parts if part), *assignees]
+    is_labeled = any(label is not None and label.name == LABEL for label in labels)
+    return DeliveryReport(
+        doer=payload.sender.id if payload.sender and event in _THREADS else None,
+        people=frozenset(account.id for account in accounts if account),
+        texts=tuple(part.body for part in parts if part and part.body),
+        is_relevant=is_labeled or bool(subject and subject.merged),
     )
 
 

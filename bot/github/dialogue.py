@@ -43,7 +43,7 @@ from bot.github.turns import MARKS, Listener, TurnReader, strangers
 from bot.ports import PostedComment, ThreadFence
 
 EARLY: Final = timedelta(minutes=1)
-"""What a delivery reports so soon after it was said cannot have been heard before, but for the same delivery."""
+"""Maximum age of a post that only the delivery at hand can have reported. An older one may have been heard before."""
 _log: Final = logging.getLogger(__name__)
 
 
@@ -85,12 +85,12 @@ class GitHubDialogue:
     base: str
     parsed_texts: ParsedTextCache
     fence: ThreadFence
-    """Asked just before anything is posted (E4)."""
+    """Checked just before anything is posted (E4)."""
     settings: DialogueSettings = DialogueSettings()
     members: GitHubClient | None = None
     """Client that looks up team membership. None: the same as `client`."""
     told: str = ""
-    """Key of what a delivery reported was said."""
+    """Key of the post that the delivery reported, or ""."""
     comments: Comments = field(init=False)
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
@@ -124,11 +124,11 @@ class GitHubDialogue:
         self._read = await self._threads.back_to(thread, seen, heard_until)
         if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
             await unlabel_as_open(self.client, self.address, self.thread)
-        found = await TurnReader(self.listener, roles, self.parsed_texts, may_act).turns(self._read, seen)
-        if not self.settings.untrusted_context or all(turn.aside for turn in found):
-            return found
+        turns = await TurnReader(self.listener, roles, self.parsed_texts, may_act).turns(self._read, seen)
+        if not self.settings.untrusted_context or all(turn.aside for turn in turns):
+            return turns
         beside = await strangers(self._read, self.listener, roles)
-        return [replace(turn, strangers=beside and not turn.aside) for turn in found]
+        return [replace(turn, strangers=beside and not turn.aside) for turn in turns]
 
     async def thread_as_read(self) -> GitHubThread:
         """Return the thread as it was when its turns were read."""
@@ -159,10 +159,10 @@ class GitHubDialogue:
     async def asked_before(self, turn: Turn) -> Collection[str]:
         """Return the requests that the turn's author made earlier on the same day, on all threads of the repository."""
         try:
-            found = asked_before(self.client, self.address, self.listener, turn, parsed_texts=self.parsed_texts)
-            return {f"{thread}/{key}" async for thread, key in found}
+            requests = asked_before(self.client, self.address, self.listener, turn, parsed_texts=self.parsed_texts)
+            return {f"{thread}/{key}" async for thread, key in requests}
         except PlangateError as error:
-            _log.warning("who asked how often cannot be counted: %s", error)
+            _log.warning("a person's requests of this day cannot be counted: %s", error)
             return ()
 
     async def acknowledge(self, turn: Turn, sign: Acknowledgment) -> None:
@@ -174,21 +174,21 @@ class GitHubDialogue:
             self._read = replace(self._read, labels=self._read.labels | {OPEN_LABEL})
 
     async def acknowledge_reported(self, *, may_ask: Callable[[Turn], bool]) -> None:
-        """Add 👀 to what a delivery has just reported, if it is a turn of somebody who may ask.
+        """Add 👀 to the post that a delivery has just reported, if it is a turn of somebody who may ask.
 
-        It needs nothing but the thread and the author's role, so it comes before all that takes longer (PR3). `turns`
-        then returns the same turn. What is older than EARLY may have been heard before, and is left to `turns`.
+        This needs only the thread and the author's role, so it comes before everything that takes longer (PR3).
+        `turns` then returns the same turn. A post older than EARLY may have been heard before, and is left to `turns`.
         """
         if self._unheard is None:
             return
         thread, roles = self._unheard
-        said = next((post for post in thread.everything() if post.key == self.told), None)
-        if said is None or self.client.clock.now() - said.at > EARLY:
+        reported = next((post for post in thread.everything() if post.key == self.told), None)
+        if reported is None or self.client.clock.now() - reported.at > EARLY:
             return
         alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)
-        seen = {post.key for post in thread.everything()} - {said.key}
-        for turn in await TurnReader(self.listener, roles, self.parsed_texts, may_ask).turns(alone, seen):
-            if turn.key == said.key and may_ask(turn):
+        others = {post.key for post in thread.everything()} - {reported.key}
+        for turn in await TurnReader(self.listener, roles, self.parsed_texts, may_ask).turns(alone, others):
+            if turn.key == reported.key and may_ask(turn):
                 await self._sign(turn.key, Acknowledgment.SEEN)
 
     async def _sign(self, key: str, sign: Acknowledgment) -> None:
@@ -204,8 +204,8 @@ class GitHubDialogue:
 
     async def find_plan_comment(self, ask: int) -> str:
         """Return the node id of the comment that shows the plan of an ask, found by its marker, or ""."""
-        found = await self.comments.find("plan", ask)
-        return found.node if found else ""
+        posted = await self.comments.find("plan", ask)
+        return posted.node if posted else ""
 
     async def supersede(self, shown: str, why: str) -> None:
         """Write above the plan comment what replaced it, and fold it as outdated."""
@@ -222,7 +222,7 @@ class GitHubDialogue:
         self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
     ) -> Snapshot:
         """Return a live snapshot of everything that decides about this plan; an incomplete one on failure (A1, A3)."""
-        looker = SnapshotReader(
+        reader = SnapshotReader(
             self._threads,
             self.listener.bot,
             self.listener.mention,
@@ -235,7 +235,7 @@ class GitHubDialogue:
             pushed,
             tuple(self._text_with_work_begun(plan, line) for line in begun),
         )
-        return await looker.look(plan, shown)
+        return await reader.look(plan, shown)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         """Post, in one comment per plan, why the plan is not approved (A5)."""
@@ -251,7 +251,7 @@ class GitHubDialogue:
 
     async def find_unrecorded_comment(self, position: int, ask: int) -> int:
         """Return the id of the bot's newest comment that is newer than the journal, or 0 (A4b)."""
-        return max(self._ahead(await self.thread_as_read(), position, ask), default=0)
+        return max(self._comments_ahead(await self.thread_as_read(), position, ask), default=0)
 
     async def warn_of_rewind(self, number: int, text: str) -> datetime:
         """Post once per comment that the journal is older than that comment. Return when the warning was posted."""
@@ -270,8 +270,8 @@ class GitHubDialogue:
     async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Return a live snapshot of the question's boxes, their edits, and later comments; an incomplete one on
         failure."""
-        seeker = AnswerReader(self._threads, self.listener, self._roles(), self.parsed_texts, may)
-        return await seeker.look(self.thread, shown, self._question(asking, who), asking.boxes)
+        reader = AnswerReader(self._threads, self.listener, self._roles(), self.parsed_texts, may)
+        return await reader.look(self.thread, shown, self._question(asking, who), asking.boxes)
 
     async def explain_ignored_answers(self, text: str, ask: int) -> None:
         """Post once per question why no answer counts yet."""
@@ -292,11 +292,11 @@ class GitHubDialogue:
             await self.progress(text, ask)
 
     async def end_abandoned_progress(self, text: str) -> None:
-        """Replace each progress that a process that died left at work. Never raises."""
-        for _, body, found in self._own_comments(self._read) if self._read else ():
-            is_left = found.kind == "progress" and not self._progress.has_shown(found.ask)
+        """Replace each progress comment that still shows work of a process that died. Never raises."""
+        for _, body, mark in self._own_comments(self._read) if self._read else ():
+            is_left = mark.kind == "progress" and not self._progress.has_shown(mark.ask)
             if is_left and comment.is_at_work(marker.without(body)):
-                await self.progress(text, found.ask)
+                await self.progress(text, mark.ask)
 
     async def post(self, text: str, ask: int) -> None:
         """Post a text on the thread, once for each ask, after the last progress update."""
@@ -322,24 +322,24 @@ class GitHubDialogue:
         finally:
             await self._progress.drop()
 
-    def _ahead(self, thread: GitHubThread, position: int, ask: int) -> Iterator[int]:
-        for number, _, found in self._own_comments(thread):
-            if found.is_ahead(position, ask):
+    def _comments_ahead(self, thread: GitHubThread, position: int, ask: int) -> Iterator[int]:
+        for number, _, mark in self._own_comments(thread):
+            if mark.is_ahead(position, ask):
                 yield number
 
     def _own_comments(self, thread: GitHubThread) -> Iterator[tuple[int, str, Marker]]:
         """Yield id, text, and marker of each comment that the bot made on a thread, without those to be ignored."""
         for post in thread.comments:
-            number, found = int(post.key.removeprefix("comment-")), marker.parse(post.body)
-            if found is None or post.actor.id != self.listener.bot.id or number <= self.comments.after:
+            number, mark = int(post.key.removeprefix("comment-")), marker.parse(post.body)
+            if mark is None or post.actor.id != self.listener.bot.id or number <= self.comments.after:
                 continue
-            if found.thread == self.thread and found.holds(self.key.mac):
-                yield number, post.body, found
+            if mark.thread == self.thread and mark.holds(self.key.mac):
+                yield number, post.body, mark
 
     def _is_on_thread(self, kind: str, ask: int) -> bool:
         """Return whether the thread had a comment of the bot of that kind and ask when it was read last."""
-        found = self._own_comments(self._read) if self._read else ()
-        return any((marker.kind, marker.ask) == (kind, ask) for _, _, marker in found)
+        comments = self._own_comments(self._read) if self._read else ()
+        return any((mark.kind, mark.ask) == (kind, ask) for _, _, mark in comments)
 
     def _plan(self, plan: PlanDocument) -> str:
         """Return the comment of a plan exactly as it is posted, so that the two can be compared."""
@@ -369,8 +369,8 @@ class GitHubDialogue:
     async def _pull(self, planned: Collection[str]) -> str:
         """Return the pull request as text, with the lines that the newest review among these turns is about."""
         reviews = self._read.reviews if self._read else ()
-        asked = next((review.node for review in reversed(reviews) if review.key in planned), "")
-        return pull_text(await PullReader(self.client, self.address).read(self.thread, asked))
+        requested = next((review.node for review in reversed(reviews) if review.key in planned), "")
+        return pull_text(await PullReader(self.client, self.address).read(self.thread, requested))
 
     def _roles(self) -> Roles:
         approvers = self.settings.approve_users, self.settings.approve_teams

@@ -42,7 +42,7 @@ query ($ids: [ID!]!, $after: String) {{
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What the comment showed from a moment on, and who wrote it. The text is None if GitHub no longer has it."""
+    """A text that the comment showed from `at` on, and who wrote it. It is None if GitHub no longer has it."""
 
     at: datetime
     by: Actor
@@ -51,7 +51,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class BoxTick:
-    """Somebody ticked the one box, and it is still ticked."""
+    """Who ticked the one box, and when. The box is still ticked."""
 
     by: Actor
     at: datetime
@@ -62,22 +62,22 @@ class History:
     """Summary of the edits of a comment."""
 
     since: datetime
-    """Time since which the comment has shown what it shows now, ignoring ticks."""
+    """Time since which the comment has shown its present text, ignoring ticks."""
     intact: bool
     """Whether it shows the posted text."""
     tick: BoxTick | None
 
 
 async def editors(client: GitHubClient, texts: Sequence[str]) -> dict[str, frozenset[int]]:
-    """Return the numeric ids of everybody who ever edited some texts, by the texts' global ids. Empty for a text that
-    is gone."""
-    found: dict[str, frozenset[int]] = {}
+    """Return, by the global id of each text, the numeric ids of everybody who ever edited it; none for a text that is
+    gone."""
+    ids: dict[str, frozenset[int]] = {}
     for start in range(0, len(texts), AT_ONCE):
         some = texts[start : start + AT_ONCE]
         data = await client.graphql(_EDITORS, {"ids": some, "after": None}, partial=True)
         for text, node in zip(some, data["nodes"], strict=True):
-            found[text] = frozenset([who async for who in _editors(client, text, node)])
-    return found
+            ids[text] = frozenset([who async for who in _editors(client, text, node)])
+    return ids
 
 
 async def _editors(client: GitHubClient, text: str, node: Json | None) -> AsyncIterator[int]:
@@ -94,13 +94,13 @@ async def _editors(client: GitHubClient, text: str, node: Json | None) -> AsyncI
 def history(node: Json, posted: str, begun: Sequence[str] = ()) -> History:
     """Return the edit history of a comment. `posted` is its original text, `begun` other texts that the bot may have
     set."""
-    wanted = frozenset(map(untick, (posted, *begun)))
-    shown = versions(node, posted)
+    own_texts = frozenset(map(untick, (posted, *begun)))
+    past = versions(node, posted)
     unexplained = [
-        after.at for before, after in pairwise(shown) if not (_shows(before, wanted) and _shows(after, wanted))
+        after.at for before, after in pairwise(past) if not (_shows(before, own_texts) and _shows(after, own_texts))
     ]
     since = max([time(node["createdAt"]), *unexplained])
-    return History(since, untick(node["body"]) in wanted, _tick(shown))
+    return History(since, untick(node["body"]) in own_texts, _tick(past))
 
 
 def versions(node: Json, posted: str) -> Sequence[Version]:
@@ -109,26 +109,27 @@ def versions(node: Json, posted: str) -> Sequence[Version]:
     GitHub lists edits newest first, each with the full text after it, and the posting itself as the first edit. The
     text of the newest edit is taken from the comment itself, whatever the list has.
     """
-    made = time(node["createdAt"])
+    created_at = time(node["createdAt"])
     edits = node["userContentEdits"] or {"totalCount": 0, "nodes": []}
-    listed = [_version(edit) for edit in reversed(edits["nodes"] or [])]
+    edited = [_version(edit) for edit in reversed(edits["nodes"] or [])]
     # The posting itself is kept as well: an edit within the same second differs from it only in its text.
-    listed = sorted((version for version in listed if version.at >= made), key=lambda version: version.at)
+    edited = sorted((version for version in edited if version.at >= created_at), key=lambda version: version.at)
     if edits["totalCount"] > len(edits["nodes"] or []):
-        listed.insert(0, Version(made, actor(None), None))  # GitHub did not list them all: the older ones are unknown
-    first = Version(made, actor(node.get("author")), posted)
+        # GitHub did not list them all: the older ones are unknown.
+        edited.insert(0, Version(created_at, actor(None), None))
+    first = Version(created_at, actor(node.get("author")), posted)
     if node["lastEditedAt"] is None:
-        return [first, *listed]
+        return [first, *edited]
     newest = Version(time(node["lastEditedAt"]), actor(node["editor"]), node["body"])
-    older = [version for version in listed if version.at != newest.at]
+    older = [version for version in edited if version.at != newest.at]
     # A list without the newest edit may be incomplete: what was shown before that edit is unknown.
-    unknown = [] if len(older) < len(listed) else [Version(newest.at, actor(None), None)]
-    return [first, *older, *unknown, *_at(listed, newest)]
+    unknown = [] if len(older) < len(edited) else [Version(newest.at, actor(None), None)]
+    return [first, *older, *unknown, *_at(edited, newest)]
 
 
-def _at(listed: Sequence[Version], newest: Version) -> Sequence[Version]:
+def _at(edited: Sequence[Version], newest: Version) -> Sequence[Version]:
     """Return the versions of the newest second, ending with what is shown now."""
-    return [*[version for version in listed if version.at == newest.at][:-1], newest]
+    return [*[version for version in edited if version.at == newest.at][:-1], newest]
 
 
 def _version(edit: Json) -> Version:
@@ -136,8 +137,8 @@ def _version(edit: Json) -> Version:
     return Version(time(edit["editedAt"]), actor(edit["editor"]), text)
 
 
-def _shows(version: Version, wanted: Collection[str]) -> bool:
-    return version.text is not None and untick(version.text) in wanted
+def _shows(version: Version, texts: Collection[str]) -> bool:
+    return version.text is not None and untick(version.text) in texts
 
 
 def _tick(versions: Sequence[Version]) -> BoxTick | None:

@@ -40,23 +40,48 @@ class Identified(_Part):
     id: _Id
 
 
-class Numbered(_Part):
-    """An issue or a pull request."""
+class LabelPart(_Part):
+    """A label of an issue or a pull request."""
+
+    name: str = ""
+
+
+class Subject(_Part):
+    """An issue or a pull request. Its author may be gone."""
 
     number: _Id
+    body: str | None = None
+    user: Identified | None = None
+    labels: list[LabelPart | None] | None = None
+    assignees: list[Identified | None] | None = None
+    merged: bool | None = None
 
 
-class ReviewPart(_Part):
-    """A review; one without a body stands only for its comments."""
+class Written(_Part):
+    """A comment or a review; a review without a body stands only for its comments."""
 
     id: _Id
     body: str | None = None
+    user: Identified | None = None
+
+
+class Branch(_Part):
+    """The head of a pull request."""
+
+    ref: str = ""
+
+
+class CheckedPull(_Part):
+    """A pull request whose head was checked."""
+
+    number: _Id
+    head: Branch = Branch()
 
 
 class Checked(_Part):
     """A check run, a check suite or a workflow run, with the pull requests of its head (none for forks)."""
 
-    pull_requests: Annotated[list[Numbered | None], Field(max_length=1000)] = []
+    pull_requests: Annotated[list[CheckedPull | None], Field(max_length=1000)] = []
 
 
 class Payload(_Part):
@@ -66,10 +91,10 @@ class Payload(_Part):
     installation: Identified | None = None
     repository: RepositoryPart | None = None
     sender: Account | None = None
-    issue: Numbered | None = None
-    pull_request: Numbered | None = None
-    comment: Identified | None = None
-    review: ReviewPart | None = None
+    issue: Subject | None = None
+    pull_request: Subject | None = None
+    comment: Written | None = None
+    review: Written | None = None
     check_run: Checked | None = None
     check_suite: Checked | None = None
     workflow_run: Checked | None = None

@@ -13,7 +13,7 @@ from bot.github.errors import Missing
 from bot.github.repository import Address
 
 # role_name distinguishes maintain and triage, which `permission` reports as write and read. A custom role has its own
-# name, and `permission` reports the basic role that it builds on.
+# name; `permission` and the rights in `permissions` report the basic role that it builds on.
 # https://docs.github.com/en/rest/collaborators/collaborators#get-repository-permissions-for-a-user
 FEW: Final = 10
 """Up to this many people are looked up one by one, without a list."""
@@ -26,6 +26,14 @@ _ROLES: Final = {
     "maintain": Role.MAINTAIN,
     "admin": Role.ADMIN,
 }
+_RIGHTS: Final = {
+    "pull": Role.READ,
+    "triage": Role.TRIAGE,
+    "push": Role.WRITE,
+    "maintain": Role.MAINTAIN,
+    "admin": Role.ADMIN,
+}
+_HIDDEN_ROLES: Final = frozenset({(Role.WRITE, Role.MAINTAIN), (Role.READ, Role.TRIAGE)})
 
 
 @dataclass(slots=True)
@@ -100,13 +108,13 @@ class Roles:
     async def _look_up(self, actor: Actor) -> Role | None:
         try:
             path = f"{self.address.path}/collaborators/{quote(actor.login, safe='')}/permission"
-            found = await self.client.get(path)
+            answer = await self.client.get(path)
         except Missing:
             return Role.NONE
         except PlangateError:
             return None
-        user = found.get("user") or {}
-        return _read(found) if user.get("id") == actor.id else None
+        user = answer.get("user") or {}
+        return _read(answer) if user.get("id") == actor.id else None
 
     async def member(self, team: str, actor: Actor) -> bool | None:
         """Return whether an account belongs to ``organization/team``, or None if that look-up failed.
@@ -125,22 +133,25 @@ class Roles:
 
 
 def _read(answer: dict[str, Any]) -> Role | None:
-    """Return a role by its name, else by the role it builds on; None for anything that GitHub does not document."""
+    """Return a role by its name, else the role that a custom one builds on; None for anything that GitHub does not
+    document.
+
+    `permission` alone reports maintain as write and triage as read; the rights of the user tell them apart.
+    """
     role = _ROLES.get(str(answer.get("role_name")))
-    return role if role is not None else _ROLES.get(str(answer.get("permission")))
+    if role is not None:
+        return role
+    basic, rights = _ROLES.get(str(answer.get("permission"))), _rights_role(answer.get("user") or {})
+    return rights if (basic, rights) in _HIDDEN_ROLES else basic
 
 
 def _role_of_collaborator(person: dict[str, Any]) -> Role:
-    """Return a listed collaborator's role: by its name, else by the flags that a custom role has."""
+    """Return a listed collaborator's role: by its name, else by the rights that a custom role has."""
     by_name = _ROLES.get(str(person.get("role_name")))
-    if by_name is not None:
-        return by_name
-    flags = person.get("permissions") or {}
-    names = {
-        "pull": Role.READ,
-        "triage": Role.TRIAGE,
-        "push": Role.WRITE,
-        "maintain": Role.MAINTAIN,
-        "admin": Role.ADMIN,
-    }
-    return max((role for flag, role in names.items() if flags.get(flag)), default=Role.NONE)
+    return by_name if by_name is not None else _rights_role(person)
+
+
+def _rights_role(person: dict[str, Any]) -> Role:
+    """Return the highest role whose rights a user has."""
+    rights = person.get("permissions") or {}
+    return max((role for right, role in _RIGHTS.items() if rights.get(right)), default=Role.NONE)

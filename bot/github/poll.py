@@ -26,16 +26,16 @@ query ($ids: [ID!]!) {
 GONE: Final = "gone"
 
 
-async def fingerprints(client: GitHubClient, shown: Sequence[str]) -> Mapping[str, str]:
+async def fingerprints(client: GitHubClient, comments: Sequence[str]) -> Mapping[str, str]:
     """Return a text for each comment, by node id, that differs once the comment has changed; GONE for a comment that is
     gone."""
-    found = dict.fromkeys(shown, GONE)
-    for start in range(0, len(shown), AT_ONCE):
-        data = await client.graphql(_QUERY, {"ids": list(shown[start : start + AT_ONCE])}, partial=True)
+    prints = dict.fromkeys(comments, GONE)
+    for start in range(0, len(comments), AT_ONCE):
+        data = await client.graphql(_QUERY, {"ids": list(comments[start : start + AT_ONCE])}, partial=True)
         for node in data["nodes"]:
             if node:
                 reactions = node["reactions"]
                 newest = [reaction["createdAt"] for reaction in reactions["nodes"] or []]
                 facts = (reactions["totalCount"], *newest, node["lastEditedAt"], node["isMinimized"])
-                found[node["id"]] = "|".join(map(str, facts))
-    return found
+                prints[node["id"]] = "|".join(map(str, facts))
+    return prints

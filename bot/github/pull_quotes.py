@@ -1,10 +1,10 @@
 """A pull request as the model reads it: data of people who may be strangers, so each line is quoted or fenced (K6).
 
 Rules
-- Names and titles are shown on one line, without what nobody sees. In diffs, which show files, invisible code
+- Names and titles are shown on one line, without invisible characters. In diffs, which show files, invisible code
   points are written as ‹U+XXXX›.
 - A fence is longer than any run of backticks inside it.
-- Whatever its size, a pull request takes at most some 100,000 characters, and each part says what is left out.
+- Whatever its size, a pull request takes at most about 100,000 characters, and each part states what it leaves out.
 """
 
 import re
@@ -24,7 +24,7 @@ LIST_LIMIT: Final = 12_000
 """Characters of the list of files."""
 HUNKS_LIMIT: Final = 20_000
 HUNK_LIMIT: Final = 2_000
-"""Characters of a hunk that are shown: its last ones, because it ends with the line that the comment is about."""
+"""Characters of a hunk that are shown. They are the last ones, because a hunk ends with the commented line."""
 _CHECKS: Final = 30
 _NAME: Final = 200
 """Characters of a name that are shown."""
@@ -69,34 +69,34 @@ def _file_list(pull: PullFacts) -> Iterator[str]:
     """Yield the changed files, a line each, as long as they fit."""
     files = f"{pull.file_count:,} changed file{'s' * (pull.file_count != 1)}"
     yield f"{files}, +{pull.additions:,} -{pull.deletions:,}:"
-    room, listed = LIST_LIMIT, 0
+    room, count = LIST_LIMIT, 0
     for file in pull.files:
         before = f" (was {_name(file.previous)})" if file.previous else ""
         line = f"- {_name(file.status)} +{file.additions} -{file.deletions} {_name(file.path)}{before}"
         room -= len(line) + 3
         if room < 0:
             break
-        listed += 1
+        count += 1
         yield line
-    if listed < pull.file_count:
-        yield f"({pull.file_count - listed:,} more files are not listed here. To read them: {_call(pull)}.)"
+    if count < pull.file_count:
+        yield f"({pull.file_count - count:,} more files are not listed here. To read them: {_call(pull)}.)"
 
 
 def _hunks(pull: PullFacts) -> str:
-    """Return the lines that the comments of the review that is worked on are about."""
-    shown, room = list[str](), HUNKS_LIMIT
+    """Return the hunks that the comments of the session's review are about."""
+    hunks, room = list[str](), HUNKS_LIMIT
     for note in pull.notes:
-        text = f"Review comment at {_place(note)}:\n{_fence(_last_lines(note.hunk), 'diff')}{_lines_now(note)}"
+        text = f"Review comment at {_line_reference(note)}:\n{_fence(_last_lines(note.hunk), 'diff')}{_lines_now(note)}"
         room -= len(text)
         if room < 0:
             break
-        shown.append(text)
-    if (left := pull.note_count - len(shown)) > 0:
-        shown.append(f"(The lines of {left} more comments of this review are not shown here.)")
-    return "\n\n".join(shown)
+        hunks.append(text)
+    if (left := pull.note_count - len(hunks)) > 0:
+        hunks.append(f"(The lines of {left} more comments of this review are not shown here.)")
+    return "\n\n".join(hunks)
 
 
-def _place(note: LineNote) -> str:
+def _line_reference(note: LineNote) -> str:
     if note.line:
         return f"{_name(note.path)}:{note.line}"
     was = f", which was line {note.original_line}" if note.original_line else ""
@@ -107,8 +107,8 @@ def _lines_now(note: LineNote) -> str:
     """Return the lines around a review comment as they are at the head, with their numbers; "" for none."""
     if not note.now:
         return ""
-    listed = "\n".join(f"{number}\t{line[:_NAME]}" for number, line in enumerate(note.now, start=note.now_from))
-    return f"\nThe lines there at the head:\n{_fence(listed, '')}"
+    lines = "\n".join(f"{number}\t{line[:_NAME]}" for number, line in enumerate(note.now, start=note.now_from))
+    return f"\nThe lines there at the head:\n{_fence(lines, '')}"
 
 
 def _last_lines(hunk: str) -> str:
@@ -120,19 +120,21 @@ def _last_lines(hunk: str) -> str:
 
 def _diff(pull: PullFacts) -> str:
     """Return the diff from the merge base to the head, file by file, as far as it fits."""
-    shown, room, complete = list[str](), DIFF_LIMIT, 0
+    patches, room, complete = list[str](), DIFF_LIMIT, 0
     for file in pull.files:
         text = _file_diff(file, min(room, FILE_DIFF_LIMIT))
         if not text:
             break
-        shown.append(text)
+        patches.append(text)
         room -= len(text) + 1
         complete += not text.endswith(_CUT)
-    if not shown:
+    if not patches:
         return ""
-    left = pull.file_count - complete
-    rest = f"\n(The diff of {left:,} files is missing or cut here. To read it: {_call(pull)}.)" if left else ""
-    return f"Its diff since the merge base:\n{_fence(chr(10).join(shown), 'diff')}{rest}"
+    missing = pull.file_count - complete
+    omission = (
+        f"\n(The diff of {missing:,} files is missing or cut here. To read it: {_call(pull)}.)" if missing else ""
+    )
+    return f"Its diff since the merge base:\n{_fence(chr(10).join(patches), 'diff')}{omission}"
 
 
 def _file_diff(file: ChangedFile, limit: int) -> str:
@@ -149,9 +151,9 @@ def _file_diff(file: ChangedFile, limit: int) -> str:
 
 def _fence(text: str, language: str) -> str:
     """Return a text as a code block that nothing in it can end."""
-    seen = with_visible_codepoints(text)
-    marks = "`" * max(3, 1 + max(map(len, re.findall("`+", seen)), default=0))
-    return f"{marks}{language}\n{seen}\n{marks}"
+    visible = with_visible_codepoints(text)
+    marks = "`" * max(3, 1 + max(map(len, re.findall("`+", visible)), default=0))
+    return f"{marks}{language}\n{visible}\n{marks}"
 
 
 def _name(text: str, longest: int = _NAME) -> str:

@@ -29,13 +29,15 @@ class GitHubPulls:
     async def ensure(self, order: PullOrder) -> PullRequest:
         """Return the open pull request of the branch, creating it if there is none.
 
-        If the bot made a pull request by the same order, or of the same commit, and somebody has closed or merged it,
-        that one is returned and no new one is created.
+        If the bot already made a pull request with the same body, or of the same commit, and somebody closed or merged
+        it, that one is returned and no new one is created.
         """
         clean = self.client.redactor.redact
         order = replace(order, title=clean(order.title), body=clean(order.body))
         pull = await self._find_or_create(order, order.body.rstrip())
         undone = await self._label_and_request_reviews(pull, order) if pull["state"] == "open" else ()
+        if order.draft and pull["state"] == "open" and not pull.get("draft"):
+            undone = ("draft: it is ready for review, because drafts are off here, or somebody marked it", *undone)
         return PullRequest(int(pull["number"]), str(pull["html_url"]), bool(pull.get("draft")), undone)
 
     async def head(self, number: int) -> CommitId | None:
@@ -48,22 +50,22 @@ class GitHubPulls:
         return bool((await self.client.get(f"{self.address.path}/pulls/{number}"))["merged_at"])
 
     async def find(self, branch: str) -> int | None:
-        """Return the number of the newest pull request that the bot made of a branch, open or not, or None.
+        """Return the number of the newest pull request that the bot made from a branch, open or not, or None.
 
-        Nobody can delete a pull request, and deleting its branch does not change what it was made of.
+        Nobody can delete a pull request, and it still names its branch after the branch was deleted.
         https://docs.github.com/en/rest/pulls/pulls#list-pull-requests
         """
-        mine = (
+        own = (
             pull for pull in await self._branch_pull_requests(branch) if (pull["user"] or {}).get("id") == self.bot.id
         )
-        return next((int(pull["number"]) for pull in mine), None)
+        return next((int(pull["number"]) for pull in own), None)
 
     async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:
-        """Return the numbers of the bot's open pull requests from branches of a thread, whoever remembers them."""
+        """Return the numbers of the bot's open pull requests from branches of a thread, journaled or not."""
         query = {"state": "open", "sort": "created", "direction": "asc"}
-        found = [pull async for pull in self.client.pages(f"{self.address.path}/pulls", query)]
-        mine = [pull for pull in found if (pull["user"] or {}).get("id") == self.bot.id]
-        return tuple(int(pull["number"]) for pull in mine if pull["head"]["ref"].startswith(branch_prefix(thread)))
+        pulls = [pull async for pull in self.client.pages(f"{self.address.path}/pulls", query)]
+        own = [pull for pull in pulls if (pull["user"] or {}).get("id") == self.bot.id]
+        return tuple(int(pull["number"]) for pull in own if pull["head"]["ref"].startswith(branch_prefix(thread)))
 
     async def _find_or_create(self, order: PullOrder, body: str) -> Json:
         """Return the pull request, creating it if needed, even if responses are lost."""
@@ -75,21 +77,21 @@ class GitHubPulls:
                     raise
                 await self.client.clock.sleep(_WAIT_SECONDS)
                 if isinstance(error, OutcomeUnknown):
-                    return await self._after(error, order, body)
+                    return await self._result_of_lost_write(error, order, body)
         return await self._find(order, body) or await self._create(order, body)
 
-    async def _after(self, error: OutcomeUnknown, order: PullOrder, body: str) -> Json:
+    async def _result_of_lost_write(self, error: OutcomeUnknown, order: PullOrder, body: str) -> Json:
         """Return the result of a write whose response was lost. Raises the error instead of repeating the write."""
-        found = await self._find(order, body)
-        if found is None:
+        pull = await self._find(order, body)
+        if pull is None:
             raise error
-        return found
+        return pull
 
     async def _find(self, order: PullOrder, body: str) -> Json | None:
         """Return the branch's open pull request, else the bot's pull request with the same body or commit, or None."""
-        ours = await self._branch_pull_requests(order.branch)
-        first = next((pull for pull in ours if pull["state"] == "open"), None)
-        return first or next((pull for pull in ours if self._is(pull, order, body)), None)
+        pulls = await self._branch_pull_requests(order.branch)
+        first = next((pull for pull in pulls if pull["state"] == "open"), None)
+        return first or next((pull for pull in pulls if self._is_pull_of(pull, order, body)), None)
 
     async def _branch_pull_requests(self, branch: str) -> list[Json]:
         """Return all pull requests of a branch, the newest first."""
@@ -97,19 +99,32 @@ class GitHubPulls:
         pulls = [pull async for pull in self.client.pages(f"{self.address.path}/pulls", query)]
         return [pull for pull in pulls if pull["head"]["ref"] == branch]
 
-    def _is(self, pull: Json, order: PullOrder, body: str) -> bool:
+    def _is_pull_of(self, pull: Json, order: PullOrder, body: str) -> bool:
         same = _plain(pull["body"]) == _plain(body) or order.commit == pull["head"]["sha"]
         return same and (pull["user"] or {}).get("id") == self.bot.id
 
     async def _create(self, order: PullOrder, body: str) -> Json:
-        wanted = {"title": order.title, "head": order.branch, "base": order.base, "body": body, "draft": order.draft}
-        made = await self.client.post(f"{self.address.path}/pulls", wanted)
-        back = await self._back(f"{self.address.path}/pulls/{made['number']}")
+        fields = {"title": order.title, "head": order.branch, "base": order.base, "body": body, "draft": order.draft}
+        created = await self._post(fields)
+        back = await self._read_back(f"{self.address.path}/pulls/{created['number']}")
         if back["head"]["ref"] != order.branch or _plain(back["body"]) != _plain(body):
             raise Transient("GitHub shows a different pull request than was created", where=str(back["html_url"]))
         return back
 
-    async def _back(self, path: str) -> Json:
+    async def _post(self, fields: Json) -> Json:
+        """Create a pull request, as a draft if the order asks for one and the repository's plan allows drafts.
+
+        https://docs.github.com/en/pull-requests/collaborating-with-pull-requests/proposing-changes-to-your-work-with-pull-requests/about-pull-requests#draft-pull-requests
+        """
+        path = f"{self.address.path}/pulls"
+        try:
+            return dict(await self.client.post(path, fields))
+        except Unprocessable as error:
+            if not (fields["draft"] and "draft" in error.what.lower()):
+                raise
+        return dict(await self.client.post(path, fields | {"draft": False}))
+
+    async def _read_back(self, path: str) -> Json:
         """Read back what was created, as soon as it is visible."""
         for pause in LAGS:
             try:
@@ -126,17 +141,17 @@ class GitHubPulls:
         https://docs.github.com/en/rest/pulls/review-requests#request-reviewers-for-a-pull-request
         """
         number, author = pull["number"], str((pull["user"] or {}).get("login", "")).casefold()
-        wanted: list[tuple[str, str, Json]] = []
+        additions: list[tuple[str, str, Json]] = []
         if order.labels:
-            wanted.append(("labels", f"issues/{number}/labels", {"labels": [*order.labels]}))
+            additions.append(("labels", f"issues/{number}/labels", {"labels": [*order.labels]}))
         for login in order.reviewers:
             if login.casefold() != author:
                 path = f"pulls/{number}/requested_reviewers"
-                wanted.append((f"reviewer {login}", path, {"reviewers": [login]}))
+                additions.append((f"reviewer {login}", path, {"reviewers": [login]}))
         undone = []
-        for what, path, sent in wanted:
+        for what, path, payload in additions:
             try:
-                await self.client.post(f"{self.address.path}/{path}", sent, repeatable=True)
+                await self.client.post(f"{self.address.path}/{path}", payload, repeatable=True)
             except (Refused, Transient) as error:
                 undone.append(f"{what}: {error}")
         return tuple(undone)
@@ -148,5 +163,5 @@ def _plain(body: str | None) -> str:
 
 def _may_pass(error: Unprocessable) -> bool:
     """Return whether a refusal may be temporary: the branch is not visible yet, or the pull request already exists."""
-    said = error.what.lower()
-    return "already exists" in said or ("head" in said and ("invalid" in said or "blank" in said))
+    reason = error.what.lower()
+    return "already exists" in reason or ("head" in reason and ("invalid" in reason or "blank" in reason))

@@ -32,6 +32,8 @@ class ReachableRepository:
     """Its default branch."""
     pushed: datetime | None = None
     """When something was last pushed to it; None: never."""
+    archived: bool = False
+    """Whether nobody can write to it."""
 
 
 async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
@@ -55,8 +57,8 @@ async def granted_permissions(app: GitHubClient, at: Address) -> dict[str, str]:
 
     https://docs.github.com/en/rest/apps/apps#get-a-repository-installation-for-the-authenticated-app
     """
-    found = await app.get(f"{at.path}/installation")
-    return {str(name): str(level) for name, level in found["permissions"].items()}
+    installation = await app.get(f"{at.path}/installation")
+    return {str(name): str(level) for name, level in installation["permissions"].items()}
 
 
 async def installations(app: GitHubClient) -> AsyncIterator[int]:
@@ -97,5 +99,10 @@ def _reachable(repository: Json) -> ReachableRepository:
     address = Address(str(repository["owner"]["login"]), str(repository["name"]))
     pushed = time(repository["pushed_at"]) if repository["pushed_at"] else None
     return ReachableRepository(
-        int(repository["id"]), str(repository["node_id"]), address, str(repository["default_branch"]), pushed
+        id=int(repository["id"]),
+        node=str(repository["node_id"]),
+        address=address,
+        branch=str(repository["default_branch"]),
+        pushed=pushed,
+        archived=bool(repository.get("archived")),
     )

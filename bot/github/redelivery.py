@@ -18,15 +18,15 @@ UNDER_WAY: Final = timedelta(seconds=60)
 MOST: Final = 10_000
 """Maximum number of attempts that are read at a time."""
 MOST_AGAIN: Final = 100
-"""Maximum number of redeliveries requested at a time. Threads are read as well, so the rest is found there."""
+"""Maximum number of redeliveries requested at a time. Reconciling finds what the others reported on the threads."""
 
 
 KnownGuids = Callable[[Collection[str]], Awaitable[Collection[str]]]
-"""Returns those of some deliveries that arrived after all."""
+"""Returns which of these deliveries arrived after all."""
 
 
 @dataclass(slots=True)
-class _Told:
+class _DeliveryState:
     """The state of one delivery over its attempts."""
 
     first: int = 0
@@ -37,40 +37,42 @@ class _Told:
 
 @dataclass(slots=True)
 class Redeliveries:
-    """Requests redelivery of what failed. `app` is a client that authenticates as the App itself."""
+    """Requests redelivery of deliveries that failed. `app` authenticates as the App itself."""
 
     app: GitHubClient
     known: KnownGuids
-    _told: dict[str, _Told] = field(default_factory=dict)
+    _deliveries: dict[str, _DeliveryState] = field(default_factory=dict)
 
     async def ask(self, since: datetime) -> int:
         """Request one redelivery for each delivery that failed since then and did not arrive. Return how many were
         requested."""
         await self._read(since)
-        lost = {guid: told.first for guid, told in self._told.items() if told.first and not told.over}
+        lost = {
+            guid: delivery.first for guid, delivery in self._deliveries.items() if delivery.first and not delivery.over
+        }
         arrived = await self.known(lost) if lost else ()
-        asked = 0
+        number = 0
         for attempt in [first for guid, first in lost.items() if guid not in arrived][:MOST_AGAIN]:
             try:
                 await redeliver(self.app, attempt)
             except Refused:  # GitHub no longer keeps it, or the hook was removed
                 continue
-            asked += 1
-        return asked
+            number += 1
+        return number
 
     async def _read(self, since: datetime) -> None:
         # The status filter matches only codes from 400 on, and an attempt that nobody answered has no code.
-        read, young = 0, self.app.clock.now() - UNDER_WAY
+        count, young = 0, self.app.clock.now() - UNDER_WAY
         async for attempt in delivery_attempts(self.app):
-            read += 1
-            if attempt.at < since or read > MOST:
+            count += 1
+            if attempt.at < since or count > MOST:
                 return
             if attempt.event in EVENTS:
                 self._take(attempt, under_way=attempt.at > young)
 
     def _take(self, attempt: DeliveryAttempt, *, under_way: bool) -> None:
-        told = self._told.setdefault(attempt.guid, _Told())
-        came = 200 <= attempt.status_code < 400
-        told.over |= came or under_way or attempt.is_redelivery
+        delivery = self._deliveries.setdefault(attempt.guid, _DeliveryState())
+        arrived = 200 <= attempt.status_code < 400
+        delivery.over |= arrived or under_way or attempt.is_redelivery
         if not attempt.is_redelivery:
-            told.first = attempt.id
+            delivery.first = attempt.id

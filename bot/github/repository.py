@@ -6,14 +6,14 @@ from typing import Final
 from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind
-from bot.core.errors import PlangateError, Refused
-from bot.core.names import CommitId, RepositoryId
+from bot.core.errors import Misconfigured, PlangateError, Refused
+from bot.core.names import CommitId, RepositoryId, ThreadAddress
 from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.people import actor, rest_actor
 
 FILE_LIMIT: Final = 1024 * 1024
-"""Maximum bytes. GitHub sends no larger file in this form."""
+"""Maximum bytes of a file. GitHub's contents API does not send the content of a larger one."""
 
 # https://docs.github.com/en/graphql/reference/objects#repository
 _FACTS: Final = """
@@ -36,6 +36,24 @@ class Address:
     owner: str
     name: str
 
+    @classmethod
+    def parse(cls, full_name: str, *, where: str) -> "Address":
+        """Return the address of ``owner/name``. Raises Misconfigured: `where` names the option that holds the text."""
+        owner, _, name = full_name.partition("/")
+        if not (owner and name) or "/" in name:
+            raise Misconfigured(f"not a repository: {full_name!r}", where=where, fix="write OWNER/REPO")
+        return cls(owner, name)
+
+    @classmethod
+    def of_thread(cls, thread: ThreadAddress) -> "Address":
+        """Return the address of a thread's repository."""
+        return cls(thread.owner, thread.name)
+
+    @property
+    def full_name(self) -> str:
+        """``owner/name``."""
+        return f"{self.owner}/{self.name}"
+
     @property
     def path(self) -> str:
         """REST path prefix of everything in the repository."""
@@ -43,7 +61,7 @@ class Address:
 
     def clone_url(self, server_url: str) -> str:
         """Return the URL that git clones from, on the server of GITHUB_SERVER_URL."""
-        return f"{server_url.rstrip('/')}/{self.owner}/{self.name}.git"
+        return f"{server_url.rstrip('/')}/{self.full_name}.git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +76,13 @@ class Repository:
 
 async def repository(client: GitHubClient, address: Address) -> Repository:
     """Return a repository's facts, read by one request. Raises Missing."""
-    found = (await client.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
-    if found is None:
+    node = (await client.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
+    if node is None:
         raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
-    branch = found["defaultBranchRef"]
+    branch = node["defaultBranchRef"]
     return Repository(
-        id=RepositoryId(found["databaseId"]),
-        address=Address(found["owner"]["login"], found["name"]),
+        id=RepositoryId(node["databaseId"]),
+        address=Address(node["owner"]["login"], node["name"]),
         default_branch=branch["name"] if branch else "",
         head=CommitId(branch["target"]["oid"]) if branch else None,
     )
@@ -87,14 +105,14 @@ async def file(client: GitHubClient, address: Address, path: str, ref: str = "")
     https://docs.github.com/en/rest/repos/contents#get-repository-content
     """
     try:
-        found = await client.get(f"{address.path}/contents/{quote(path)}", {"ref": ref} if ref else None)
+        entry = await client.get(f"{address.path}/contents/{quote(path)}", {"ref": ref} if ref else None)
     except Missing:
         return None
-    if not isinstance(found, dict) or found.get("type") != "file":
+    if not isinstance(entry, dict) or entry.get("type") != "file":
         return None
-    if found["size"] > FILE_LIMIT or found.get("encoding") != "base64":
-        raise Refused(f"{path} is larger than {FILE_LIMIT} bytes", where=address.path, fix="make it smaller")
-    return base64.b64decode(found["content"])
+    if entry["size"] > FILE_LIMIT or entry.get("encoding") != "base64":
+        raise Refused(f"{path} is larger than {FILE_LIMIT:,} bytes", where=address.path, fix="make it smaller")
+    return base64.b64decode(entry["content"])
 
 
 async def app_bot(app: GitHubClient, client: GitHubClient) -> Actor:
@@ -132,9 +150,9 @@ async def token_bot(client: GitHubClient) -> Actor:
         return rest_actor(await client.get("/user"))
     except Refused:
         viewer = (await client.graphql(_VIEWER, {}))["viewer"]
-    found = actor(viewer)
-    kind = ActorKind.BOT if found.login.endswith("[bot]") else found.kind
-    return Actor(found.id, found.login, kind)
+    account = actor(viewer)
+    kind = ActorKind.BOT if account.login.endswith("[bot]") else account.kind
+    return Actor(account.id, account.login, kind)
 
 
 async def run_is_over(client: GitHubClient, at: Address, run: str) -> bool:
@@ -143,9 +161,9 @@ async def run_is_over(client: GitHubClient, at: Address, run: str) -> bool:
     https://docs.github.com/en/rest/actions/workflow-runs#get-a-workflow-run
     """
     try:
-        found = await client.get(f"{at.path}/actions/runs/{quote(run, safe='')}")
+        answer = await client.get(f"{at.path}/actions/runs/{quote(run, safe='')}")
     except Missing:
         return True
     except PlangateError:
         return False
-    return bool(found["status"] == "completed")
+    return bool(answer["status"] == "completed")

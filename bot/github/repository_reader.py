@@ -1,6 +1,6 @@
 """The RepositoryReader port: what a session reads of the one repository of its thread (K8).
 
-Every path begins with the address of that repository. A number or a commit id is all that a query adds.
+Every path begins with the address of that repository. A query adds only a number or a commit id.
 """
 
 from collections.abc import Collection, Sequence
@@ -97,58 +97,63 @@ class GitHubReader:
 
     async def _issue(self, number: int, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/issues#get-an-issue."""
-        found = await self.client.get(f"{self.at.path}/issues/{number}")
-        self._require_here(found["repository_url"])
-        kind = "pull request" if found.get("pull_request") else "issue"
-        facts = [f"{kind} #{number}", found["state"], f"{found['comments']} comments"]
-        labels = ", ".join(str(label["name"] if isinstance(label, dict) else label) for label in found["labels"])
-        title = f"Title: {found['title']}" + (f"\nLabels: {labels}" if labels else "")
-        opened = WrittenText.of(", ".join(facts) + ", opened", found, title=title)
-        return RepositoryText(tuple(await self.attribution.passages([opened], strangers=strangers, longest=BODY)))
+        issue = await self.client.get(f"{self.at.path}/issues/{number}")
+        self._require_here(issue["repository_url"])
+        kind = "pull request" if issue.get("pull_request") else "issue"
+        facts = [f"{kind} #{number}", issue["state"], f"{issue['comments']} comments"]
+        labels = ", ".join(str(label["name"] if isinstance(label, dict) else label) for label in issue["labels"])
+        title = f"Title: {issue['title']}" + (f"\nLabels: {labels}" if labels else "")
+        opening = WrittenText.of(", ".join(facts) + ", opened", issue, title=title)
+        return RepositoryText(tuple(await self.attribution.passages([opening], strangers=strangers, longest=BODY)))
 
     async def _comments(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/comments#list-issue-comments."""
         items, more = await self._page(f"issues/{query.number}/comments", query.page)
         for item in items:
             self._require_here(item["issue_url"])
-        said = [WrittenText.of("comment", item) for item in items]
-        return RepositoryText(tuple(await self.attribution.passages(said, strangers=strangers, longest=COMMENT)), more)
+        comments = [WrittenText.of("comment", item) for item in items]
+        return RepositoryText(
+            tuple(await self.attribution.passages(comments, strangers=strangers, longest=COMMENT)), more
+        )
 
     async def _pull_request(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/pulls: the description, and a page of files, reviews, and line comments."""
-        found, path = await self._pull(query.number), f"pulls/{query.number}"
+        pull, path = await self._pull(query.number), f"pulls/{query.number}"
         files, more_files = await self._files(f"{path}/files", query, LISTED)
         reviews, more_reviews = await self._page(f"{path}/reviews", query.page)
         notes, more_notes = await self._page(f"{path}/comments", query.page)
-        state = "merged" if found["merged_at"] else "draft" if found["draft"] else found["state"]
-        fork = ", from a fork" if _is_fork(found) else ""
-        title = f"Title: {found['title']}\nBranches: {found['head']['ref']} into {found['base']['ref']}"
-        opened = WrittenText.of(f"pull request #{query.number}, {state}{fork}, opened", found, title=title)
-        placed = strangers or not await self._is_foreign(found)
+        state = "merged" if pull["merged_at"] else "draft" if pull["draft"] else pull["state"]
+        fork = ", from a fork" if _is_fork(pull) else ""
+        title = f"Title: {pull['title']}\nBranches: {pull['head']['ref']} into {pull['base']['ref']}"
+        opening = WrittenText.of(f"pull request #{query.number}, {state}{fork}, opened", pull, title=title)
+        placed = strangers or not await self._is_foreign(pull)
         tell = self.attribution.passages
-        first = [] if query.page > 1 else await tell([opened], strangers=strangers, longest=BODY)
-        listed = self.attribution.clean("\n".join(f"- {_file(file)}" for file in files))
+        first = [] if query.page > 1 else await tell([opening], strangers=strangers, longest=BODY)
+        file_list = self.attribution.clean("\n".join(f"- {_file(file)}" for file in files))
         submitted = [review for review in reviews if review.get("submitted_at") and (review["body"] or "").strip()]
-        said = [
+        posts = [
             *[
                 WrittenText.of(f"review, {str(review['state']).lower()},", review, at="submitted_at")
                 for review in submitted
             ],
-            *[WrittenText.of("comment on a line", note, place=_place(note) if placed else "") for note in notes],
+            *[
+                WrittenText.of("comment on a line", note, place=_line_reference(note) if placed else "")
+                for note in notes
+            ],
         ]
-        changed = await self._code(found, f"changed files ({found['changed_files']} in all)", [listed], strangers)
+        changed = await self._code(pull, f"changed files ({pull['changed_files']} in all)", [file_list], strangers)
         return RepositoryText(
-            (*first, *changed, *await tell(said, strangers=strangers, longest=COMMENT)),
+            (*first, *changed, *await tell(posts, strangers=strangers, longest=COMMENT)),
             more_files or more_reviews or more_notes,
         )
 
     async def _diff(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
         """https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files."""
-        found = await self._pull(query.number)
+        pull = await self._pull(query.number)
         files, more = await self._files(f"pulls/{query.number}/files", query, FILES)
-        head = f"diff of pull request #{query.number}, head {found['head']['sha']}"
+        head = f"diff of pull request #{query.number}, head {pull['head']['sha']}"
         return RepositoryText(
-            tuple(await self._code(found, head, [self._patch(file) for file in files], strangers)), more
+            tuple(await self._code(pull, head, [self._patch(file) for file in files], strangers)), more
         )
 
     async def _commit(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
@@ -158,10 +163,10 @@ class GitHubReader:
         if foreign and not strangers:
             return RepositoryText((Passage(f"commit {commit}", WITHHELD),))
         params = {"per_page": FILES, "page": query.page}
-        found, more = await self.client.page(f"{self.at.path}/commits/{commit}", params)
-        files = [file for file in found.get("files") or [] if _is_within(file["filename"], query.path)]
-        told = f"{found['commit']['author']['name']}: {found['commit']['message']}"
-        texts = (cut(self.attribution.clean(told), COMMENT), *(self._patch(file) for file in files))
+        answer, more = await self.client.page(f"{self.at.path}/commits/{commit}", params)
+        files = [file for file in answer.get("files") or [] if _is_within(file["filename"], query.path)]
+        heading = f"{answer['commit']['author']['name']}: {answer['commit']['message']}"
+        texts = (cut(self.attribution.clean(heading), COMMENT), *(self._patch(file) for file in files))
         where = "not on the default branch" if foreign else "on the default branch"
         return RepositoryText((Passage(f"commit {commit}, {where}", "\n\n".join(texts), foreign),), more)
 
@@ -171,8 +176,8 @@ class GitHubReader:
             commit = await self._whole_id(query.commit)
             foreign = not await self._is_on_default_branch(commit)
         else:
-            found = await self._pull(query.number)
-            commit, foreign = str(found["head"]["sha"]), await self._is_foreign(found)
+            pull = await self._pull(query.number)
+            commit, foreign = str(pull["head"]["sha"]), await self._is_foreign(pull)
         head = f"check runs of commit {commit}"
         if foreign and not strangers:
             return RepositoryText((Passage(head, WITHHELD),))
@@ -207,13 +212,13 @@ class GitHubReader:
         """Return a page of changed files; if the query names a path, all files within it."""
         if not query.path:
             return await self.client.page(f"{self.at.path}/{path}", {"per_page": size, "page": query.page})
-        found, page, more = list[Json](), 0, True
-        while more and page < MOST_PAGES and not any(file["filename"] == query.path for file in found):
+        matching, page, more = list[Json](), 0, True
+        while more and page < MOST_PAGES and not any(file["filename"] == query.path for file in matching):
             page += 1
             files, more = await self.client.page(f"{self.at.path}/{path}", {"per_page": LISTED, "page": page})
-            found += [file for file in files if _is_within(file["filename"], query.path)]
+            matching += [file for file in files if _is_within(file["filename"], query.path)]
         start = (query.page - 1) * size
-        return found[start : start + size], len(found) > start + size
+        return matching[start : start + size], len(matching) > start + size
 
     async def _code(self, pull: Json, head: str, texts: Sequence[str], strangers: bool) -> list[Passage]:
         """Return what a pull request contains. Its author can have written all of it if it comes from a fork."""
@@ -236,8 +241,8 @@ class GitHubReader:
             raise Refused("it was moved to another repository, which cannot be read here", where="GitHub")
 
     async def _pull(self, number: int) -> Json:
-        found: Json = await self.client.get(f"{self.at.path}/pulls/{number}")
-        return found
+        pull: Json = await self.client.get(f"{self.at.path}/pulls/{number}")
+        return pull
 
     async def _is_foreign(self, pull: Json) -> bool:
         """Return whether people who may not ask may have written a pull request's commits."""
@@ -245,10 +250,10 @@ class GitHubReader:
 
     async def _whole_id(self, commit: str) -> str:
         """Return the full id of a commit. Raises Refused if the id names something else, such as a branch."""
-        found = await self.client.get(f"{self.at.path}/commits/{commit}", {"per_page": 1})
-        if not str(found["sha"]).startswith(commit):
+        answer = await self.client.get(f"{self.at.path}/commits/{commit}", {"per_page": 1})
+        if not str(answer["sha"]).startswith(commit):
             raise Refused(f"{commit} is not a commit id", where="commit")
-        return str(found["sha"])
+        return str(answer["sha"])
 
     async def _is_on_default_branch(self, commit: str) -> bool:
         """Return whether a commit is part of the default branch. Any commit of any fork can be read by its id.
@@ -296,5 +301,5 @@ def _file(file: Json) -> str:
     return f"{file['filename']} ({file['status']}{before}, +{file['additions']} -{file['deletions']})"
 
 
-def _place(comment: Json) -> str:
+def _line_reference(comment: Json) -> str:
     return f"{comment['path']}:{comment.get('line') or comment.get('original_line') or '?'}"

@@ -17,7 +17,7 @@ ORGANIZATION: Final = "Organization"
 
 @dataclass(frozen=True, slots=True)
 class RepositoryProfile:
-    """What GitHub shows of a repository to everybody who may read it."""
+    """The facts of a repository that GitHub shows to everybody who may read it."""
 
     private: bool
     archived: bool
@@ -42,7 +42,7 @@ class ActionsPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentEnvironment:
-    """Who waits for whom before a job may use an environment, and which branches may use it."""
+    """Whether jobs must wait before they may use an environment, and whether only some branches may use it."""
 
     waits: bool
     """Whether reviewers or a timer hold each job back."""
@@ -52,7 +52,7 @@ class DeploymentEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Ruleset:
-    """An active set of rules: what it is about (`branch`, `tag`, or `push`), and where it is changed."""
+    """An active set of rules: its target (`branch`, `tag`, or `push`), and the page on which it is changed."""
 
     name: str
     target: str
@@ -64,36 +64,36 @@ async def profile(client: GitHubClient, at: Address) -> RepositoryProfile:
 
     https://docs.github.com/en/rest/repos/repos#get-a-repository
     """
-    found = await client.get(at.path)
-    rights = found.get("permissions") or {}
+    answer = await client.get(at.path)
+    rights = answer.get("permissions") or {}
     return RepositoryProfile(
-        private=bool(found["private"]),
-        archived=bool(found.get("archived")),
-        has_issues=bool(found.get("has_issues", True)),
-        default_branch=str(found["default_branch"]),
-        owner=str(found["owner"]["login"]),
-        owned_by_organization=found["owner"]["type"] == ORGANIZATION,
-        stars=int(found["stargazers_count"]),
-        forks=int(found["forks_count"]),
-        is_fork=bool(found["fork"]),
+        private=bool(answer["private"]),
+        archived=bool(answer.get("archived")),
+        has_issues=bool(answer.get("has_issues", True)),
+        default_branch=str(answer["default_branch"]),
+        owner=str(answer["owner"]["login"]),
+        owned_by_organization=answer["owner"]["type"] == ORGANIZATION,
+        stars=int(answer["stargazers_count"]),
+        forks=int(answer["forks_count"]),
+        is_fork=bool(answer["fork"]),
         may_administer=bool(rights.get("admin")),
     )
 
 
-async def plan(client: GitHubClient, seen: RepositoryProfile) -> str | None:
+async def plan(client: GitHubClient, repository: RepositoryProfile) -> str | None:
     """Return the name of the owner's plan, such as `free`, or None where GitHub does not show it to this token.
 
     https://docs.github.com/en/rest/orgs/orgs#get-an-organization
     https://docs.github.com/en/rest/users/users#get-the-authenticated-user
     """
     try:
-        path = f"/orgs/{quote(seen.owner, safe='')}" if seen.owned_by_organization else "/user"
-        found = await client.get(path)
+        path = f"/orgs/{quote(repository.owner, safe='')}" if repository.owned_by_organization else "/user"
+        account = await client.get(path)
     except Refused:
         return None
-    if str(found["login"]).casefold() != seen.owner.casefold():
+    if str(account["login"]).casefold() != repository.owner.casefold():
         return None
-    return str((found.get("plan") or {}).get("name", "")) or None
+    return str((account.get("plan") or {}).get("name", "")) or None
 
 
 async def actions_policy(client: GitHubClient, at: Address) -> ActionsPolicy:
@@ -101,9 +101,9 @@ async def actions_policy(client: GitHubClient, at: Address) -> ActionsPolicy:
 
     https://docs.github.com/en/rest/actions/permissions#get-github-actions-permissions-for-a-repository
     """
-    found = await client.get(f"{at.path}/actions/permissions")
-    pinned = bool(found.get("sha_pinning_required"))
-    return ActionsPolicy(bool(found["enabled"]), str(found.get("allowed_actions", "all")), pinned)
+    answer = await client.get(f"{at.path}/actions/permissions")
+    pinned = bool(answer.get("sha_pinning_required"))
+    return ActionsPolicy(bool(answer["enabled"]), str(answer.get("allowed_actions", "all")), pinned)
 
 
 async def may_actions_open_pulls(client: GitHubClient, at: Address) -> bool:
@@ -114,17 +114,19 @@ async def may_actions_open_pulls(client: GitHubClient, at: Address) -> bool:
     return bool((await client.get(f"{at.path}/actions/permissions/workflow"))["can_approve_pull_request_reviews"])
 
 
-async def environment(client: GitHubClient, at: Address, name: str) -> DeploymentEnvironment | None:
+async def environment_settings(client: GitHubClient, at: Address, name: str) -> DeploymentEnvironment | None:
     """Return an environment, or None if there is none. Whoever may read the repository may see it.
 
     https://docs.github.com/en/rest/deployments/environments#get-an-environment
     """
     try:
-        found = await client.get(f"{at.path}/environments/{quote(name, safe='')}")
+        environment = await client.get(f"{at.path}/environments/{quote(name, safe='')}")
     except Missing:
         return None
-    rules = {rule.get("type") for rule in found.get("protection_rules") or []}
-    return DeploymentEnvironment(bool(rules - {"branch_policy"}), found.get("deployment_branch_policy") is not None)
+    rules = {rule.get("type") for rule in environment.get("protection_rules") or []}
+    return DeploymentEnvironment(
+        bool(rules - {"branch_policy"}), environment.get("deployment_branch_policy") is not None
+    )
 
 
 async def secrets_of_environment(client: GitHubClient, at: Address, name: str) -> frozenset[str]:

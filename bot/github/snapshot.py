@@ -25,7 +25,7 @@ from bot.github.edit_history import EDITS, History, history
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older, read_comments
+from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older_cursor, read_comments
 from bot.github.turns import SHORT
 
 FILES_LIMIT: Final = 300
@@ -115,7 +115,7 @@ class SnapshotReader:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
 
     async def _snapshot(self, plan: PlanDocument, shown: str, data: Json) -> Snapshot:
-        """Return the snapshot in GitHub's answer; an incomplete one where the answer lacks something."""
+        """Return the snapshot in GitHub's answer, incomplete if the answer lacks something."""
         repository, node = data["repository"], data["node"]
         if repository is None or repository["databaseId"] != plan.repository:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
@@ -129,15 +129,16 @@ class SnapshotReader:
                 ShownPlan(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
             )
         past = history(node, self.posted(plan), self.begun)
-        votes = [*standing_tick(past), *[word async for word in self._votes(node, shown)]]
+        votes = [*standing_tick(past), *[opinion async for opinion in self._votes(node, shown)]]
         commented = await self._deciding_comments(plan, subject["comments"], time(node["createdAt"]))
         roles = self.roles()
-        actors = {word.actor for word in votes} | {comment.actor for comment in commented}
+        actors = {opinion.actor for opinion in votes} | {comment.actor for comment in commented}
         silent = await asyncio.to_thread(self._silent_people, commented) if roles.teams else set[Actor]()
-        people = await _look_up_people(actors, roles, self.approve, silent - {word.actor for word in votes})
-        words = [*votes, *await asyncio.to_thread(self._commands, commented, people)]
+        people = await _look_up_people(actors, roles, self.approve, silent - {opinion.actor for opinion in votes})
+        opinions = [*votes, *await asyncio.to_thread(self._commands, commented, people)]
         candidates = tuple(
-            replace(word, role=people[word.actor].role, listed=people[word.actor].listed) for word in words
+            replace(opinion, role=people[opinion.actor].role, listed=people[opinion.actor].listed)
+            for opinion in opinions
         )
         return Snapshot(
             shown=ShownPlan(past.since, past.intact, node["isMinimized"]),
@@ -145,7 +146,7 @@ class SnapshotReader:
             open=not is_closed(subject),
             locked=subject["locked"],
             drifted=await self._drifted_files(plan, _base(repository)),
-            complete=all(people[word.actor].is_known(barred=roles.barred) for word in words),
+            complete=all(people[opinion.actor].is_known(barred=roles.barred) for opinion in opinions),
             plans=plan.plan,
             approvers=await roles.accounts_with_role(self.approve) if plan.tier == Tier.HIGH else None,
             owners=await self._owners(plan, candidates, roles),
@@ -157,9 +158,10 @@ class SnapshotReader:
         if plan.tier != Tier.HIGH or plan.contract.hosts:
             return frozenset()
         people = {
-            word.actor
-            for word in candidates
-            if word.opinion is Opinion.APPROVE and (word.listed or (word.role or Role.NONE) >= self.approve)
+            candidate.actor
+            for candidate in candidates
+            if candidate.opinion is Opinion.APPROVE
+            and (candidate.listed or (candidate.role or Role.NONE) >= self.approve)
         }
         return await owner_ids(roles, self.branch, plan.contract.scope, people)
 
@@ -179,7 +181,7 @@ class SnapshotReader:
 
     async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[ThreadPost]:
         """Return the comments since the plan was posted that may approve or reject it, judged without parsing them."""
-        comments, cursor = read_comments(connection), older(connection)
+        comments, cursor = read_comments(connection), older_cursor(connection)
         while cursor and comments and comments[0].at >= posted:
             earlier, cursor = await self.threads.before(plan.thread, cursor)
             comments = (*earlier, *comments)
@@ -187,7 +189,8 @@ class SnapshotReader:
         return [comment for comment in newer if may_name(comment.body, self.mention) and _may_decide(comment.body)]
 
     def _silent_people(self, comments: Sequence[ThreadPost]) -> set[Actor]:
-        """Return whose comments express no opinion. A long text may express one; it is not parsed to know."""
+        """Return the people whose comments express no opinion. A long text counts as expressing one: it is not parsed
+        to find out."""
         speaking = {
             comment.actor
             for comment in comments
@@ -201,17 +204,17 @@ class SnapshotReader:
     def _commands(self, comments: Sequence[ThreadPost], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
         """Return the opinions that comments express on the plan.
 
-        People who may not decide only need to be told so. Their text is not parsed: a command is found only if it
-        begins a line of a short text.
+        People who may not decide only get a reply that says so. Their text is not parsed: a command is found only if
+        it begins a line of a short text.
         """
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for comment in comments:
             if people[comment.actor].may_decide(self.approve):
                 lines = self._lines(comment.body)
             else:
                 lines = comment.body.splitlines() if len(comment.body) <= SHORT else ()
-            found += decisions(comment, lines, self.mention)
-        return found
+            candidates += decisions(comment, lines, self.mention)
+        return candidates
 
     async def _drifted_files(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
         """Return the files of the plan's scope that others changed since its base. A renamed file appears under both
@@ -219,9 +222,9 @@ class SnapshotReader:
         if head in {plan.base, self.pushed}:
             return ()
         path = f"{self.threads.address.path}/compare/{quote(plan.base)}...{quote(head)}"
-        found = await self._client.get(path, {"per_page": 1})
-        files: list[Json] = found.get("files") or []
-        if found["status"] not in {"ahead", "identical"} or len(files) >= FILES_LIMIT:
+        comparison = await self._client.get(path, {"per_page": 1})
+        files: list[Json] = comparison.get("files") or []
+        if comparison["status"] not in {"ahead", "identical"} or len(files) >= FILES_LIMIT:
             return ("*",)  # history was rewritten, or too many files changed for GitHub to list: make the plan again
         names = {str(file.get(key) or "") for file in files for key in ("filename", "previous_filename")} - {""}
         return tuple(sorted(name for name in names if plan.contract.reaches(name)))
@@ -274,7 +277,7 @@ def decisions(post: ThreadPost, lines: Sequence[str], mention: str) -> list[Cand
 
 
 def standing_tick(past: History) -> list[Candidate]:
-    """Return the tick that stands, if there is one. Its author's role is not looked up yet."""
+    """Return the approval by the box, if it is ticked. Its author's role is not looked up yet."""
     return [Candidate(past.tick.by, Way.TICK, Opinion.APPROVE, past.tick.at, None)] if past.tick else []
 
 
@@ -309,9 +312,9 @@ async def _look_up_people(
     """
     people = {who for who in actors if who.kind not in _NO_ROLES}
     await roles.prefetch_roles(people)
-    known = dict.fromkeys(actors, _Person())
+    persons = dict.fromkeys(actors, _Person())
     for who in people:
         role = await roles.of(who)
         needless = (role or Role.NONE) >= lowest or who in silent
-        known[who] = _Person(role, False if needless else await roles.is_listed(who))
-    return known
+        persons[who] = _Person(role, False if needless else await roles.is_listed(who))
+    return persons

@@ -1,9 +1,14 @@
 """What the harness does for scheduled tasks on GitHub: checks (MT4, MT8), and operations that people approved (MT7).
 
-A check asks GitHub instead of a shell, and prints no words of strangers.
+Also finds who changed the configuration last, because that change is that person's standing approval (MT6).
+
+A check of this module asks GitHub instead of running a shell, and prints nothing that strangers wrote.
 
 https://docs.github.com/en/rest/issues/issues#list-repository-issues
 https://docs.github.com/en/rest/checks/runs#list-check-runs-for-a-git-reference
+https://docs.github.com/en/rest/commits/commits#list-commits
+https://docs.github.com/en/rest/commits/commits#list-pull-requests-associated-with-a-commit
+https://docs.github.com/en/rest/pulls/pulls#get-a-pull-request
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +25,13 @@ from bot.core.operations import IssueOperationResult, IssueState, Operation
 from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient, Json
-from bot.github.configuration_change import newest_change
 from bot.github.issue_operations import IssueOperations
+from bot.github.people import rest_actor
 from bot.github.repository import Address
 from bot.github.tracking import LABEL
 
 MOST: Final = 100
-"""Issues that one check prints, whatever the task says."""
+"""Maximum number of issues that one check prints, even if the task allows more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,8 @@ class TaskChecks:
         exempt = {label.casefold() for label in (*options.get("exempt", ()), LABEL)}
         before = self.client.clock.now() - timedelta(days=days)
         rows: list[str] = []
-        asked = {"state": "open", "sort": "updated", "direction": "asc"}
-        async for issue in self.client.pages(f"{self.at.path}/issues", asked):
+        query = {"state": "open", "sort": "updated", "direction": "asc"}
+        async for issue in self.client.pages(f"{self.at.path}/issues", query):
             if len(rows) == most or datetime.fromisoformat(issue["updated_at"]) > before:
                 break
             labels = [str(label["name"]) for label in issue["labels"]]
@@ -62,8 +67,8 @@ class TaskChecks:
 
 def _row(issue: Json, labels: Sequence[str]) -> str:
     """Return a line without title and text: a stranger may have written them. A session reads them by GitHubRead."""
-    listed = f", labels: {', '.join(labels)}" if labels else ""
-    return f"#{issue['number']}: last activity {str(issue['updated_at'])[:10]}, {issue['comments']} comments{listed}"
+    names = f", labels: {', '.join(labels)}" if labels else ""
+    return f"#{issue['number']}: last activity {str(issue['updated_at'])[:10]}, {issue['comments']} comments{names}"
 
 
 def _number(options: Options, name: str, default: int) -> int:
@@ -96,3 +101,21 @@ class TaskGateway:
     async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
         """Carry out an operation if its target is still as it was seen, and return the result."""
         return await self.operations.apply(operation, seen, name)
+
+
+async def newest_change(client: GitHubClient, at: Address, path: str) -> ConfigurationChange | None:
+    """Return the newest commit on the default branch that changed a file, and who brought it there; None without such
+    a file.
+
+    That person is who merged the commit's pull request or, without one, the commit's author, as GitHub knows it.
+    """
+    commits, _ = await client.page(f"{at.path}/commits", {"path": path, "per_page": 1})
+    if not commits:
+        return None
+    newest = CommitId(str(commits[0]["sha"]))
+    pulls, _ = await client.page(f"{at.path}/commits/{newest}/pulls", {"per_page": 10})
+    merged = next((pull for pull in pulls if pull["merged_at"]), None)
+    if merged is None:
+        return ConfigurationChange(newest, rest_actor(commits[0]["author"]))
+    whole = await client.get(f"{at.path}/pulls/{merged['number']}")
+    return ConfigurationChange(newest, rest_actor(whole["merged_by"]))

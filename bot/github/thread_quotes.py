@@ -1,9 +1,9 @@
-"""The quoted thread: what the planner is shown of other people's text, and what was removed from it (K7).
+"""The quoted thread: the part of other people's texts that the planner is shown, and what was removed from it (K7).
 
 Rules
-- The opening post is always shown, and then the newest entries that fit. What stands in the task is not quoted again.
+- The opening post is always shown, and then the newest entries that fit. What is part of the task is not quoted again.
 - It reads at most CATCH_UP comments, and shows at most 80,000 characters. The session may read more with GitHubRead.
-- Anybody can write on a thread, so a text is sized before it is parsed, and what is parsed is bounded in all.
+- Anybody can write on a thread, so a text is measured before it is parsed, and all parsed text together is limited.
 - The visible text is cut, never the source: a cut in Markdown could bring to sight what its author hid, and hide what
   everybody saw.
 """
@@ -21,16 +21,16 @@ from bot.github.threads import CATCH_UP, GitHubThread, ThreadPost, Threads
 OPENING_LIMIT: Final = 20_000
 """Characters of the opening post that are shown; its middle is cut."""
 ENTRIES_LIMIT: Final = 60_000
-"""Characters that all other entries are shown in."""
+"""Characters that all other entries together may take."""
 ENTRY_LIMIT: Final = 4_000
-"""Characters that one of them is shown in; its middle is cut."""
+"""Characters that one of them may take; its middle is cut."""
 PARSED_LIMIT: Final = 150_000
 """Characters of source that are parsed for the other entries, whoever wrote them: two seconds at worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Quotation:
-    """One thing that was said, as it is quoted, and what was removed from it because nobody sees it."""
+    """One quoted post, and the invisible text that was removed from it."""
 
     said: ThreadPost
     text: str
@@ -39,16 +39,16 @@ class _Quotation:
 
 @dataclass(frozen=True, slots=True)
 class ThreadQuotes:
-    """Quotes one thread for a bot with that name."""
+    """Quotes one thread for a bot with that mention."""
 
     thread: GitHubThread
     parsed_texts: ParsedTextCache
     mention: str
     requested: frozenset[str] = frozenset()
-    """Keys and global ids of what stands in the task."""
+    """Keys and global ids of the posts that are part of the task."""
 
     def text(self) -> str:
-        """Return what was said as people see it, quoted and attributed: the opening post, then the newest entries."""
+        """Return the posts as people see them, quoted and attributed: the opening post, then the newest entries."""
         entries = self._newest_entries()
         title = f"> Title: {visible_title(self.thread.title).text}"
         opening = self._quote(self.thread.opened, OPENING_LIMIT).text
@@ -87,7 +87,7 @@ class ThreadQuotes:
 
     def _quote(self, post: ThreadPost, limit: int) -> _Quotation:
         if self._is_in_task(post):
-            return _Quotation(post, f"> {_attribution(post)} (These words stand in the task.)")
+            return _Quotation(post, f"> {_attribution(post)} (These words are in the task.)")
         shows = [self.parsed_texts.parse(part, self.mention).shown for part in post.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
         lines = (f"> {line}".rstrip() for line in (_attribution(post), *body.split("\n")))
@@ -116,7 +116,7 @@ async def with_older_comments(threads: Threads, thread: GitHubThread) -> GitHubT
 
 
 def _shown_size(thread: GitHubThread) -> int:
-    """Return how many characters the entries are shown in at most, by the size of their sources."""
+    """Return the most characters that the entries can take, by the size of their sources."""
     return sum(min(ENTRY_LIMIT, sum(map(len, post.parts))) for post in (*thread.comments, *thread.reviews))
 
 

@@ -1,4 +1,4 @@
-"""A thread as GitHub shows it: what was said, by whom, and when, read by one query.
+"""A thread as GitHub shows it: its posts, their authors, and their times, read by one query.
 
 https://docs.github.com/en/graphql/reference/unions#issueorpullrequest
 """
@@ -114,7 +114,7 @@ query ($review: ID!, $after: String!, $page: Int!) {{
 
 @dataclass(frozen=True, slots=True)
 class ThreadPost:
-    """One thing that somebody said. `key` identifies it permanently."""
+    """One post of a thread: its opening post, a comment, or a review. `key` identifies it permanently."""
 
     key: str
     actor: Actor
@@ -141,7 +141,7 @@ class ThreadPost:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Every text that was written, separately."""
+        """Each of its texts, separately."""
         return (self.body, *(body for _, body in self.notes))
 
     @property
@@ -152,7 +152,7 @@ class ThreadPost:
 
 @dataclass(frozen=True, slots=True)
 class GitHubThread:
-    """A thread at one moment. What was said is sorted oldest first."""
+    """A thread at one moment. Its posts are sorted oldest first."""
 
     repository: RepositoryId
     number: ThreadNumber
@@ -177,14 +177,14 @@ class GitHubThread:
     comment_count: int = 0
     """Number of all its comments, read here or not."""
     further: frozenset[str] = frozenset()
-    """Keys of what took further pages to read. Once it was judged, those pages need not be read again."""
+    """Keys of the posts that took further pages to read. Once they were judged, those pages are not read again."""
     moved: bool = False
     """Whether anything happened to it after it was opened."""
     closed_at: datetime | None = None
     """When it was closed, or None. A merge ends a round and does not count as closing."""
 
     def everything(self) -> tuple[ThreadPost, ...]:
-        """Return everything that was said, oldest first."""
+        """Return all posts, oldest first."""
         return tuple(sorted((self.opened, *self.comments, *self.reviews), key=lambda post: post.at))
 
 
@@ -201,27 +201,27 @@ class Threads:
     def __post_init__(self) -> None:
         self._variables = {"owner": self.address.owner, "name": self.address.name}
 
-    async def read(self, number: ThreadNumber, told: str = "") -> GitHubThread:
+    async def read(self, number: ThreadNumber, reported: str = "") -> GitHubThread:
         """Return a thread with its newest comments and reviews, a page of each, read by one query. Raises Missing.
 
-        With `told`, waits a little for the item with that key: a webhook can arrive before the API shows what it is
-        about.
+        With `reported`, waits a few seconds for the post with that key: a webhook can arrive before the API shows the
+        post that it reports.
         """
-        for pause in LAGS if told else ():
+        for pause in LAGS if reported else ():
             with suppress(Missing):
                 thread = await self._now(number)
-                if any(post.key == told for post in thread.everything()):
+                if any(post.key == reported for post in thread.everything()):
                     return thread
             await self.client.clock.sleep(pause)
         return await self._now(number)
 
     async def _now(self, number: ThreadNumber) -> GitHubThread:
-        found = (await self._ask(_THREAD, {**self._variables, "number": number}))["repository"]
-        if found is None or found["issueOrPullRequest"] is None:
+        repository = (await self._ask(_THREAD, {**self._variables, "number": number}))["repository"]
+        if repository is None or repository["issueOrPullRequest"] is None:
             raise Missing(
                 "GitHub has no such thread, or this token may not see it", where=f"{self.address.path}#{number}"
             )
-        return read_thread(RepositoryId(found["databaseId"]), found["issueOrPullRequest"])
+        return read_thread(RepositoryId(repository["databaseId"]), repository["issueOrPullRequest"])
 
     async def _ask(self, query: str, variables: Json) -> Json:
         """Query a page. If GitHub reports that it is too much, halve the page size, down to the smallest.
@@ -260,7 +260,7 @@ class Threads:
         ):
             variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
             page = (await self._ask(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
-            thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older(page))
+            thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older_cursor(page))
         new = {
             review.key
             for review in thread.reviews
@@ -269,21 +269,21 @@ class Threads:
         further = {review.key for review in thread.reviews if review.key in new and review.more}
         if (thread.older, thread.older_reviews) != (first.older, first.older_reviews):
             further.add(thread.everything()[-1].key)
-        whole = [await self._whole(review) if review.key in new else review for review in thread.reviews]
+        whole = [await self._complete_review(review) if review.key in new else review for review in thread.reviews]
         return replace(thread, reviews=tuple(whole), further=frozenset(further))
 
-    async def _whole(self, review: ThreadPost) -> ThreadPost:
+    async def _complete_review(self, review: ThreadPost) -> ThreadPost:
         """Read the remaining comments of a review."""
         while review.more:
-            found = await self._ask(_MORE_NOTES, {"review": review.node, "after": review.more})
-            review = _with_notes(review, found["node"]["comments"])
+            page = await self._ask(_MORE_NOTES, {"review": review.node, "after": review.more})
+            review = _with_notes(review, page["node"]["comments"])
         return review
 
     async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[ThreadPost, ...], str]:
         """Return a page of comments before a cursor, and the cursor of the next older page ("" for none)."""
         variables = {**self._variables, "number": number, "before": cursor}
-        found = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
-        return read_comments(found), older(found)
+        page = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
+        return read_comments(page), older_cursor(page)
 
 
 def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
@@ -291,7 +291,7 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
     comments = node["comments"]
     pull_request = node["__typename"] == "PullRequest"
     reviews = node["reviews"] if pull_request else None
-    ours = pull_request and not node["isCrossRepository"] and not node["merged"]
+    has_own_branch = pull_request and not node["isCrossRepository"] and not node["merged"]
     return GitHubThread(
         repository=repository,
         number=ThreadNumber(node["number"]),
@@ -302,11 +302,11 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
         assignees=frozenset(user["databaseId"] for user in node["assignees"]["nodes"] or []),
         comments=read_comments(comments),
         reviews=tuple(_reviews(reviews)) if reviews else (),
-        older=older(comments),
-        older_reviews=older(reviews) if reviews else "",
+        older=older_cursor(comments),
+        older_reviews=older_cursor(reviews) if reviews else "",
         pull_request=pull_request,
-        head=CommitId(node["headRefOid"]) if ours else None,
-        head_branch=node["headRefName"] if ours else "",
+        head=CommitId(node["headRefOid"]) if has_own_branch else None,
+        head_branch=node["headRefName"] if has_own_branch else "",
         pull=PullCommits(CommitId(node["baseRefOid"]), CommitId(node["headRefOid"])) if pull_request else None,
         comment_count=comments["totalCount"],
         moved=time(node["updatedAt"]) > time(node["createdAt"]),
@@ -333,14 +333,14 @@ def is_closed(subject: Json) -> bool:
     return bool(subject["closed"]) and not subject.get("merged")
 
 
-def older(connection: Json) -> str:
+def older_cursor(connection: Json) -> str:
     """Return the cursor of the next older page, or ""."""
     page = connection["pageInfo"]
     return str(page["startCursor"]) if page["hasPreviousPage"] else ""
 
 
 def _reaches(posts: Collection[ThreadPost], moment: datetime | None) -> bool:
-    """Return whether none of the posts is older than a moment."""
+    """Return whether no post is older than a moment; True if the moment is None."""
     return moment is None or all(post.at >= moment for post in posts)
 
 
@@ -354,8 +354,8 @@ def _reviews(connection: Json) -> Iterator[ThreadPost]:
         # it.
         bare = not node["body"].strip()
         key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
-        made = replace(_parse_text(key, node), at=time(node["submittedAt"]))
-        yield _with_notes(made, comments)
+        review = replace(_parse_text(key, node), at=time(node["submittedAt"]))
+        yield _with_notes(review, comments)
 
 
 def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
@@ -366,14 +366,14 @@ def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
         review,
         edited=review.edited or any(map(_edited_at, comments)),
         edited_at=max((at for at in (review.edited_at, *map(_edited_at, comments)) if at), default=None),
-        notes=(*review.notes, *((_place(comment), comment["body"]) for comment in comments)),
+        notes=(*review.notes, *((_line_reference(comment), comment["body"]) for comment in comments)),
         editors=(*review.editors, *_editors(*comments)),
         changed=(*review.changed, *_change_time(*comments)),
         more=page["endCursor"] if page["hasNextPage"] else "",
     )
 
 
-def _place(comment: Json) -> str:
+def _line_reference(comment: Json) -> str:
     line = f":{comment['line']}" if comment["line"] else ""
     return f"`{comment['path'].replace('`', chr(39))}{line}`"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    import requests
     from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester
 
 # https://docs.github.com/en/rest/about-the-rest-api/api-versions
@@ -77,8 +78,21 @@ def _http_connection(
     kind = HTTPSRequestsConnectionClass if parts.scheme == "https" else HTTPRequestsConnectionClass
     http = kind(parts.hostname or "", parts.port, timeout=timeout, retry=0)
     place = f"{http.protocol}://{http.host}:{http.port}"
-    read = http.session.merge_environment_settings(place, {}, stream=None, verify=True, cert=None)
+    settings = http.session.merge_environment_settings(place, {}, stream=None, verify=True, cert=None)
     http.session.trust_env = False
-    http.session.proxies.update(read["proxies"])
-    http.verify = authorities if authorities and read["verify"] is True else read["verify"]
+    http.session.hooks["response"].append(_adjust_response)
+    http.session.proxies.update(settings["proxies"])
+    http.verify = authorities if authorities and settings["verify"] is True else settings["verify"]
     return http
+
+
+def _adjust_response(response: "requests.Response", **_: object) -> None:
+    """Change what PyGithub gets of a response: its text is UTF-8, whatever its headers lack, and no redirect is
+    followed.
+
+    PyGithub follows a 301 itself, without the query, so that the second page of a list is the first one again. It does
+    not follow a 308, which means the same.
+    """
+    response.encoding = "utf-8"
+    if response.status_code == 301:
+        response.status_code = 308

@@ -15,7 +15,7 @@ from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import ticked_labels, with_warning
 from bot.github.client import LAGS, GitHubClient, Json
-from bot.github.comments import same
+from bot.github.comments import shows_same_text
 from bot.github.edit_history import Version, versions
 from bot.github.errors import Missing
 from bot.github.people import WHO
@@ -62,82 +62,84 @@ class TrackingIssues:
         if (number := await self._find(task)) is not None:
             return number
         text = f"{self.client.redactor.redact(body).rstrip()}\n\n{self._marker(task)}"
-        made = await self.client.post(f"{self.address.path}/issues", {"title": title, "body": text, "labels": [LABEL]})
-        return await self._find(task) or ThreadNumber(int(made["number"]))
+        created = await self.client.post(
+            f"{self.address.path}/issues", {"title": title, "body": text, "labels": [LABEL]}
+        )
+        return await self._find(task) or ThreadNumber(int(created["number"]))
 
     async def show(self, number: ThreadNumber, task: str, body: str, *, shown: str) -> None:
-        """Set an issue's text, unless it has it already. `shown` is its text when it was read; ticks are taken back."""
+        """Set an issue's text, and untick its boxes. Does nothing if `shown`, the text that was read, is the same."""
         text = f"{self.client.redactor.redact(body).rstrip()}\n\n{self._marker(task)}"
         path = f"{self.address.path}/issues/{number}"
-        if same(shown, text) and not ticked_labels(shown):
+        if shows_same_text(shown, text) and not ticked_labels(shown):
             return
         await self.client.change(path, {"body": text})
         for pause in LAGS:
-            if same(str((await self.client.get(path)).get("body") or ""), text):
+            if shows_same_text(str((await self.client.get(path)).get("body") or ""), text):
                 return
             await self.client.clock.sleep(pause)
         raise Transient("GitHub shows a different text than was set", where=path, fix="check the issue")
 
     async def read(self, number: ThreadNumber) -> IssueText:
         """Return what an issue shows now, with the ticks of people, by one query. Raises Missing if it is gone."""
-        found = (await self.read_all([number])).get(number)
-        if found is None:
+        text = (await self.read_all([number])).get(number)
+        if text is None:
             where = f"{self.address.path}/issues/{number}"
             raise Missing("the tracking issue was deleted or moved", where=where, fix="give the task another name")
-        return found
+        return text
 
     async def read_all(self, numbers: Sequence[ThreadNumber]) -> dict[ThreadNumber, IssueText]:
         """Return what these issues show now, by one query; those that are gone are left out.
 
-        A box whose history GitHub no longer has in full is left out: nobody is known to have ticked it.
+        A box whose history GitHub no longer has in full is left out, because who ticked it is unknown.
         """
         if not numbers:
             return {}
-        asked = " ".join(f"issue{number}: issue(number: {number:d}) {{ ...text }}" for number in numbers)
-        query = f"query ($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {asked} }} }}"
+        fields = " ".join(f"issue{number}: issue(number: {number:d}) {{ ...text }}" for number in numbers)
+        query = f"query ($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {fields} }} }}"
         values = {"owner": self.address.owner, "name": self.address.name}
-        found = (await self.client.graphql(f"{query} {_TEXT}", values, partial=True))["repository"] or {}
-        issues = {number: found.get(f"issue{number}") for number in numbers}
+        nodes = (await self.client.graphql(f"{query} {_TEXT}", values, partial=True))["repository"] or {}
+        issues = {number: nodes.get(f"issue{number}") for number in numbers}
         return {number: await self._parse(issue) for number, issue in issues.items() if issue}
 
     async def _parse(self, issue: Json) -> IssueText:
         body = str(issue["body"] or "")
-        shown = versions(issue, "")  # its first text is unknown here, and had no box ticked
-        found = [_tick(shown, label) for label in dict.fromkeys(ticked_labels(body))]
-        ticks = [tick for tick in found if tick is not None]
-        theirs = [tick for tick in ticks if tick.by.id != (await self.bot()).id]
-        return IssueText(body, tuple(sorted(theirs, key=lambda tick: tick.at)))
+        past = versions(issue, "")  # its first text is unknown here, and had no box ticked
+        box_ticks = [_tick(past, label) for label in dict.fromkeys(ticked_labels(body))]
+        ticks = [tick for tick in box_ticks if tick is not None]
+        by_people = [tick for tick in ticks if tick.by.id != (await self.bot()).id]
+        return IssueText(body, tuple(sorted(by_people, key=lambda tick: tick.at)))
 
     async def warn(self, number: ThreadNumber, warning: str) -> None:
-        """Show above an issue's text why its task does not run, unless it shows that already; "" takes that back."""
+        """Show above an issue's text why its task does not run, unless it does so already. "" removes the warning."""
         path = f"{self.address.path}/issues/{number}"
-        shown = str((await self.client.get(path)).get("body") or "")
-        text = with_warning(shown, self.client.redactor.redact(warning))
-        if not same(shown, text):
+        current = str((await self.client.get(path)).get("body") or "")
+        text = with_warning(current, self.client.redactor.redact(warning))
+        if not shows_same_text(current, text):
             await self.client.change(path, {"body": text})
 
     async def _find(self, task: str) -> ThreadNumber | None:
         """Return the oldest issue of the bot with the task's marker, open or closed."""
-        asked, bot = {"labels": LABEL, "state": "all", "direction": "asc"}, await self.bot()
-        async for issue in self.client.pages(f"{self.address.path}/issues", asked):
+        query, bot = {"labels": LABEL, "state": "all", "direction": "asc"}, await self.bot()
+        async for issue in self.client.pages(f"{self.address.path}/issues", query):
             if (issue.get("user") or {}).get("id") == bot.id and self._is_of(task, str(issue.get("body") or "")):
                 return ThreadNumber(int(issue["number"]))
         return None
 
     def _is_of(self, task: str, body: str) -> bool:
-        found = marker.parse(body)
-        if found is None or not found.holds(self.key.mac):
+        mark = marker.parse(body)
+        if mark is None or not mark.holds(self.key.mac):
             return False
-        return (found.kind, found.digest) == (_KIND, marker.digest_of(task))
+        return (mark.kind, mark.digest) == (_KIND, marker.digest_of(task))
 
     def _marker(self, task: str) -> str:
         return marker.make(_KIND, _NO_THREAD, 0, digest=marker.digest_of(task), key=self.key)
 
 
-def _tick(shown: Sequence[Version], label: str) -> Tick | None:
-    """Return who ticked a box that is ticked now, or None if that edit is unknown or not a person's."""
-    ticked = [version.text is not None and label in ticked_labels(version.text) for version in shown]
+def _tick(past: Sequence[Version], label: str) -> Tick | None:
+    """Return who ticked a box that is ticked now, or None if that edit is unknown or was not made by a person."""
+    ticked = [version.text is not None and label in ticked_labels(version.text) for version in past]
     since = len(ticked) - ticked[::-1].index(False) if False in ticked else 0
-    if not 0 < since < len(shown) or shown[since - 1].text is None or shown[since].by.kind is not ActorKind.USER:
+    if not 0 < since < len(past) or past[since - 1].text is None or past[since].by.kind is not ActorKind.USER:
         return None
-    return Tick(label, shown[since].by, shown[since].at)
+    return Tick(label, past[since].by, past[since].at)

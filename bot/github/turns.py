@@ -21,7 +21,7 @@ from bot.github.threads import GitHubThread, ThreadPost
 
 LABEL: Final = "plangate"
 MARKS: Final = ("label-", "assigned-")
-"""Key prefixes of turns that nobody wrote."""
+"""Key prefixes of turns without a text of their own: the bot's label, and its assignment."""
 SHORT: Final = 1_000
 """Maximum characters of a text by somebody who may not act that is still parsed, so that it can get a reaction."""
 GLIMPSES: Final = 5
@@ -75,58 +75,60 @@ class TurnReader:
     """The roles for this one look."""
     parsed_texts: ParsedTextCache
     may_act: Callable[[Turn], bool]
-    """Whether the author of an unread turn may say anything here."""
+    """Whether the author of an unread turn may ask or decide anything here."""
 
     async def turns(self, thread: GitHubThread, seen: Collection[str]) -> tuple[Turn, ...]:
         """Return the unseen turns of a thread, oldest first, each with its author's role."""
-        said = {post.key: post for post in thread.everything() if {post.key, post.version}.isdisjoint(seen)}
-        found, renamers = await self._candidate_turns(thread, seen, said)
-        await self.roles.prefetch_roles({turn.actor for turn in found})
-        known = [await self._with_role(turn) for turn in found]
-        read = await asyncio.to_thread(lambda: list(self._read(thread, known)))
-        theirs = [turn for turn in read if not turn.aside and self.may_act(turn)]
-        whose = {turn.key: turn for turn in await _with_editors(self.roles.client, thread, theirs)}
-        read = [_with_renamers(whose.get(turn.key, turn), renamers) for turn in read]
-        keys = {turn.key for turn in read} | {turn.key.partition("@")[0] for turn in read}
-        further = [_aside(_unread(post), post) for post in said.values() if post.key in thread.further - keys]
-        return tuple(sorted((*read, *further), key=lambda turn: turn.at))
+        unseen = {post.key: post for post in thread.everything() if {post.key, post.version}.isdisjoint(seen)}
+        candidates, renamers = await self._candidate_turns(thread, seen, unseen)
+        await self.roles.prefetch_roles({turn.actor for turn in candidates})
+        with_roles = [await self._with_role(turn) for turn in candidates]
+        turns = await asyncio.to_thread(lambda: list(self._read(thread, with_roles)))
+        actionable = [turn for turn in turns if not turn.aside and self.may_act(turn)]
+        by_key = {turn.key: turn for turn in await _with_editors(self.roles.client, thread, actionable)}
+        turns = [_with_renamers(by_key.get(turn.key, turn), renamers) for turn in turns]
+        keys = {turn.key for turn in turns} | {turn.key.partition("@")[0] for turn in turns}
+        further = [_no_turn(_unread(post), post) for post in unseen.values() if post.key in thread.further - keys]
+        return tuple(sorted((*turns, *further), key=lambda turn: turn.at))
 
     async def _candidate_turns(
         self, thread: GitHubThread, seen: Collection[str], posts: Mapping[str, ThreadPost]
     ) -> tuple[list[Turn], frozenset[int]]:
         """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters."""
         listener = self.listener
-        heard = [
+        possible = [
             post for post in posts.values() if listener.hears(post.actor) and listener.may_be_addressed(thread, post)
         ]
-        found = [_unread(post) for post in heard]
-        if not _marking_events(thread, listener) and not (thread.moved and any(turn.key == "issue" for turn in found)):
-            return found, frozenset()
+        candidates = [_unread(post) for post in possible]
+        if not _marking_events(thread, listener) and not (
+            thread.moved and any(turn.key == "issue" for turn in candidates)
+        ):
+            return candidates, frozenset()
         events = [event async for event in _events(self.roles.client, self.roles.address, thread.number)]
         renamers = {rest_actor(event["actor"]).id for event in events if event["event"] == "renamed"}
-        return [*found, *_marks(thread, seen, listener, events)], frozenset(renamers)
+        return [*candidates, *_label_and_assignment(thread, seen, listener, events)], frozenset(renamers)
 
     async def _with_role(self, turn: Turn) -> Turn:
-        listed = bool(await self.roles.is_listed(turn.actor))
-        return replace(turn, role=await self.roles.of(turn.actor), listed=listed)
+        is_listed = bool(await self.roles.is_listed(turn.actor))
+        return replace(turn, role=await self.roles.of(turn.actor), listed=is_listed)
 
     def _read(self, thread: GitHubThread, turns: Collection[Turn]) -> Iterator[Turn]:
-        """Read what people who may act said, which may take seconds. A turn whose author's role is unknown stays
-        unread."""
-        said, glimpses = {post.key: post for post in thread.everything()}, 0
+        """Yield the turns with the texts of people who may act, which may take seconds to parse. A turn whose author's
+        role is unknown stays unread."""
+        posts, glimpses = {post.key: post for post in thread.everything()}, 0
         for turn in turns:
             if turn.role is None or (turn.mark and not self.may_act(turn)):
                 yield turn
             elif turn.mark:
                 yield self._read_mark(thread, turn)
             elif self.may_act(turn):
-                addressed = self.listener.is_addressed(thread, said[turn.key], self.parsed_texts)
-                yield self._turn(thread, said[turn.key], turn) if addressed else _aside(turn, said[turn.key])
+                addressed = self.listener.is_addressed(thread, posts[turn.key], self.parsed_texts)
+                yield self._turn(thread, posts[turn.key], turn) if addressed else _no_turn(turn, posts[turn.key])
             else:
-                short = glimpses < GLIMPSES and sum(map(len, said[turn.key].words)) <= SHORT
+                short = glimpses < GLIMPSES and sum(map(len, posts[turn.key].words)) <= SHORT
                 glimpses += short
-                addressed = short and self.listener.is_addressed(thread, said[turn.key], self.parsed_texts)
-                yield turn if addressed else _aside(turn, said[turn.key])
+                addressed = short and self.listener.is_addressed(thread, posts[turn.key], self.parsed_texts)
+                yield turn if addressed else _no_turn(turn, posts[turn.key])
 
     def _turn(self, thread: GitHubThread, post: ThreadPost, turn: Turn) -> Turn:
         """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
@@ -137,8 +139,8 @@ class TurnReader:
         lines = (line for body in post.words for line in self._parse(body).lines)
         command = next((line for line in lines if parse(line, mention) is not None), "")
         if command:
-            rest = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
-            text = "\n".join((command, *rest)).strip()
+            others = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
+            text = "\n".join((command, *others)).strip()
         if post.key == "issue":
             shows.insert(0, visible_title(thread.title))
             text = _with_title(shows[0].text, text)
@@ -165,17 +167,17 @@ async def strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> b
 
 
 def _unread(post: ThreadPost) -> Turn:
-    """Return what somebody said without its text. An edited text may contain somebody else's words."""
-    hands = _hands(post, post.actor)
+    """Return a post as a turn without its text. An edited post may contain somebody else's words."""
+    hands = _other_writers(post, post.actor)
     return Turn(post.key, post.actor, "", post.at, edited=post.edited, foreign=post.edited, hands=hands)
 
 
-def _aside(turn: Turn, post: ThreadPost) -> Turn:
+def _no_turn(turn: Turn, post: ThreadPost) -> Turn:
     """Return a text that is not a turn, under the key of its current version, because an edit can make it a turn."""
     return replace(turn, key=post.version, aside=True, foreign=False, hands=())
 
 
-def _hands(post: ThreadPost, who: Actor) -> tuple[int, ...]:
+def _other_writers(post: ThreadPost, who: Actor) -> tuple[int, ...]:
     """Return the ids of the accounts other than `who` that may have written parts of this text."""
     return tuple(sorted({hand.id for hand in (post.actor, *post.editors)} - {0, who.id}))
 
@@ -195,12 +197,12 @@ def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
 
 async def _with_editors(client: GitHubClient, thread: GitHubThread, turns: Collection[Turn]) -> list[Turn]:
     """Add everybody who ever edited a turn, not only the last editor, to its possible authors."""
-    said = {post.key: post.changed for post in thread.everything()}
-    texts = {turn.key: said.get(turn.key, thread.opened.changed) for turn in turns if turn.edited}
+    changed = {post.key: post.changed for post in thread.everything()}
+    texts = {turn.key: changed.get(turn.key, thread.opened.changed) for turn in turns if turn.edited}
     try:
         by = await editors(client, [text for some in texts.values() for text in some])
     except Refused as error:
-        _log.warning("who edited what was said cannot be seen on #%s, but for the last: %s", thread.number, error)
+        _log.warning("only the last editor of each text can be seen on #%s: %s", thread.number, error)
         return list(turns)
     hands = {key: {who for text in some for who in by[text]} for key, some in texts.items()}
     return [
@@ -210,24 +212,26 @@ async def _with_editors(client: GitHubClient, thread: GitHubThread, turns: Colle
 
 
 def _marking_events(thread: GitHubThread, listener: Listener) -> frozenset[str]:
-    """Return the kinds of events that may be marks, as long as the label or the assignment still stands."""
-    wanted = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
-    return frozenset(kind for kind, there in wanted.items() if there and not thread.pull_request)
+    """Return the kinds of events that may be marks, as long as the label or the assignment is still set."""
+    is_set = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
+    return frozenset(kind for kind, is_present in is_set.items() if is_present and not thread.pull_request)
 
 
-def _marks(thread: GitHubThread, seen: Collection[str], listener: Listener, events: Iterable[Json]) -> Iterator[Turn]:
+def _label_and_assignment(
+    thread: GitHubThread, seen: Collection[str], listener: Listener, events: Iterable[Json]
+) -> Iterator[Turn]:
     """Yield the newest label and the newest assignment of the bot, each as an unread turn by the person who set it."""
-    wanted, newest = _marking_events(thread, listener), dict[str, Json]()
+    kinds, newest = _marking_events(thread, listener), dict[str, Json]()
     for event in events:
         kind = event["event"]
-        if kind in wanted and _about_us(event, listener.bot):
+        if kind in kinds and _about_us(event, listener.bot):
             newest[kind] = event
     for kind, event in newest.items():
         who = rest_actor(event.get("assigner") or event["actor"])
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
         if listener.hears(who) and key not in seen:
             foreign = thread.opened.edited or thread.opened.actor.id != who.id
-            at, edited, hands = time(event["created_at"]), thread.opened.edited, _hands(thread.opened, who)
+            at, edited, hands = time(event["created_at"]), thread.opened.edited, _other_writers(thread.opened, who)
             yield Turn(key, who, "", at, edited=edited, foreign=foreign, hands=hands, mark=True)
 
 
@@ -240,7 +244,7 @@ async def _events(client: GitHubClient, address: Address, number: int) -> AsyncI
         async for event in client.pages(f"{address.path}/issues/{number}/events"):
             yield event
     except Refused:
-        _log.warning("who set the label, assigned the bot or renamed it cannot be seen on #%s", number)
+        _log.warning("this token may not see who set the label, assigned the bot, or renamed #%s", number)
 
 
 def _about_us(event: Json, bot: Actor) -> bool:

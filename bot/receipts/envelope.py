@@ -123,7 +123,7 @@ def _signatures(value: object) -> Sequence[Signature]:
 
 
 def _object(content: bytes, what: str) -> Json:
-    """Return the JSON object in some bytes. A key that stands twice is refused: readers disagree about its value."""
+    """Return the JSON object in some bytes. A repeated key is refused: readers disagree about its value."""
     try:
         value = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -136,12 +136,12 @@ def _object(content: bytes, what: str) -> Json:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key is repeated in one object")
     return value
 
 
 def _refuse_constant(text: str) -> object:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _encode(content: bytes) -> str:

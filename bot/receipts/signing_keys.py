@@ -100,7 +100,7 @@ def signing_key(path: Path | None, derived: bytes) -> ReceiptKey:
     try:
         key = load_ssh_private_key(path.read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
-        fix = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable by this user alone"
+        fix = "name a private key that `ssh-keygen -t ed25519 -N ''` made, readable only by this user"
         raise Misconfigured(f"the signing key cannot be read: {error}", where=KEY_VARIABLE, fix=fix) from error
     return ReceiptKey(key) if isinstance(key, Ed25519PrivateKey) else ReceiptKey.of(derived)
 
@@ -122,7 +122,7 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
             raise ValueError("it is not a list of keys of version 1")
         keys = tuple(map(_from_json, value["keys"]))
         if len({key.id for key in keys}) < len(keys):
-            raise ValueError("a key stands twice in it")
+            raise ValueError("it lists a key twice")
         return keys
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)

@@ -131,7 +131,7 @@ def _listed_keys(text: str, path: Path) -> tuple[str, ...]:
     matches = [_KEY_LINE.fullmatch(line.strip()) for line in text.splitlines() if line.strip()]
     if not all(matches):
         fix = f"get it again, such as https://github.com/{path.name}"
-        raise Misconfigured("this is no list of public keys", where=str(path), fix=fix)
+        raise Misconfigured("this is not a list of public keys", where=str(path), fix=fix)
     return tuple(match[1] for match in matches if match)
 
 

@@ -85,7 +85,7 @@ def verify_receipt(
     """
     try:
         envelope = parse_envelope(content)
-        objections = tuple(_first(schema_objections(envelope.statement, STATEMENT_SCHEMA)))
+        objections = tuple(_short_lines(schema_objections(envelope.statement, STATEMENT_SCHEMA)))
     except Unreadable as error:
         return (ReceiptVerdict(ReceiptCheck.SYNTAX, (f"{error.what} ({error.where})",)),)
     if objections:
@@ -102,7 +102,7 @@ def verify_receipt(
     }
     return (
         ReceiptVerdict(ReceiptCheck.SYNTAX),
-        *(ReceiptVerdict(check, tuple(_first(ask()))) for check, ask in checks.items()),
+        *(ReceiptVerdict(check, tuple(_short_lines(ask()))) for check, ask in checks.items()),
     )
 
 
@@ -229,7 +229,7 @@ def _completeness_objections(predicate: Json) -> Iterator[str]:
         yield "complete contradicts the list of what is missing"
 
 
-def _first(objections: Iterable[str], most: int = 5) -> Iterator[str]:
+def _short_lines(objections: Iterable[str], most: int = 5) -> Iterator[str]:
     """Yield the first objections, each as one short line."""
     for _, objection in zip(range(most), objections, strict=False):
         yield objection[:300]

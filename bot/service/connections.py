@@ -10,7 +10,7 @@ from typing import Final
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.actor import Actor
 from bot.core.errors import Misconfigured, PlangateError, Refused, Transient
-from bot.core.names import RepositoryId
+from bot.core.names import RepositoryId, ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
 from bot.github.check_results import CheckResults
@@ -98,6 +98,28 @@ class RepositoryAccess:
             await asyncio.gather(task, return_exceptions=True)
 
 
+@dataclass(frozen=True, slots=True)
+class ServedRepository:
+    """A repository that is served, and the App installation that reaches it (None with a plain token)."""
+
+    installation: int | None
+    listed: ReachableRepository
+
+    @property
+    def id(self) -> RepositoryId:
+        """Its number on GitHub."""
+        return RepositoryId(self.listed.id)
+
+    @property
+    def at(self) -> repository.Address:
+        """Its address at the time of the listing."""
+        return self.listed.address
+
+    def thread(self, number: int) -> ThreadAddress:
+        """Return the address of one of its threads."""
+        return ThreadAddress(self.installation, self.id, self.at.owner, self.at.name, number)
+
+
 @dataclass(slots=True)
 class Connections:
     """All connections of one process to GitHub. Raises Misconfigured without credentials."""
@@ -122,11 +144,19 @@ class Connections:
 
     async def reach(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
         """Return access to one repository, with tokens that reach no other."""
-        known = self._reached.get((installation, at.path))
-        if known is None:
-            known = self._reached[installation, at.path] = self._access(installation, number, at)
-        await known.token.refresh()
-        return known
+        access = self._reached.get((installation, at.path))
+        if access is None:
+            access = self._reached[installation, at.path] = self._access(installation, number, at)
+        await access.token.refresh()
+        return access
+
+    async def reach_served(self, served: ServedRepository) -> RepositoryAccess:
+        """Return access to a repository that is served."""
+        return await self.reach(served.installation, served.id, served.at)
+
+    async def reach_thread(self, thread: ThreadAddress) -> RepositoryAccess:
+        """Return access to the repository of a thread."""
+        return await self.reach(thread.installation, thread.repository, repository.Address.of_thread(thread))
 
     def _access(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
         server, credentials = self.settings.github.server_url, self._credentials(installation, number, WORKING)
@@ -168,31 +198,22 @@ class Connections:
             self._others[key] = self._client_of(installation, self._credentials(installation, number, permissions))
         return self._others[key]
 
-    async def repositories(
-        self, only: tuple[repository.Address, ...]
-    ) -> AsyncIterator[tuple[int | None, int, repository.Address]]:
-        """Yield (installation, number, address) of every repository that is served."""
-        async for installation, each in self.listed_repositories(only):
-            yield installation, each.id, each.address
-
-    async def listed_repositories(
-        self, only: tuple[repository.Address, ...]
-    ) -> AsyncIterator[tuple[int | None, ReachableRepository]]:
-        """Yield every repository that is served, as GitHub lists it, and the installation that reaches it."""
+    async def served_repositories(self, only: tuple[repository.Address, ...]) -> AsyncIterator[ServedRepository]:
+        """Yield the repositories with these addresses; without any, every repository that the credentials reach."""
         if only:
             for at in only:
                 yield await self.repository_by_name(at)
             return
         for installation in await self.installations():
             try:
-                found = [each async for each in self.served_by(installation)]
+                repositories = [served async for served in self.served_by(installation)]
             except (Refused, Transient) as error:  # suspended, uninstalled, or failing: go on with the others
                 if installation is None:
                     raise
                 _log.warning("an installation cannot be read: %s", error)
                 continue
-            for each in found:
-                yield installation, each
+            for served in repositories:
+                yield served
 
     async def installations(self) -> tuple[int | None, ...]:
         """Return the installations that are served. With a plain token, the only item is None."""
@@ -200,33 +221,29 @@ class Connections:
             return (None,)
         return tuple([installation async for installation in reach.installations(self.app())])
 
-    async def served_by(self, installation: int | None) -> AsyncIterator[ReachableRepository]:
-        """Yield the repositories of one installation."""
+    async def served_by(self, installation: int | None) -> AsyncIterator[ServedRepository]:
+        """Yield the repositories of one installation, without archived ones, to which nobody can write."""
         client = self.poller(installation)
-        async for each in (
+        async for listed in (
             reach.pushable_repositories(client) if installation is None else reach.installation_repositories(client)
         ):
-            yield each
+            if not listed.archived:
+                yield ServedRepository(installation, listed)
 
-    async def repository_by_name(self, at: repository.Address) -> tuple[int | None, ReachableRepository]:
-        """Return the repository with that name, and the installation through which it is reached. Raises Missing."""
+    async def repository_by_name(self, at: repository.Address) -> ServedRepository:
+        """Return the repository with that name. Raises Missing."""
         installation = None
         if self.settings.github.as_app:
             installation = await repository.installation(self.app(), at)
-        return installation, await reach.repository_by_name(self.poller(installation), at)
-
-    async def find(self, at: repository.Address) -> tuple[int | None, int, repository.Address]:
-        """Return (installation, number, address) of the repository with that name. Raises Missing."""
-        installation, found = await self.repository_by_name(at)
-        return installation, found.id, found.address
+        return ServedRepository(installation, await reach.repository_by_name(self.poller(installation), at))
 
     async def bot(self, client: GitHubClient) -> Actor:
         """Return the bot's account, looked up once."""
         if self._bot is None:
             as_app = self.settings.github.as_app
-            found = await (repository.app_bot(self.app(), client) if as_app else repository.token_bot(client))
+            account = await (repository.app_bot(self.app(), client) if as_app else repository.token_bot(client))
             public = self.settings.github.server_url == GitHubSettings().server_url
-            self._bot = replace(found, id=JOB_ID) if public and found.login == JOB_LOGIN else found
+            self._bot = replace(account, id=JOB_ID) if public and account.login == JOB_LOGIN else account
         return self._bot
 
     def may_push_workflows(self, bot: Actor) -> bool:
@@ -248,17 +265,16 @@ class Connections:
     def app(self) -> GitHubClient:
         """Return a client that authenticates as the App itself."""
         github = self.settings.github
-        return self._client(AppJwt(github.app_id, github.private_key.reveal, self.clock), self._new_pace())
+        credentials = AppJwt(github.app_id, github.private_key.reveal, self.clock)
+        return github_client(self.settings, credentials, self.clock, redactor=self.redactor)
 
     def person_client(self, token: str) -> GitHubClient:
         """Return a client that speaks as the person whose token this is. The caller closes it.
 
         It has a redactor of its own: what strangers send may not displace the tokens that ours remembers.
         """
-        github, trusted = self.settings.github, self.settings.network.authorities
-        beside = StaticToken(lambda: token), self.clock, self._new_pace()
-        redactor = Redactor(self.redactor.values)
-        return GitHubClient(github.api_url, github.graphql_url, *beside, redactor=redactor, authorities=trusted)
+        credentials = StaticToken(lambda: token)
+        return github_client(self.settings, credentials, self.clock, redactor=self.redactor.fork())
 
     def reported_limits(self) -> Iterator[tuple[int | None, ReportedLimit]]:
         """Yield what GitHub last reported about the requests that each installation has left."""
@@ -271,10 +287,10 @@ class Connections:
         for reached in self._reached.values():
             await asyncio.to_thread(reached.refs.close)
         clients = [*(reached.client for reached in self._reached.values()), *self._others.values()]
-        made = [client.credentials for client in clients if isinstance(client.credentials, AppTokens)]
+        app_tokens = [client.credentials for client in clients if isinstance(client.credentials, AppTokens)]
         with suppress(TimeoutError):
             async with asyncio.timeout(REVOKING_SECONDS):
-                await asyncio.gather(*(tokens.revoke() for tokens in made), return_exceptions=True)
+                await asyncio.gather(*(tokens.revoke() for tokens in app_tokens), return_exceptions=True)
 
     def _credentials(self, installation: int | None, number: int | None, may: dict[str, str]) -> Credentials:
         if installation is None:
@@ -283,12 +299,21 @@ class Connections:
 
     def _client_of(self, installation: int | None, credentials: Credentials) -> GitHubClient:
         """Return a client that shares its pace with all clients of its installation; GitHub counts them as one."""
-        return self._client(credentials, self._paces.setdefault(installation, self._new_pace()))
+        pace = self._paces.setdefault(installation, WritePace(self.clock, self.settings.github.write_pause))
+        return github_client(self.settings, credentials, self.clock, pace=pace, redactor=self.redactor)
 
-    def _new_pace(self) -> WritePace:
-        return WritePace(self.clock, self.settings.github.write_pause)
 
-    def _client(self, credentials: Credentials, pace: WritePace) -> GitHubClient:
-        github, trusted = self.settings.github, self.settings.network.authorities
-        beside = (credentials, self.clock, pace)
-        return GitHubClient(github.api_url, github.graphql_url, *beside, redactor=self.redactor, authorities=trusted)
+def github_client(
+    settings: Settings, credentials: Credentials, clock: Clock, *, redactor: Redactor, pace: WritePace | None = None
+) -> GitHubClient:
+    """Return a client of the operator's GitHub server. Without `pace`, it shares its pace with no other client."""
+    github = settings.github
+    return GitHubClient(
+        github.api_url,
+        github.graphql_url,
+        credentials,
+        clock,
+        pace or WritePace(clock, github.write_pause),
+        redactor=redactor,
+        authorities=settings.network.authorities,
+    )

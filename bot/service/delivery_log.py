@@ -1,4 +1,4 @@
-"""A file of deliveries that grows at its end: what one process stored, and which of it looks have covered.
+"""An append-only file of deliveries: those that one process stored, and which of them looks have covered.
 
 Each line is JSON: a delivery, or the guids of deliveries that were covered. Deliveries are synced before anybody learns
 that they are stored. What was covered is not synced: a delivery that reappears after a loss of power costs one look.
@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from bot.core.names import ThreadAddress
 from bot.disk import sync_folder
+from bot.github.relevance import DeliveryReport
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -36,22 +37,24 @@ _READ_FIELDS: Final = attrgetter(*_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What is stored of a delivery: which thread to look at. Without an address: every thread."""
+    """A delivery as it is stored: which thread to look at. Without an address: every thread."""
 
     guid: str
     event: str
     address: ThreadAddress | None
+    report: DeliveryReport | None = None
+    """What happened, to judge whether a look could find anything. None: a look is needed. It is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogContent:
-    """What a file says."""
+    """The content of a file."""
 
     waiting: dict[str, tuple[Delivery, float]] = field(default_factory=dict)
     """Deliveries that no look has covered, by guid, in the order of arrival, and when each was stored (seconds)."""
     covered: set[str] = field(default_factory=set)
     unreadable: dict[int, bytes] = field(default_factory=dict)
-    """Whole lines that say neither, by number."""
+    """Whole lines that hold neither a delivery nor covered guids, by line number."""
     size: int = 0
     """Bytes up to the end of the last whole line."""
 
@@ -104,7 +107,7 @@ class DeliveryLog:
 
     @property
     def can_grow(self) -> bool:
-        """Whether more deliveries belong into this file. One that somebody deleted keeps nothing."""
+        """Whether deliveries may be appended: the file is not full, and nobody has deleted it."""
         is_full = len(self.content.waiting) + len(self.content.covered) >= CAPACITY
         return not is_full and os.fstat(self._descriptor).st_nlink > 0
 
@@ -139,10 +142,10 @@ class DeliveryLog:
 
     def _write(self, data: bytes, *, is_synced: bool = False) -> None:
         """Write whole lines, or nothing."""
-        left = data
+        remaining = data
         try:
-            while left:
-                left = left[os.write(self._descriptor, left) :]
+            while remaining:
+                remaining = remaining[os.write(self._descriptor, remaining) :]
             if is_synced:
                 os.fdatasync(self._descriptor)
         except BaseException:
@@ -153,7 +156,7 @@ class DeliveryLog:
 
 
 def read_log(path: Path) -> LogContent:
-    """Return what a file says, without changing it. Raises OSError."""
+    """Return the content of a file, without changing it. Raises OSError."""
     content, data = LogContent(), path.read_bytes()
     whole, _, _ = data.rpartition(b"\n")
     for number, line in enumerate(whole.split(b"\n") if whole else (), 1):

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
+from bot.github.relevance import Listening
 from bot.service.resting import Rest
 
 
@@ -48,11 +49,17 @@ class HostPort(Protocol):
     def is_bot(self, actor: int | None) -> bool:
         """Return whether an account is known to be the bot's own."""
 
+    def listening(self, repository: int) -> Listening | None:
+        """Return what the bot listens to in a repository, as this process read it last; None if it never did."""
+
     def looked_at(self, address: ThreadAddress) -> LookedAt:
         """Return what the last look at a thread found out."""
 
     def recall(self, looked_at: LookedAt) -> None:
-        """Take in what a look of another process found out."""
+        """Record the result of another process's look."""
+
+    def hold_sessions(self, is_held: bool) -> None:
+        """Make running sessions wait before each step, because looks need the processors; or let them go on."""
 
     def end_at_next_step(self) -> None:
-        """Have the sessions under way end at their next step, with Transient: this process ends."""
+        """Make running sessions end at their next step with Transient, because this process ends."""

@@ -34,7 +34,7 @@ _INTAKE: Final = ThreadPoolExecutor(4, "intake")
 """A separate thread pool, so that threads that wait for GitHub never delay the response to a delivery (W1, D2)."""
 _ASIDE: Final = "unreadable"
 _SUFFIX_BEFORE: Final = ".json"
-"""Of the files of releases that kept each delivery under a name of its own."""
+"""Suffix of the files of earlier releases, which stored each delivery in a file of its own."""
 
 
 @dataclass(slots=True)
@@ -66,14 +66,18 @@ class Inbox:
         with self._lock:
             if self._places is None:
                 self._load()
-            new = {each.guid: at for at, each in [*enumerate(deliveries)][::-1] if each.guid not in self._recent}
+            new = {
+                delivery.guid: at
+                for at, delivery in reversed([*enumerate(deliveries)])
+                if delivery.guid not in self._recent
+            }
             if new:
                 places = self._prepare(len(new))
                 path = self._append([deliveries[at] for at in sorted(new.values())])
                 for guid in new:
                     places.setdefault(guid, set()).add(path)
                     self._remember(guid)
-        return tuple(new.get(each.guid) == at for at, each in enumerate(deliveries))
+        return tuple(new.get(delivery.guid) == at for at, delivery in enumerate(deliveries))
 
     def knows(self, guid: str) -> bool:
         """Return whether a delivery with that guid waits or was stored recently."""
@@ -82,7 +86,7 @@ class Inbox:
     def waiting(self) -> tuple[Delivery, ...]:
         """Return every waiting delivery, oldest first. Continues the files of processes that ended.
 
-        Sets what cannot be read aside, and logs it.
+        Sets unreadable lines and files aside, and logs each.
         """
         with self._lock:
             if not self.folder.is_dir():
@@ -98,11 +102,11 @@ class Inbox:
 
     def list_stored(self) -> tuple[tuple[Delivery, float], ...]:
         """Return every waiting delivery and when it was stored (seconds), oldest first, without changing anything."""
-        found: dict[str, tuple[Delivery, float]] = {}
+        rows: dict[str, tuple[Delivery, float]] = {}
         for path in self._logs():
             with suppress(OSError):  # a look has covered it in the meantime, or nobody can read it
-                found = {**read_log(path).waiting, **found}
-        return tuple(sorted(found.values(), key=lambda row: row[1]))
+                rows = {**read_log(path).waiting, **rows}
+        return tuple(sorted(rows.values(), key=lambda row: row[1]))
 
     def list_unreadable(self) -> tuple[tuple[str, float], ...]:
         """Return the names of what was set aside, and when each was set aside (seconds)."""
@@ -115,8 +119,8 @@ class Inbox:
             for guid in guids:
                 for path in (self._places or {}).pop(guid, ()):
                     covered.setdefault(path, []).append(guid)
-            for path, found in covered.items():
-                self._cover(path, found)
+            for path, stored in covered.items():
+                self._cover(path, stored)
 
     @contextmanager
     def lock_workers(self) -> Iterator[None]:
@@ -180,23 +184,23 @@ class Inbox:
         if len(places) + count > self.limit:
             places = self._load()  # another process may have covered some
         if len(places) + count > self.limit:
-            raise Transient("the inbox is full", where=str(self.folder), fix="see in the log why looks fail")
+            raise Transient("the inbox is full", where=str(self.folder), fix="look in the log for the reason")
         return places
 
     def _append(self, deliveries: Sequence[Delivery]) -> Path:
         """Append deliveries to the file that grows, and return its path."""
         log = self._current
         if log is None or not log.can_grow:
-            self._leave()
+            self._end_log()
             log = self._current = DeliveryLog.create(self.folder)
         try:
             log.append(deliveries)
         except BaseException:
-            self._leave()  # what a failed sync left of it is unknown
+            self._end_log()  # what a failed sync left of it is unknown
             raise
         return log.path
 
-    def _leave(self) -> None:
+    def _end_log(self) -> None:
         """Begin another file with the next delivery. The one before is continued when a look covers some of it."""
         if self._current is not None and not self._current.content.waiting:
             self._current.delete()
@@ -205,14 +209,14 @@ class Inbox:
         self._current = None
 
     def _cover(self, path: Path, guids: Sequence[str]) -> None:
-        """Record that deliveries of a file were covered, unless another process writes it: the next start does."""
+        """Record that deliveries of a file were covered. If another process writes the file, the next start does it."""
         if (log := self._adopt(path)) is None:
             return
         try:
             log.cover(guids)
         except OSError:
             if log is self._current:
-                self._leave()
+                self._end_log()
             raise
         if log is not self._current:
             self._drop_if_covered(log)
@@ -233,20 +237,20 @@ class Inbox:
             del self._adopted[log.path]
             log.delete()
 
-    def _set_aside(self, name: str, found: bytes | Path) -> None:
-        """Keep a line or a file that cannot be read for people."""
+    def _set_aside(self, name: str, content: bytes | Path) -> None:
+        """Move an unreadable line or file to a place where people can look at it."""
         aside = self.folder / _ASIDE / name
         aside.parent.mkdir(exist_ok=True)
         if aside.exists():
             return
-        if isinstance(found, Path):
-            found.replace(aside)
+        if isinstance(content, Path):
+            content.replace(aside)
         else:
-            aside.write_bytes(found)
+            aside.write_bytes(content)
         say("inbox", level=logging.WARNING, outcome="set aside", file=str(aside))
 
     def _take_in_files_before(self) -> None:
-        """Move deliveries that a release before stored, each in a file of its name, into the file that grows.
+        """Move deliveries that an earlier release stored, each in a file of its own, into the file that grows.
 
         Deliveries that were stored together are the lines of one file, which has all of their names.
         """

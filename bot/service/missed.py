@@ -20,10 +20,10 @@ class MissedFinder(Protocol):
     """Finds on GitHub what no webhook reported. Raises Transient, Refused, or Broken."""
 
     async def read(self, take: Take) -> ReadingTotals:
-        """Pass every thread to `take` on which something may have been said that was not heard."""
+        """Pass to `take` every thread that may have something on it that no look has heard."""
 
     async def redeliver(self, known: KnownGuids) -> int:
-        """Ask GitHub to redeliver what did not arrive. Return the number of redeliveries."""
+        """Ask GitHub to redeliver the deliveries that did not arrive. Return how many it was asked for."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class MissedStore:
         """Store a thread that was found. The same finding becomes the same delivery."""
         outcome = await self.receive(Delivery(_guid(address, keys), "missed", address))
         if outcome is Outcome.NO_ROOM:
-            raise Transient("a thread that was found cannot be stored")
+            raise Transient("a thread with missed deliveries cannot be stored")
         self._woken += outcome is not Outcome.DUPLICATE
 
 

@@ -14,7 +14,7 @@ from bot.service.connections import Connections
 TOLD: Final = 2
 """Number of polls at which each change of a plan comment is reported."""
 PATIENCE: Final = 10.0
-"""Seconds that a call waits for answers. What comes later is reported by the next call."""
+"""Seconds that a call waits for answers. The next call reports the later ones."""
 _log: Final = logging.getLogger(__name__)
 Poll: TypeAlias = "asyncio.Task[list[ThreadAddress] | PlangateError]"
 """The poll of one installation, and the threads that it found changed."""
@@ -90,15 +90,15 @@ class Polling:
         self, installation: int | None, comments: Mapping[str, ThreadAddress]
     ) -> list[ThreadAddress] | PlangateError:
         try:
-            found = await fingerprints(self.connections.poller(installation), tuple(comments))
+            prints = await fingerprints(self.connections.poller(installation), tuple(comments))
         except PlangateError as error:
             return error
-        return [comments[comment] for comment, print_ in found.items() if self._tells(comment, print_)]
+        return [comments[comment] for comment, print_ in prints.items() if self._must_report(comment, print_)]
 
-    def _tells(self, comment: str, print_: str) -> bool:
+    def _must_report(self, comment: str, print_: str) -> bool:
         """Return whether a poll result must be reported, and count the report."""
-        before, told = self._seen.get(comment, ("", 0))
-        if print_ == before and told >= TOLD:
+        before, times = self._seen.get(comment, ("", 0))
+        if print_ == before and times >= TOLD:
             return False
-        self._seen[comment] = print_, told + 1 if print_ == before else 1
+        self._seen[comment] = print_, times + 1 if print_ == before else 1
         return True

@@ -2,7 +2,8 @@
 
 Rules
 - A cursor advances only when everything found before it is on disk.
-- It advances to a while before the reading began, so that equal seconds and lagging responses are read twice.
+- It advances to a moment before the reading began, so that changes within one second, and changes that GitHub showed
+  late, are read again.
 - A repository or installation that cannot be read does not stop the others, and its cursor stays.
 - One request at a time, and none if GitHub's limits leave no more than the work itself may need (E2).
 """
@@ -20,17 +21,16 @@ from bot.core.names import ThreadAddress
 from bot.github import activity
 from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import RateLimited
-from bot.github.reach import ReachableRepository
 from bot.github.redelivery import KnownGuids, Redeliveries
 from bot.github.repository import Address
 from bot.github.turns import Listener
 from bot.ports import Clock
-from bot.service.connections import Connections
+from bot.service.connections import Connections, ServedRepository
 from bot.service.cursors import Cursors
 
 FIRST_SPAN: Final = timedelta(days=1)
-"""How far back a repository is read that was never read before. People who asked during setup, or before the disk was
-lost, still wait for an answer; older requests were given up or repeated."""
+"""How far back a repository is read for the first time. People who asked during setup, or before the disk was lost,
+still wait for an answer; older requests were abandoned or repeated."""
 OVERLAP: Final = timedelta(minutes=5)
 MOST_HALVED: Final = 20
 """Maximum number of batches that are retried in halves: enough to isolate three bad ones, without a storm during an
@@ -82,7 +82,7 @@ class Reconciler:
 
     host: Serving
     first_span: timedelta = FIRST_SPAN
-    """How far back a repository is read that has no cursor."""
+    """How far back a repository without a cursor is read."""
     cursors: Cursors = field(init=False)
 
     def __post_init__(self) -> None:
@@ -94,19 +94,19 @@ class Reconciler:
         async for installation, served in self._served_installations():
             reading = _Reading(self.host, self.cursors, installation, served, take, tally, self.first_span)
             try:
-                await reading.through()
+                await reading.read_all()
             except _Untaken as stop:
                 raise stop.why from None
             except PlangateError as error:
                 reading.record_failure(error)
         return tally
 
-    async def _served_installations(self) -> AsyncIterator[tuple[int | None, AsyncIterator[ReachableRepository]]]:
+    async def _served_installations(self) -> AsyncIterator[tuple[int | None, AsyncIterator[ServedRepository]]]:
         """Yield the served installations, each with its repositories; only those in `host.only`, if it is set."""
         connections = self.host.connections
         for at in self.host.only:
-            installation, repository = await connections.repository_by_name(at)
-            yield installation, _one(repository)
+            served = await connections.repository_by_name(at)
+            yield served.installation, _single(served)
         if not self.host.only:
             for installation in await connections.installations():
                 yield installation, connections.served_by(installation)
@@ -119,14 +119,14 @@ class Reconciler:
         began = clock.now().astimezone(UTC)
         since = self.cursors.get(_DELIVERIES, began - FIRST_SPAN)
         with closing(connections.app()) as app:
-            asked = await Redeliveries(app, known).ask(since)
+            number = await Redeliveries(app, known).ask(since)
         self.cursors.set(_DELIVERIES, began - OVERLAP)
         await asyncio.to_thread(self.cursors.save)
-        return asked
+        return number
 
 
-async def _one(repository: ReachableRepository) -> AsyncIterator[ReachableRepository]:
-    yield repository
+async def _single(served: ServedRepository) -> AsyncIterator[ServedRepository]:
+    yield served
 
 
 class _Untaken(Exception):
@@ -144,7 +144,7 @@ class _Reading:
     host: Serving
     cursors: Cursors
     installation: int | None
-    served: AsyncIterator[ReachableRepository]
+    served: AsyncIterator[ServedRepository]
     take: Take
     tally: ReadingTotals
     first_span: timedelta
@@ -154,12 +154,12 @@ class _Reading:
     def __post_init__(self) -> None:
         self.began = self.host.clock.now().astimezone(UTC)
 
-    async def through(self) -> None:
+    async def read_all(self) -> None:
         """Read every repository of the installation, a hundred at a time."""
         async for batch in self._batches():
             self.tally.repositories += len(batch)
             for repository in await self._changed_repositories(batch):
-                await self._whole(repository)
+                await self._read_repository(repository)
             await asyncio.to_thread(self.cursors.save)
 
     def record_failure(self, error: PlangateError) -> None:
@@ -171,8 +171,8 @@ class _Reading:
     def _client(self) -> GitHubClient:
         return self.host.connections.poller(self.installation)
 
-    async def _batches(self) -> AsyncIterator[list[ReachableRepository]]:
-        batch: list[ReachableRepository] = []
+    async def _batches(self) -> AsyncIterator[list[ServedRepository]]:
+        batch: list[ServedRepository] = []
         async for repository in self.served:
             batch.append(repository)
             if len(batch) == AT_ONCE:
@@ -181,10 +181,10 @@ class _Reading:
         if batch:
             yield batch
 
-    async def _changed_repositories(self, batch: Sequence[ReachableRepository]) -> list[activity.RepositoryActivity]:
+    async def _changed_repositories(self, batch: Sequence[ServedRepository]) -> list[activity.RepositoryActivity]:
         """Return the repositories that changed since they were read. If one breaks the query, retry in halves."""
         try:
-            found = await activity.repository_activities(self._client, [repository.node for repository in batch])
+            activities = await activity.repository_activities(self._client, [served.listed.node for served in batch])
         except RateLimited:
             raise
         except PlangateError as error:
@@ -196,14 +196,18 @@ class _Reading:
                 ]
             self.record_failure(error)
             return []
-        listed = {repository.node: repository.id for repository in batch}
+        ids = {served.listed.node: served.id for served in batch}
         # Ignore a response about a repository other than the listed one (W4).
-        return [moved for moved in found if listed.get(moved.node) == moved.id and moved.since(self._cursor(moved))]
+        return [
+            moved
+            for moved in activities
+            if ids.get(moved.node) == moved.id and moved.has_changed_since(self._cursor(moved))
+        ]
 
     def _cursor(self, repository: activity.RepositoryActivity) -> datetime:
         return self.cursors.get(str(repository.id), self.began - self.first_span)
 
-    async def _whole(self, repository: activity.RepositoryActivity) -> None:
+    async def _read_repository(self, repository: activity.RepositoryActivity) -> None:
         """Read one repository, and advance its cursor."""
         self.tally.changed += 1
         try:
@@ -219,8 +223,8 @@ class _Reading:
         listener = await self.host.listener(self.installation, repository.id, repository.address)
         async for active in activity.active_threads(self._client, repository, since):
             number = active.thread.number
-            heard = self.host.heard_turns(repository.id, number)
-            keys = active.may_speak(listener, since, heard)
+            turns = self.host.heard_turns(repository.id, number)
+            keys = active.unheard_keys(listener, since, turns)
             if keys:
                 at = repository.address
                 self.tally.found += 1

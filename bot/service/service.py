@@ -10,10 +10,13 @@ from bot.logs import failure
 from bot.service.delivery_log import Delivery
 from bot.service.health import Check
 from bot.service.host_port import HostPort
+from bot.service.inbox import Inbox
 from bot.service.missed import MissedFinder, MissedStore
-from bot.service.queue.choice import choose_queue
-from bot.service.queue.queue_port import Outcome
+from bot.service.queue.file_queue import FileQueue
+from bot.service.queue.queue_port import Outcome, Queue
 from bot.service.ticker import Maintain, Ticker
+from bot.service.worker import Worker
+from bot.store.postgres.database import Database
 from bot.telemetry import Counters
 
 if TYPE_CHECKING:
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
 MODEL_SECONDS: Final = 60.0
 """Seconds for which a check of the model stays valid, so that polling /readyz cannot cost more than this."""
 STORAGE_SECONDS: Final = 5.0
-"""The same for storage, because a probe writes and syncs a file. Storing a delivery, or failing to, updates it at
-once."""
+"""Seconds for which a check of storage stays valid, because a probe writes and syncs a file. Each attempt to store a
+delivery updates the result at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicWork:
-    """What the ticker does beside waking open threads."""
+    """The work of the ticker besides waking open threads."""
 
     reading: MissedFinder | None = None
     """Reads what no webhook reported."""
@@ -55,7 +58,7 @@ class Service:
         self.settings = settings
         self.api_token = settings.github.api_token
         self.secret = settings.github.webhook_secret
-        self.queue = choose_queue(settings, host, worker=worker)
+        self.queue = _open_queue(settings, host, worker=worker)
         self.missed = MissedStore(periodic.reading, self.queue, self.receive) if periodic.reading else None
         self.ticker = self._ticker(settings, periodic) if worker else None
         self._storage = Check("queue", self.queue.probe, STORAGE_SECONDS)
@@ -111,5 +114,16 @@ class Service:
 
     def _ticker(self, settings: "Settings", periodic: PeriodicWork) -> Ticker:
         poll, pause = settings.github.poll_seconds, settings.github.reconcile_seconds
-        made = Ticker(self.host, self.queue, poll, missed=self.missed, missed_seconds=pause)
-        return replace(made, maintain=periodic.maintain, check=periodic.check)
+        ticker = Ticker(self.host, self.queue, poll, missed=self.missed, missed_seconds=pause)
+        return replace(ticker, maintain=periodic.maintain, check=periodic.check)
+
+
+def _open_queue(settings: "Settings", host: HostPort, *, worker: bool) -> Queue:
+    """Return the queue in the database of the settings; without one, the queue in files."""
+    limits = settings.service
+    if settings.database:
+        from bot.service.queue.postgres_queue import PostgresQueue
+
+        return PostgresQueue(host, Database(settings.database.reveal()), limits if worker else None)
+    inbox = Inbox(settings.data_dir / "inbox")
+    return FileQueue(inbox, Worker(host, inbox, looks=limits.looks, sessions=limits.sessions) if worker else None)

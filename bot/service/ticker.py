@@ -19,7 +19,7 @@ from bot.service.queue.queue_port import Queue
 RECONCILE_SECONDS: Final = 300.0
 MAINTAIN_SECONDS: Final = 300.0
 CHECK_SECONDS: Final = 3600.0
-"""How often red checks are looked for of which no delivery told."""
+"""Seconds between two searches for red checks that no delivery reported."""
 REDELIVER_SECONDS: Final = 600.0
 Maintain = Callable[[Callable[[ThreadAddress], None]], Awaitable[None]]
 """Takes in scheduled tasks that are due, or red checks, and wakes the threads that have work because of it."""
@@ -27,7 +27,7 @@ AGAIN_SECONDS: Final = 15.0
 """Pause after a failure, if it is shorter than the usual one."""
 SHORTEST_POLL: Final = 0.05
 LEAST_PAUSE: Final = 0.5
-"""Fraction of an interval that is always a pause, so that a slow GitHub is not asked without end."""
+"""Minimum pause after an action, as a fraction of its interval, so that a slow GitHub is not asked without a break."""
 LEAD_SECONDS: Final = 2.0
 """Seconds until a process asks again whether the periodic work is its own now."""
 
@@ -55,19 +55,19 @@ class Ticker:
     async def running(self) -> AsyncIterator[None]:
         """Tick while the context is open."""
         ticking = [
-            asyncio.create_task(self._every(max(self.poll_seconds, SHORTEST_POLL), "poll", self._poll)),
-            asyncio.create_task(self._every(RECONCILE_SECONDS, "reconcile", self._reconcile)),
+            asyncio.create_task(self._repeat(max(self.poll_seconds, SHORTEST_POLL), "poll", self._poll)),
+            asyncio.create_task(self._repeat(RECONCILE_SECONDS, "reconcile", self._reconcile)),
         ]
         if self.missed is not None:
             pause = max(self.missed_seconds, SHORTEST_POLL)
-            ticking.append(asyncio.create_task(self._every(pause, "missed", self.missed.look)))
-            ticking.append(asyncio.create_task(self._every(REDELIVER_SECONDS, "redeliver", self.missed.redeliver)))
+            ticking.append(asyncio.create_task(self._repeat(pause, "missed", self.missed.look)))
+            ticking.append(asyncio.create_task(self._repeat(REDELIVER_SECONDS, "redeliver", self.missed.redeliver)))
         if self.maintain is not None:
             due = partial(self._wake_what_has_work, self.maintain)
-            ticking.append(asyncio.create_task(self._every(MAINTAIN_SECONDS, "maintenance", due)))
+            ticking.append(asyncio.create_task(self._repeat(MAINTAIN_SECONDS, "maintenance", due)))
         if self.check is not None:
             red = partial(self._wake_what_has_work, self.check)
-            ticking.append(asyncio.create_task(self._every(CHECK_SECONDS, "checks", red)))
+            ticking.append(asyncio.create_task(self._repeat(CHECK_SECONDS, "checks", red)))
         try:
             yield
         finally:
@@ -75,8 +75,8 @@ class Ticker:
                 task.cancel()
             await asyncio.wait(ticking)
 
-    async def _every(self, seconds: float, what: str, action: Callable[[], Awaitable[bool]]) -> None:
-        """Begin an action every so many seconds. One that takes long is followed by a shorter pause."""
+    async def _repeat(self, seconds: float, what: str, action: Callable[[], Awaitable[bool]]) -> None:
+        """Begin an action every `seconds` seconds. The pause after a long action is shorter."""
         while True:
             if not self.queue.leads:
                 await self.clock.sleep(LEAD_SECONDS)
@@ -105,6 +105,6 @@ class Ticker:
         return True
 
     async def _wake_what_has_work(self, maintain: Maintain) -> bool:
-        """Take in what is due. Its sessions run where all others do: in looks of the worker."""
+        """Take in scheduled tasks or red checks. Their sessions run in looks of the worker, like all others."""
         await maintain(self.queue.wake)
         return True

@@ -1,7 +1,7 @@
-"""People who look at the dashboard: what each may see is what GitHub shows to their own token (W5).
+"""People who look at the dashboard. Each may see what GitHub shows to their own token (W5).
 
-A viewer's repositories are read as one list, so that a request for a repository that does not exist and one for
-somebody else's take the same way.
+A viewer's repositories are read as one list, so that requests for a repository that does not exist, and for one that
+the viewer may not see, are handled alike.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.github.client import GitHubClient, Json
-from bot.github.pace import WritePace
 from bot.github.people import rest_actor
 from bot.github.repository import Address
 from bot.github.user_tokens import UserCredentials, WebFlow
 from bot.ports import Clock
+from bot.service.connections import github_client
 
 VISIBLE_SECONDS: Final = 60.0
 """Seconds for which a viewer's list of repositories stays valid."""
@@ -73,14 +73,14 @@ class Viewer:
 
     async def comment(self, thread: ThreadAddress, body: str) -> str:
         """Comment on a thread as this person, and return the comment's address. Raises PlangateError."""
-        path = f"{Address(thread.owner, thread.name).path}/issues/{thread.number}/comments"
-        found = await self.client.post(path, {"body": body})
-        return str(found["html_url"])
+        path = f"{Address.of_thread(thread).path}/issues/{thread.number}/comments"
+        comment = await self.client.post(path, {"body": body})
+        return str(comment["html_url"])
 
     async def _read_access(self) -> ViewerAccess:
         """Read all pages. https://docs.github.com/en/rest/apps/installations"""
-        listed = self.client.pages("/user/installations", items="installations")
-        installations = [int(installation["id"]) async for installation in listed]
+        pages = self.client.pages("/user/installations", items="installations")
+        installations = [int(installation["id"]) async for installation in pages]
         roles: dict[int, Role] = {}
         ids: dict[str, int] = {}
         for number in installations:
@@ -112,9 +112,8 @@ class SignIn:
     async def viewer(self, code: str, *, redirect_uri: str, verifier: str) -> Viewer:
         """Return the person who comes back from GitHub with a code. Raises Refused and Transient."""
         token = await self._flow().redeem(code, redirect_uri=redirect_uri, verifier=verifier)
-        github, trusted = self.settings.github, self.settings.network.authorities
-        beside = (UserCredentials(self._flow(), token), self.clock, WritePace(self.clock, github.write_pause))
-        client = GitHubClient(github.api_url, github.graphql_url, *beside, redactor=self.redactor, authorities=trusted)
+        credentials = UserCredentials(self._flow(), token)
+        client = github_client(self.settings, credentials, self.clock, redactor=self.redactor)
         actor = rest_actor(await client.get("/user"))
         if not actor.id:
             raise Refused("GitHub did not say who signed in", where="GET /user", fix="sign in again")

@@ -1,8 +1,9 @@
 """The worker: looks at woken threads, and deletes a delivery only when a look has covered it.
 
 Rules: each thread has one look at a time, and there are no more looks in all than slots. A wake during a look is
-listened to at once and leads to another look: order is never trusted, and a look covers only what was stored before it
-began (W2). A thread that waits for a look slot is listened to as well, so that people get their first sign early (PR3);
+listened to at once and leads to another look: the order of deliveries is not trusted, and a look covers only what was
+stored before it began (W2). A thread that waits for a look slot is listened to as well, so that people see their first
+reaction early (PR3);
 at most EARLY such threads for each look slot are listened to at a time. Installations take turns at look slots, and one
 that GitHub fails for does not take them for long (`installation_breaker.py`).
 """
@@ -43,10 +44,11 @@ PASSING: Final = (Transient, OSError)
 """Errors that may be over by the next attempt: the service failed, the disk is full, or the network is gone (D2)."""
 
 EARLY: Final = 4
-"""Threads that are listened to while they wait for a look slot, for each slot. Their signs are not to wait for what the
-looks before them do afterward."""
+"""Maximum number of waiting threads per look slot that are listened to, so that people's first reactions need not wait
+for the looks before theirs."""
 THREADS: Final = 8
-"""Threads for each slot. A request to GitHub, a lock, or a file blocks one; Python's default would be 6 on 2 cores."""
+"""Operating system threads per slot. A request to GitHub, a lock, or a file blocks one. Python's default would be 6 on
+2 cores."""
 _DEFAULT: Final = ServiceSettings()
 
 Within = Callable[[], AbstractAsyncContextManager[object]]
@@ -75,7 +77,7 @@ class _Thread:
         self.wanted, self.covered = False, frozenset(self.waiting)
 
     def forget_told(self, told: str) -> None:
-        """Forget what a delivery reported, once it was read: nobody has to wait for it again, or to be first at it."""
+        """Forget the post that a delivery reported, once a look has read it, so that no later look waits for it."""
         if self.address is not None and self.address.told == told:
             self.address = replace(self.address, told="")
 
@@ -95,6 +97,8 @@ class Worker:
     """Exit code of the latest failure (interfaces.md)."""
     _threads: dict[_Key, _Thread] = field(init=False, default_factory=dict)
     _open: dict[_Key, ThreadAddress] = field(init=False, default_factory=dict)
+    _has_listed: bool = field(init=False, default=False)
+    """Whether the open threads were listed, so that this process knows all of them."""
     _tasks: set[asyncio.Task[None]] = field(init=False, default_factory=set)
     _slots: Slots = field(init=False)
     breakers: InstallationBreakers = field(init=False)
@@ -133,6 +137,12 @@ class Worker:
             for thread in self._threads.values()
         )
 
+    def may_be_open(self, address: ThreadAddress) -> bool:
+        """Return whether something waits or is under way on a thread, as far as this process knows."""
+        look, key = self.host.looked_at(address), _key(address)
+        waits = bool(look.comment) or look.rest is not None
+        return waits or not self._has_listed or key in self._threads or key in self._open
+
     def covers(self, address: ThreadAddress | None) -> bool:
         """Return whether a stored delivery for that thread already waits for a look that has not begun."""
         thread = self._threads.get(_key(address))
@@ -149,7 +159,7 @@ class Worker:
         thread = self._threads.get(key)
         if thread is None:
             thread = self._threads[key] = _Thread(address)
-            self._start(self._carry(key, thread))
+            self._start(self._look_until_done(key, thread))
         if guid is not None:
             thread.waiting.add(guid)
         if address is not None:
@@ -175,6 +185,7 @@ class Worker:
         # A thread in progress may have had no journal yet when the list was made.
         under_way = {key: thread.address for key, thread in self._threads.items() if thread.address is not None}
         self._open = under_way | {_key(address): address for address in addresses}
+        self._has_listed = True
         for address in addresses:
             if not rests(address) and not self._slots.is_queued(address):
                 self.wake(address)
@@ -214,7 +225,7 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, key: _Key, thread: _Thread) -> None:
+    async def _look_until_done(self, key: _Key, thread: _Thread) -> None:
         """Look at a thread until nothing is left to look for."""
         try:
             while thread.wanted:
@@ -336,7 +347,7 @@ async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, limits: Ser
     """Look once at every waiting delivery and every open thread. Return the exit code of the latest failure."""
 
     def is_included(address: ThreadAddress) -> bool:
-        return repo is None or f"{address.owner}/{address.name}".casefold() == repo.casefold()
+        return repo is None or address.full_name.casefold() == repo.casefold()
 
     worker = Worker(host, inbox, looks=limits.looks, sessions=limits.sessions, attempts=SWEEP_ATTEMPTS)
     began = time.monotonic()
@@ -353,4 +364,4 @@ def _key(address: ThreadAddress | None) -> _Key:
 
 def _thread_name(thread: _Thread) -> dict[str, Any]:
     address = thread.address
-    return {"thread": f"{address.owner}/{address.name}#{address.number}" if address else "every"}
+    return {"thread": str(address) if address else "every"}

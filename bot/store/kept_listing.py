@@ -1,8 +1,8 @@
 """Lists the refs of a remote again and again, over one connection while the listings follow each other closely.
 
-While work goes on, a thread's ref is listed before each write and every few seconds. By itself each listing starts
-git's HTTP helper, which takes 10 ms of CPU, opens a connection, and asks the server what it can do. The helper answers
-any number of requests, so it is kept from the second listing of a series on: each further one is a single request.
+A look at a thread lists its ref several times, and while work goes on, it is listed before each write and every few
+seconds. By itself each listing starts git's HTTP helper, which takes 10 ms of CPU, opens a connection, and asks the
+server what it can do. The helper answers any number of requests, so it is kept: each further one is a single request.
 https://git-scm.com/docs/gitremote-helpers#_commands (stateless-connect)
 """
 
@@ -44,13 +44,15 @@ class KeptListing:
     keep_seconds: float = KEEP_SECONDS
     _helper: _Helper | None = None
     _listed_at: float = -math.inf
-    """When the last listing succeeded; minus infinity after a failure."""
+    """When the helper last answered; minus infinity if there is none."""
+    _is_failing: bool = False
+    """Whether the last listing failed. The next one is done by itself, so that a server that is down is asked once."""
     _lock: Lock = field(default_factory=Lock)
     _timer: Timer | None = None
 
     def list(self, *prefixes: str) -> dict[str, CommitId]:
         """Return the refs whose names begin with one of the prefixes: name -> commit. Raises as `list_refs` does."""
-        if self._is_series() and self._lock.acquire(blocking=False):
+        if "://" in self.location and not self._is_failing and self._lock.acquire(blocking=False):
             try:
                 return self._list_kept(prefixes)
             except (EOFError, OSError, ValueError, subprocess.TimeoutExpired):
@@ -60,18 +62,18 @@ class KeptListing:
                 raise
             finally:
                 self._lock.release()
-        refs = list_refs(self.git, self.location, self.upload_pack, *prefixes)
-        self._listed_at = time.monotonic()
+        try:
+            refs = list_refs(self.git, self.location, self.upload_pack, *prefixes)
+        except BaseException:
+            self._is_failing = True
+            raise
+        self._is_failing = False
         return refs
 
     def close(self) -> None:
         """End the helper, if one is kept."""
         with self._lock:
             self._end()
-
-    def _is_series(self) -> bool:
-        """Return whether the last listing succeeded a short time ago, at a server that a helper reaches."""
-        return "://" in self.location and time.monotonic() - self._listed_at < self.keep_seconds
 
     def _list_kept(self, prefixes: tuple[str, ...]) -> dict[str, CommitId]:
         """Ask the kept helper, or one that is started now. Raises EOFError if it ended before the answer."""
@@ -81,7 +83,7 @@ class KeptListing:
             self._helper = _Helper(self.git.start_helper(self.location), environment)
             _send(self._helper.process, CONNECT)
             _read_to(self._helper.process, _FLUSH, self.git.seconds, skip=1)  # a newline, and what the server can do
-            self._arm(self.keep_seconds)
+            self._start_timer(self.keep_seconds)
         _send(self._helper.process, request_bytes(prefixes))
         refs = read_refs(_read_to(self._helper.process, _RESPONSE_END, self.git.seconds))
         self._listed_at = time.monotonic()
@@ -95,16 +97,16 @@ class KeptListing:
             end_process(self._helper.process)
         self._timer = self._helper = None
 
-    def _arm(self, seconds: float) -> None:
+    def _start_timer(self, seconds: float) -> None:
         self._timer = Timer(seconds, self._end_if_unused)
         self._timer.daemon = True
         self._timer.start()
 
     def _end_if_unused(self) -> None:
         with self._lock:
-            left = self._listed_at + self.keep_seconds - time.monotonic()
-            if left > 0:
-                self._arm(left)
+            remaining = self._listed_at + self.keep_seconds - time.monotonic()
+            if remaining > 0:
+                self._start_timer(remaining)
             else:
                 self._end()
 
@@ -121,11 +123,11 @@ def _read_to(process: "subprocess.Popen[bytes]", last: int, seconds: float, *, s
 
     Raises EOFError if it ends before, TimeoutExpired if that takes longer, and ValueError for anything but packets.
     """
-    out, at, until = b"", skip, time.monotonic() + seconds
+    out, at, deadline = b"", skip, time.monotonic() + seconds
     if process.stdout is None:
         raise EOFError
-    answered = select.poll()
-    answered.register(process.stdout, select.POLLIN)
+    poller = select.poll()
+    poller.register(process.stdout, select.POLLIN)
     while True:
         while at + HEADER <= len(out):
             size = int(out[at : at + HEADER], 16)
@@ -134,7 +136,7 @@ def _read_to(process: "subprocess.Popen[bytes]", last: int, seconds: float, *, s
             if at + max(size, HEADER) > len(out):
                 break
             at += max(size, HEADER)
-        if not answered.poll(max(until - time.monotonic(), 0) * 1000):
+        if not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
             raise subprocess.TimeoutExpired(process.args, seconds)
         if not (piece := os.read(process.stdout.fileno(), 1 << 16)):
             raise EOFError

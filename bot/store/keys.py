@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.core.errors import Misconfigured
+from bot.core.marker import Key
 from bot.core.names import RepositoryId
 
 KEY_BYTES = 32
@@ -23,7 +24,7 @@ SHORTEST = 16
 """Minimum characters of a key given as text. HKDF does not stretch keys, so a guessable text is no key."""
 
 _HEX = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
-_OPEN_TO_OTHERS = 0o077
+_MODE_OF_OTHERS = 0o077
 _PEM = "-----BEGIN "
 
 
@@ -78,21 +79,16 @@ class StateKey:
         return HKDF(SHA256(), KEY_BYTES, salt=None, info=f"plangate:state:1:{purpose}".encode()).derive(self.secret)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerSigner:
-    """Makes the MACs of the markers of one repository's comments, so that none counts in another repository (A4)."""
+def marker_key(key: StateKey, repository: RepositoryId) -> Key:
+    """Return the key of the markers of one repository's comments, so that none counts in another repository (A4).
 
-    key: StateKey
-    repository: RepositoryId
+    A MAC is the first 32 hex digits of HMAC-SHA256 over repository and text.
+    """
 
-    @property
-    def key_id(self) -> str:
-        """The id of the state key."""
-        return self.key.id
+    def mac(text: str) -> str:
+        return hmac.new(key.mac, f"marker:{repository}:{text}".encode(), "sha256").hexdigest()[:32]
 
-    def mac(self, text: str) -> str:
-        """Return the first 32 hex digits of HMAC-SHA256 over repository and text."""
-        return hmac.new(self.key.mac, f"marker:{self.repository}:{text}".encode(), "sha256").hexdigest()[:32]
+    return Key(key.id, mac)
 
 
 def key_file(path: Path) -> StateKey:
@@ -104,24 +100,24 @@ def key_file(path: Path) -> StateKey:
         return _read(path)
     except FileNotFoundError:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "w") as out:
-            out.write(secrets.token_hex(KEY_BYTES) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(KEY_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
-            os.link(fresh, path)  # unlike a rename, a link never replaces a key that another process made first
+            os.link(temporary, path)  # unlike a rename, a link never replaces a key that another process made first
     finally:
-        fresh.unlink()
+        temporary.unlink()
     return _read(path)
 
 
 def _read(path: Path) -> StateKey:
     """Return the key in a file. Raises Misconfigured if others can read the file or it holds something else."""
     with path.open() as file:
-        if os.fstat(file.fileno()).st_mode & _OPEN_TO_OTHERS:
+        if os.fstat(file.fileno()).st_mode & _MODE_OF_OTHERS:
             raise Misconfigured("others can read the key file", where=str(path), fix="run chmod 600 on it")
         text = file.read(4 * KEY_BYTES).strip()
     if not _HEX.fullmatch(text):

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -43,8 +44,8 @@ class GitResult:
     def reason(self) -> str:
         """The line of stderr that says why it failed, printable and short."""
         lines = [line.strip() for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
-        telling = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[-1:]
-        text = telling[0] if telling else f"exit code {self.code}"
+        reasons = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[-1:]
+        text = reasons[0] if reasons else f"exit code {self.code}"
         return "".join(letter for letter in text if letter.isprintable())[:_REASON_LIMIT]
 
 
@@ -67,9 +68,11 @@ class Plumbing:
     def start_helper(self, location: str) -> "subprocess.Popen[bytes]":
         """Start git's helper for the transport of a URL, and leave it running. `end_process` ends it.
 
+        It is started without `git`, which would wait beside it for as long as it runs.
         https://git-scm.com/docs/gitremote-helpers
         """
-        return self._start(self._command(f"remote-{urlsplit(location).scheme}", location, location))
+        command = [f"{_exec_path(_git())}/git-remote-{urlsplit(location).scheme}", location, location]
+        return self._start(command, {"GIT_DIR": str(self.directory), **_settings_after(self.environment())})
 
     def serve(self, command: str, *, stdin: bytes) -> GitResult:
         """Run the shell command that serves a repository, and talk to it in version 2 of git's protocol."""
@@ -109,10 +112,10 @@ class Plumbing:
 
     def ask(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Return the output of one git command. Raises Transient, with git's reason, if it failed."""
-        ran = self.run(*arguments, stdin=stdin)
-        if ran.code:
-            raise Transient(f"git {arguments[0]} failed", where=str(self.directory), fix=ran.reason)
-        return ran.out
+        result = self.run(*arguments, stdin=stdin)
+        if result.code:
+            raise Transient(f"git {arguments[0]} failed", where=str(self.directory), fix=result.reason)
+        return result.out
 
 
 def end_process(process: "subprocess.Popen[bytes]") -> None:
@@ -131,19 +134,36 @@ def _is_open(process: subprocess.Popen[bytes], opening: bytes, seconds: float) -
     with suppress(BrokenPipeError):
         process.stdin.write(opening)
         process.stdin.flush()
-    answered = select.poll()
-    answered.register(process.stdout, select.POLLIN)
-    if not answered.poll(seconds * 1000):
+    poller = select.poll()
+    poller.register(process.stdout, select.POLLIN)
+    if not poller.poll(seconds * 1000):
         raise subprocess.TimeoutExpired(process.args, seconds)
     return os.read(process.stdout.fileno(), 1) == b"\n"
 
 
 def _git() -> str:
     """Return the path of git."""
-    found = shutil.which("git")
-    if found is None:
+    path = shutil.which("git")
+    if path is None:
         raise Misconfigured("git is not installed", fix="install git 2.31 or newer")
-    return found
+    return path
+
+
+@cache
+def _exec_path(git: str) -> str:
+    """Return the folder of git's own programs. It never changes for one git, so it is asked for once."""
+    result = subprocess.run([git, "--exec-path"], env=_environment(), capture_output=True, check=False)
+    return result.stdout.decode().strip()
+
+
+def _settings_after(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that make git's settings beside those that the environment makes (git-config(1))."""
+    first = int(environment.get("GIT_CONFIG_COUNT", "0"))
+    variables = {"GIT_CONFIG_COUNT": str(first + len(_SETTINGS))}
+    for number, setting in enumerate(_SETTINGS, start=first):
+        key, _, value = setting.partition("=")
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def _environment() -> dict[str, str]:

@@ -53,20 +53,20 @@ class ReceiptRefs:
         return await asyncio.to_thread(self._issue, statement, commit)
 
     def _issue(self, statement: Json, commit: CommitId) -> bytes:
-        """Sign a receipt and push it, or return the one that the ref holds. Raises Refused if the push is."""
+        """Sign a receipt and push it, or return the one that the ref holds. Raises Refused if the push is refused."""
         ref, envelope = receipt_ref(commit), self.issuer.sign(statement)
         write = partial(self.refs.write_ref, ref, {RECEIPT_FILE: envelope}, note=f"receipt of {commit}")
-        refused = write()
-        if refused and (there := self.refs.ref_tip(ref)):
-            kept = self._read_receipt(ref)
-            if kept is not None and self.issuer.is_ours(kept, statement):
-                refused, envelope = "", kept
+        refusal = write()
+        if refusal and (tip := self.refs.ref_tip(ref)):
+            stored = self._read_receipt(ref)
+            if stored is not None and self.issuer.is_ours(stored, statement):
+                refusal, envelope = "", stored
             else:
-                _log.warning("%s held something else than a receipt of ours, and is replaced", ref)
-                refused = write(before=there)
-        if refused:
+                _log.warning("%s held something other than a receipt of ours; it is replaced", ref)
+                refusal = write(before=tip)
+        if refusal:
             fix = "allow pushes to refs/plangate/*"
-            raise Refused(f"the server refused the receipt: {refused}", where=ref, fix=fix)
+            raise Refused(f"the server refused the receipt: {refusal}", where=ref, fix=fix)
         self._publish_keys()
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / f"{commit}.json").write_bytes(envelope)

@@ -31,12 +31,12 @@ def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) ->
     """
     request = request_bytes(prefixes)
     if "://" in location:
-        ran = git.run(f"remote-{urlsplit(location).scheme}", location, location, opening=CONNECT, stdin=request)
+        reply = git.run(f"remote-{urlsplit(location).scheme}", location, location, opening=CONNECT, stdin=request)
     else:
-        ran = git.serve(f"{upload_pack} {quote(location)}", stdin=request)
-    capabilities, *answers = _sections(ran)
+        reply = git.serve(f"{upload_pack} {quote(location)}", stdin=request)
+    capabilities, *answers = _sections(reply)
     if capabilities[:1] != [b"version 2"] or not answers:
-        fix = ran.reason if ran.code else "use a server that speaks version 2 of git's protocol (git 2.18 or newer)"
+        fix = reply.reason if reply.code else "use a server that speaks version 2 of git's protocol (git 2.18 or newer)"
         raise Transient("the refs cannot be listed", where=location, fix=fix)
     return dict(map(_ref, answers[0]))
 
@@ -72,11 +72,11 @@ def _ref(line: bytes) -> tuple[str, CommitId]:
     return name, CommitId(commit)
 
 
-def _sections(ran: GitResult) -> list[list[bytes]]:
+def _sections(reply: GitResult) -> list[list[bytes]]:
     """Return the lines before each flush packet of the server's answer, without a part that was cut short."""
     parts: list[list[bytes]] = []
     lines: list[bytes] = []
-    for packet in _packets(ran.out):
+    for packet in _packets(reply.out):
         if packet is not None:
             lines.append(packet.removesuffix(b"\n"))
         else:

@@ -29,6 +29,7 @@ from bot.core.names import CommitId, ThreadNumber, thread_ref
 from bot.ports import Clock
 from bot.store.blob_cache import BlobCache
 from bot.store.kept_listing import KeptListing
+from bot.store.loose_objects import PLAIN, LooseObjects, TreeFile, start_bare_repository
 from bot.store.plumbing import Plumbing
 from bot.store.pushes import Pushes
 
@@ -40,7 +41,7 @@ T = TypeVar("T")
 _COMMITTER = "Plangate <plangate@localhost>"
 _NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
 _THREAD_LIMIT = 10**18
-_FETCHED_WHOLE = 8
+_FETCHED_WITHOUT_DATES = 8
 """The number of threads fetched whole without first asking for their age."""
 
 
@@ -74,6 +75,8 @@ class Tip:
     commit: CommitId | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     """Path -> blob id."""
+    modes: Mapping[str, str] = field(default_factory=dict)
+    """The modes of the files that are not plain ones. Somebody else put them there, and they stay."""
 
 
 Change: TypeAlias = Callable[[Tip], Mapping[str, bytes]]
@@ -105,12 +108,12 @@ class ThreadRefs:
         """Return what the remote holds for a thread now."""
         ref = _ref(thread)
         commit = self._list(ref, "HEAD").get(ref)
-        seen = self._seen.get(thread)
-        if seen is None or seen.commit != commit:
+        tip = self._seen.get(thread)
+        if tip is None or tip.commit != commit:
             if commit:
                 self._fetch_commits({ref: commit})
-            seen = self._seen[thread] = self._tip(commit) if commit else Tip()
-        return seen
+            tip = self._seen[thread] = self._tip(commit) if commit else Tip()
+        return tip
 
     def last_seen(self, thread: ThreadNumber) -> Tip:
         """Return the last seen tip of a thread, which may be out of date. Looks only if it was never seen."""
@@ -146,43 +149,43 @@ class ThreadRefs:
         A process that has seen nothing yet first asks for the dates of many threads, so that it never fetches files of
         old ones.
         """
-        found = self._threads()
-        unseen = {thread: commit for thread, commit in found.items() if thread not in self._seen}
+        threads = self._threads()
+        unseen = {thread: commit for thread, commit in threads.items() if thread not in self._seen}
         unknown = [commit for commit in unseen.values() if commit not in self._dates]
-        known = self._dates | (self._remote_dates(unknown) if len(unknown) > _FETCHED_WHOLE else {})
-        wanted = {thread: at for thread, at in unseen.items() if known.get(at, math.inf) >= moment.timestamp()}
-        if wanted:
-            self._fetch_commits({_ref(thread): commit for thread, commit in wanted.items()})
-        known |= _dates(self.git, [commit for commit in found.values() if commit not in known])
-        self._dates = {commit: known[commit] for commit in found.values()}
-        return {thread: commit for thread, commit in found.items() if known[commit] >= moment.timestamp()}
+        dates = self._dates | (self._remote_dates(unknown) if len(unknown) > _FETCHED_WITHOUT_DATES else {})
+        recent = {thread: at for thread, at in unseen.items() if dates.get(at, math.inf) >= moment.timestamp()}
+        if recent:
+            self._fetch_commits({_ref(thread): commit for thread, commit in recent.items()})
+        dates |= _dates(self.git, [commit for commit in threads.values() if commit not in dates])
+        self._dates = {commit: dates[commit] for commit in threads.values()}
+        return {thread: commit for thread, commit in threads.items() if dates[commit] >= moment.timestamp()}
 
     def _remote_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
         """Return when commits on the remote were written. Fetches them temporarily, without any file."""
         with TemporaryDirectory() as folder:
             git = Plumbing(Path(folder), self.git.environment)
-            git.ask("init", "--quiet", "--bare", "--template=", "--object-format=sha1")
-            wanted = tuple(commits)
-            self._retry(lambda: _fetch(git, self._remote, wanted, "--depth=1", "--filter=tree:0", *self._upload))
-            return _dates(git, wanted)
+            start_bare_repository(git.directory)
+            targets = tuple(commits)
+            self._retry(lambda: _fetch(git, self._remote, targets, "--depth=1", "--filter=tree:0", *self._upload))
+            return _dates(git, targets)
 
     def _threads(self) -> dict[ThreadNumber, CommitId]:
         """Return the threads and the commit of each, in order."""
-        listed = self._list("refs/plangate/threads/", "HEAD").items()
-        found = {ThreadNumber(int(match[1])): commit for ref, commit in listed if (match := _NUMBERED.fullmatch(ref))}
+        refs = self._list("refs/plangate/threads/", "HEAD").items()
+        threads = {ThreadNumber(int(match[1])): commit for ref, commit in refs if (match := _NUMBERED.fullmatch(ref))}
         for thread, tip in tuple(self._seen.items()):
-            if found.get(thread) != tip.commit:
+            if threads.get(thread) != tip.commit:
                 self._seen.pop(thread, None)
-        return dict(sorted(found.items()))
+        return dict(sorted(threads.items()))
 
     def read(self, blobs: Sequence[str]) -> list[bytes]:
         """Return the contents of blobs of a tip, in order."""
-        found = self._contents.find(blobs)
-        if missing := [blob for blob in dict.fromkeys(blobs) if blob not in found]:
-            contents = dict(zip(missing, self._read_batch(missing), strict=True))
-            self._contents.keep(contents)
-            found |= contents
-        return [found[blob] for blob in blobs]
+        contents = self._contents.find(blobs)
+        if missing := [blob for blob in dict.fromkeys(blobs) if blob not in contents]:
+            fetched = dict(zip(missing, self._read_batch(missing), strict=True))
+            self._contents.keep(fetched)
+            contents |= fetched
+        return [contents[blob] for blob in blobs]
 
     def _read_batch(self, blobs: Sequence[str]) -> list[bytes]:
         try:
@@ -198,31 +201,31 @@ class ThreadRefs:
         Transient if the remote never accepted the change (nothing written, with the reason) or its answer was lost
         (unknown).
         """
-        tip, refused = self.last_seen(thread), ""
+        tip, refusal = self.last_seen(thread), ""
         files = change(tip)
         for pause in (*PAUSES, 0.0):
             if not files:
                 return tip
-            built, refused = self._push_tip(thread, tip, files, note=note)
-            if not refused:
-                self._seen[thread] = built
-                return built
+            new_tip, refusal = self._push_tip(thread, tip, files, note=note)
+            if not refusal:
+                self._seen[thread] = new_tip
+                return new_tip
             tip = self.look(thread)
-            if tip.commit == built.commit:  # git sent the push twice, and the second one lost to the first
-                return built
+            if tip.commit == new_tip.commit:  # git sent the push twice, and the second one lost to the first
+                return new_tip
             files = change(tip)  # raises if the newer tip rules out another attempt
-            if "declined" in refused:
+            if "declined" in refusal:
                 break
             self._wait(pause)
-        raise Transient("the remote did not take the change", where=_ref(thread), fix=refused)
+        raise Transient("the remote did not accept the change", where=_ref(thread), fix=refusal)
 
     def write_ref(self, ref: str, files: Mapping[str, bytes], *, note: str, before: CommitId | None = None) -> str:
         """Set another ref of this remote to exactly these files, if it is at `before` now (None: if there is none).
 
         Returns "" on success, else the remote's reason.
         """
-        built = self._build(ref, Tip(), files, note=note)
-        return self.pushes.push(ref, before or "", built.commit or "")
+        tip = self._build(ref, Tip(), files, note=note)
+        return self.pushes.push(ref, before or "", tip.commit or "")
 
     def ref_tip(self, ref: str) -> CommitId | None:
         """Return what another ref of the remote points to now, if anything."""
@@ -244,8 +247,8 @@ class ThreadRefs:
         Returns the tip and "" if accepted, else the reason. After an error, the next look asks the remote.
         """
         try:
-            built = self._build(_ref(thread), tip, files, note=note)
-            return built, self.pushes.push(_ref(thread), tip.commit or "", built.commit or "")
+            new_tip = self._build(_ref(thread), tip, files, note=note)
+            return new_tip, self.pushes.push(_ref(thread), tip.commit or "", new_tip.commit or "")
         except PlangateError:
             self._seen.pop(thread, None)
             raise
@@ -259,11 +262,11 @@ class ThreadRefs:
     def _fetch_commits(self, commits: Mapping[str, CommitId]) -> None:
         """Fetch commits, each to its ref in the scratch repository."""
 
-        def bring() -> None:
+        def fetch() -> None:
             with self._lock_scratch(*commits):
                 _fetch(self.git, self._remote, (f"+{commit}:{ref}" for ref, commit in commits.items()), *self._upload)
 
-        self._retry(bring)
+        self._retry(fetch)
 
     def _retry(self, read: Callable[[], T]) -> T:
         """Return what `read` returns, retrying some seconds later after a passing failure.
@@ -281,38 +284,50 @@ class ThreadRefs:
 
     def _wait(self, seconds: float) -> None:
         """Wait by the clock from any thread, although the clock belongs to an event loop."""
-        waiting = Thread(target=asyncio.run, args=(self._clock.sleep(seconds),))
-        waiting.start()
-        waiting.join()
+        sleeper = Thread(target=asyncio.run, args=(self._clock.sleep(seconds),))
+        sleeper.start()
+        sleeper.join()
 
     def _tip(self, commit: CommitId) -> Tip:
         """Return the tip for a commit in the scratch repository."""
-        listed = self.git.ask("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
-        heads = (line.split("\t", 1) for line in listed.split("\0") if line)
-        return Tip(commit, {path: head.split(" ")[2] for head, path in heads})
+        listing = self.git.ask("ls-tree", "-r", "-z", commit).decode("utf-8", "surrogateescape")
+        rows = [
+            (*head.split(" "), path) for head, _, path in (row.partition("\t") for row in listing.split("\0") if row)
+        ]
+        modes = {path: mode for mode, _, _, path in rows if mode != PLAIN}
+        return Tip(commit, {path: blob for _, _, blob, path in rows}, modes)
 
     def _build(self, ref: str, tip: Tip, files: Mapping[str, bytes], *, note: str) -> Tip:
-        """Create the commit that adds files to a tip, locally: one process, and nothing visible to the remote."""
-        stream = _stream(ref, tip, files, when=int(self._clock.now().timestamp()), note=note)
-        with self._lock_scratch(ref):
-            # --force: the scratch repository's own ref only records what is available locally, and may point anywhere
-            imported = self.git.ask("fast-import", "--quiet", "--done", "--force", stdin=stream)
-        made = imported.decode().split()
-        return Tip(CommitId(made[-1]), {**tip.files, **dict(zip(files, made, strict=False))})
+        """Create the commit that adds files to a tip, locally: nothing of it is visible to the remote."""
+        objects, when = LooseObjects(self._scratch), int(self._clock.now().timestamp())
+        with self._lock_scratch(ref) as is_new:
+            if is_new and tip.commit:
+                raise Transient("the scratch repository was deleted", where=str(self._scratch), fix="look again")
+            blobs = {path: objects.write_blob(content) for path, content in files.items()}
+            existing = {path: TreeFile(blob, tip.modes.get(path, PLAIN)) for path, blob in tip.files.items()}
+            tree = objects.write_tree(existing | {path: TreeFile(blob) for path, blob in blobs.items()})
+            commit = CommitId(objects.write_commit(tree, tip.commit, person=_COMMITTER, when=when, note=note))
+            objects.write_ref(ref, commit)  # it only records what is available locally
+        self._contents.keep({blobs[path]: content for path, content in files.items()})
+        self._dates[commit] = when  # the next listing forgets all that no ref points to
+        return Tip(commit, {**tip.files, **blobs}, tip.modes)
 
     @contextmanager
-    def _lock_scratch(self, *refs: str) -> Iterator[None]:
-        """Lock the scratch repository against other processes, and repair what a killed process left there."""
+    def _lock_scratch(self, *refs: str) -> Iterator[bool]:
+        """Lock the scratch repository against other processes, and repair what a killed process left there.
+
+        Yields whether the repository was made just now.
+        """
         self._scratch.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(f"{self._scratch}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            whole = self._scratch / "plangate"
-            if not whole.exists():
-                self.git.ask("init", "--quiet", "--bare", "--template=", "--object-format=sha1")
-                whole.touch()
+            mark = self._scratch / "plangate"
+            if is_new := not mark.exists():
+                start_bare_repository(self._scratch)
+                mark.touch()
             for ref in refs:
                 (self._scratch / f"{ref}.lock").unlink(missing_ok=True)
-            yield
+            yield is_new
 
 
 def _ref(thread: ThreadNumber) -> str:
@@ -322,32 +337,17 @@ def _ref(thread: ThreadNumber) -> str:
     return thread_ref(ThreadNumber(int(thread)))
 
 
-def _stream(ref: str, tip: Tip, files: Mapping[str, bytes], *, when: int, note: str) -> bytes:
-    """Return the input for git-fast-import: blobs, and a commit of them.
-
-    It prints the id of each, the commit's last.
-    """
-    numbered = [(mark, path, content) for mark, (path, content) in enumerate(files.items(), start=1)]
-    commit = len(numbered) + 1
-    parts = [b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(content), content) for mark, _, content in numbered]
-    parts += [f"commit {ref}\nmark :{commit}\ncommitter {_COMMITTER} {when} +0000\ndata {len(note)}\n{note}\n".encode()]
-    parts += [f"from {tip.commit}\n".encode()] if tip.commit else []
-    parts += [f"M 100644 :{mark} {path}\n".encode() for mark, path, _ in numbered]
-    parts += [b"\n", *(b"get-mark :%d\n" % mark for mark in range(1, commit + 1)), b"done\n"]
-    return b"".join(parts)
-
-
-def _fetch(git: Plumbing, remote: str, wanted: Iterable[str], *options: str) -> None:
+def _fetch(git: Plumbing, remote: str, commits: Iterable[str], *options: str) -> None:
     """Fetch the wanted commits and nothing else."""
-    every = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *options)
-    git.ask("fetch", *every, remote, stdin="".join(f"{thread}\n" for thread in wanted).encode())
+    arguments = ("--quiet", "--no-tags", "--no-write-fetch-head", "--stdin", *options)
+    git.ask("fetch", *arguments, remote, stdin="".join(f"{commit}\n" for commit in commits).encode())
 
 
 def _dates(git: Plumbing, commits: Iterable[CommitId]) -> dict[CommitId, int]:
     """Return when commits in a repository were written, in seconds since 1970."""
-    listed = "".join(f"{commit}\n" for commit in commits).encode()
+    stdin = "".join(f"{commit}\n" for commit in commits).encode()
     options = ("--no-walk=unsorted", "--no-patch", "--format=%H %ct", "--stdin")
-    lines = git.ask("log", *options, stdin=listed).decode().splitlines() if listed else []
+    lines = git.ask("log", *options, stdin=stdin).decode().splitlines() if stdin else []
     return {CommitId(commit): int(at) for commit, at in map(str.split, lines)}
 
 

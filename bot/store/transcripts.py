@@ -78,7 +78,7 @@ class SpooledTranscripts:
             self._open(session)
         end = self._ends[session]
         text = "\n".join(line.encode() for line in lines).encode("utf-8", "surrogatepass")
-        record = {end.ordinal + 1: seal(text, self._key, self._place(session, end.ordinal + 1))}
+        record = {end.ordinal + 1: seal(text, self._key, self._record_place(session, end.ordinal + 1))}
         self._ends[session] = _End(end.ordinal + 1, self._spool.append(session, record, at=end.spool))
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
@@ -90,8 +90,8 @@ class SpooledTranscripts:
 
     def sessions(self) -> tuple[SessionId, ...]:
         """Return the sessions that the ref, as last seen, or the spool has."""
-        found = map(_FILE.fullmatch, self._refs.last_seen(self._thread).files)
-        return tuple(sorted({SessionId(session[1]) for session in found if session}.union(self._spool.sessions())))
+        matches = map(_FILE.fullmatch, self._refs.last_seen(self._thread).files)
+        return tuple(sorted({SessionId(match[1]) for match in matches if match}.union(self._spool.sessions())))
 
     def peek(self, session: SessionId) -> tuple[Line, ...]:
         """Return a session's lines for people to read, up to the first record that is missing.
@@ -104,8 +104,8 @@ class SpooledTranscripts:
         if differing := _differing(stored, spooled):  # the ref is right
             spooled = {ordinal: record for ordinal, record in spooled.items() if ordinal < differing[0]}
         records = {**spooled, **stored}
-        whole = takewhile(records.__contains__, count(1))
-        return self._decode(session, {ordinal: records[ordinal] for ordinal in whole})
+        ordinals = takewhile(records.__contains__, count(1))
+        return self._decode(session, {ordinal: records[ordinal] for ordinal in ordinals})
 
     def hold(self, session: SessionId) -> None:
         """From now on, push a session's lines only as far as `keep` was called. What the ref already has stays."""
@@ -175,7 +175,7 @@ class SpooledTranscripts:
         """Return the lines in records of a session."""
         lines: list[Line] = []
         for ordinal, record in sorted(records.items()):
-            text = unseal(record, self._key, self._place(session, ordinal)).decode("utf-8", "surrogatepass")
+            text = unseal(record, self._key, self._record_place(session, ordinal)).decode("utf-8", "surrogatepass")
             lines += [decode(line, number) for number, line in enumerate(text.split("\n"), start=len(lines) + 1)]
         return tuple(lines)
 
@@ -203,8 +203,8 @@ class SpooledTranscripts:
             return  # outdated: another process has continued this session
         self._compared.update(chunk.blob for chunk in unknown)
         last = self._held.get(session, max(records, default=0))
-        if fresh := {ordinal: record for ordinal, record in records.items() if saved < ordinal <= last}:
-            yield f"{FOLDER}/{session}/{min(fresh):08d}-{max(fresh):08d}", render(fresh)
+        if unsaved := {ordinal: record for ordinal, record in records.items() if saved < ordinal <= last}:
+            yield f"{FOLDER}/{session}/{min(unsaved):08d}-{max(unsaved):08d}", render(unsaved)
 
     def _unsaved_work_files(self, tip: Tip) -> dict[str, bytes]:
         """Return the files for work kept here that is not the newest in a tip."""
@@ -229,17 +229,17 @@ class SpooledTranscripts:
         """Return the records in chunks of the ref."""
         records: dict[int, bytes] = {}
         for chunk, content in zip(chunks, self._refs.read([chunk.blob for chunk in chunks]), strict=True):
-            found = parse(content, chunk.path)
-            if sorted(found) != list(range(chunk.first, chunk.last + 1)) or found.keys() & records.keys():
+            new = parse(content, chunk.path)
+            if sorted(new) != list(range(chunk.first, chunk.last + 1)) or new.keys() & records.keys():
                 raise Refused("a stored transcript is damaged", where=chunk.path, fix="restore the thread's ref")
-            records |= found
+            records |= new
         return records
 
     def _refuse_if_open(self, session: SessionId) -> None:
         if session in self._ends:
             raise Conflict("another process continued this session", where=f"session {session}")
 
-    def _place(self, session: SessionId, ordinal: int) -> str:
+    def _record_place(self, session: SessionId, ordinal: int) -> str:
         return place(self._repository, self._thread, f"{FOLDER}/{session}/{ordinal}")
 
 
@@ -278,13 +278,13 @@ def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
 def _chunks(tip: Tip, session: SessionId) -> list[_Chunk]:
     """Return the files of a tip that hold a session, in order."""
     folder = f"{FOLDER}/{session}/"
-    named = (
+    matches = (
         (path, blob, _RANGE.fullmatch(path[len(folder) :]))
         for path, blob in tip.files.items()
         if path.startswith(folder)
     )
     return sorted(
-        (_Chunk(path, blob, int(match.group(1)), int(match.group(2))) for path, blob, match in named if match),
+        (_Chunk(path, blob, int(match.group(1)), int(match.group(2))) for path, blob, match in matches if match),
         key=lambda chunk: chunk.first,
     )
 

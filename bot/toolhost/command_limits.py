@@ -4,6 +4,7 @@ Rules
 - Cheap measurements come first, and they overestimate: resident memory counts shared and file-backed pages several
   times, and a loss of the machine's free memory may be anybody's. Only above a limit are the true shares read. If the
   processes block that reading for too long, the machine's loss counts as theirs.
+- The machine's loss alone misses a command's memory while another program gives memory back.
 - Memory in no process's share (behind a descriptor, in a removed file, in the kernel) is still gone from the machine.
   If too little memory is left, and the machine has lost more than a command's limit since it began, it is ended.
 """
@@ -27,7 +28,7 @@ _MEMORY_LEFT = 512 * _MIB
 _DISK_LEFT = 1024 * _MIB
 _FILES_LEFT = 100_000
 _SHARES_SECONDS = 2.0
-_HIDING = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
+_UNREADABLE_ERRORS = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM)
 
 
 class Excess(Enum):
@@ -49,7 +50,7 @@ class Meter:
         self._memory = _available()
         self._disk = os.statvfs(host.root.real)
         device = os.stat(host.root.real).st_dev
-        scratch = [(folder, os.stat(folder).st_dev == device) for folder in _SCRATCH] if host.alone else []
+        scratch = [(folder, os.stat(folder).st_dev == device) for folder in _SCRATCH] if host.is_first_process else []
         self._in_memory = [folder for folder, on_disk in scratch if not on_disk]
         self._on_it = [host.root.real, *(folder for folder, on_disk in scratch if on_disk)]
 
@@ -66,18 +67,18 @@ class Meter:
     def _above_memory(self, every: list[Process], family: list[Process]) -> bool:
         """Return whether memory is above its limit; of several commands, one must use at least its share."""
         limit = self._host.config.memory_mb * _MIB
-        left = _available()
-        taken = self._memory - left
-        folders = sum(map(_in_use, self._in_memory))
-        if not limit or (taken <= limit and folders + sum(row.rss for row in every) <= limit):
+        available = _available()
+        used = self._memory - available
+        folders, nameless = sum(map(_in_use, self._in_memory)), _behind_descriptors(family, in_memory=True)
+        if not limit or (used <= limit and folders + nameless + sum(row.rss for row in every) <= limit):
             return False
         shares = self._shares.answer(lambda: {row.pid: _memory(row) for row in every})
         if shares is None:
-            return taken > limit
-        mine = sum(shares.get(row.pid, 0) for row in family) + _behind_descriptors(family)
+            return used > limit
+        mine = sum(shares.get(row.pid, 0) for row in family) + nameless
         total = mine + sum(shares[row.pid] for row in every if row not in family)
         share = mine * self._host.children.running_commands() >= total
-        return (total + folders > limit and share) or (taken > limit and left < _MEMORY_LEFT)
+        return (total + folders > limit and share) or (used > limit and available < _MEMORY_LEFT)
 
     def _on_disk(self, family: list[Process]) -> Excess:
         """Return the disk limit that is exceeded by files on disk and by removed files that are still open."""
@@ -88,7 +89,7 @@ class Meter:
         if (not disk or bytes_taken <= disk) and (not config.files or files_taken <= config.files):
             return Excess.NONE
         size, count = _bytes_written(self._on_it, self._host.began)
-        size += _behind_descriptors(family)
+        size += _behind_descriptors(family, in_memory=False)
         if disk and bytes_taken > disk and (size > disk or now.f_bavail * now.f_frsize < _DISK_LEFT):
             return Excess.DISK
         if config.files and files_taken > config.files and (count > config.files or now.f_favail < _FILES_LEFT):
@@ -108,32 +109,32 @@ def _bytes_written(folders: Iterable[str], since: float) -> tuple[int, int]:
         try:
             with os.scandir(queue.pop()) as entries:
                 for entry in entries:
-                    seen = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(seen.st_mode):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
                         queue.append(entry.path)
-                    if seen.st_ctime >= since:
-                        size += seen.st_blocks * 512
+                    if status.st_ctime >= since:
+                        size += status.st_blocks * 512
                         count += 1
         except OSError as error:
-            if error.errno in _HIDING:
+            if error.errno in _UNREADABLE_ERRORS:
                 return sys.maxsize, sys.maxsize
     return size, count
 
 
-def _behind_descriptors(family: Iterable[Process]) -> int:
-    """Return the bytes of open files that have no name anymore: memfd_create(2), or removed."""
-    seen = {(file.st_dev, file.st_ino): file.st_blocks * 512 for row in family for file in _nameless(row.pid)}
-    return sum(seen.values())
+def _behind_descriptors(family: Iterable[Process], *, in_memory: bool) -> int:
+    """Return the bytes of open files without a name: those of memfd_create(2), or removed ones."""
+    files = (file for row in family for file, is_memory in _nameless(row.pid) if is_memory is in_memory)
+    return sum({(file.st_dev, file.st_ino): file.st_blocks * 512 for file in files}.values())
 
 
-def _nameless(pid: int) -> Iterator[os.stat_result]:
-    """Yield the status of a process's open files that have no name."""
+def _nameless(pid: int) -> Iterator[tuple[os.stat_result, bool]]:
+    """Yield the status of a process's open files that have no name, and whether memfd_create(2) made them."""
     folder = f"/proc/{pid}/fd"
     try:
         for name in os.listdir(folder):
-            found = os.stat(f"{folder}/{name}")
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                yield found
+            status = os.stat(f"{folder}/{name}")
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                yield status, os.readlink(f"{folder}/{name}").startswith("/memfd:")
     except OSError:
         return
 
@@ -141,10 +142,10 @@ def _nameless(pid: int) -> Iterator[os.stat_result]:
 def _in_use(folder: str) -> int:
     """Return the bytes in use of an in-memory file system; 0 if it belongs to another user."""
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:
         return 0
-    return (found.f_blocks - found.f_bfree) * found.f_frsize
+    return (status.f_blocks - status.f_bfree) * status.f_frsize
 
 
 def _available() -> int:

@@ -47,7 +47,7 @@ def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     with open(descriptor, "rb", buffering=0) as file:
         size = os.fstat(descriptor).st_size
         if 0 < host.config.file_bytes < size:
-            raise Failure(f"{place.name} has {size:,} bytes; {host.config.file_bytes:,} bytes a file may be read here.")
+            raise Failure(f"{place.name} has {size:,} bytes; at most {host.config.file_bytes:,} are read here.")
         content = stamps.read_all(descriptor, stamps.HASHED) if size <= stamps.HASHED else None
         probe = os.pread(descriptor, _PROBE, 0) if content is None else content[:_PROBE]
         stamp = {place.name: stamps.of_file(descriptor, content)}
@@ -58,22 +58,22 @@ def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
             return OperationResult(f"({place.name} is empty)", stamps=stamp)
         source: BinaryIO = file if content is None else io.BytesIO(content)
         first, limit = max(1, arguments.get("offset") or 1), max(1, arguments.get("limit") or LINES)
-        found = slice_of(source, first, limit, host.milestones.of(descriptor) if content is None else {0: 0})
+        lines = slice_of(source, first, limit, host.milestones.of(descriptor) if content is None else {0: 0})
     latin = content is not None and not is_utf8(content)
-    return OperationResult(_number_lines(found, first, latin=latin), stamps=stamp)
+    return OperationResult(_number_lines(lines, first, latin=latin), stamps=stamp)
 
 
 def _refuse_binary(probe: bytes, place: ResolvedPath, size: int) -> None:
     """Raise Failure for content that cannot be shown as lines, with a command that can show it."""
     if probe.startswith(b"%PDF-"):
-        what, instead = "a PDF", "read its text with a command such as pdftotext"
+        kind, advice = "a PDF", "read its text with a command such as pdftotext"
     elif b"\0" not in probe:
         return
     elif probe.startswith((b"\xff\xfe", b"\xfe\xff")):
-        what, instead = "UTF-16 text", "show it with a command such as iconv -f UTF-16 -t UTF-8"
+        kind, advice = "UTF-16 text", "show it with a command such as iconv -f UTF-16 -t UTF-8"
     else:
-        what, instead = "a binary file", "it cannot be shown as text; commands such as file and xxd tell more"
-    raise Failure(f"{place.name} is {what} of {size:,} bytes: {instead}.")
+        kind, advice = "a binary file", "it cannot be shown as text; commands such as file and xxd tell more"
+    raise Failure(f"{place.name} is {kind} of {size:,} bytes: {advice}.")
 
 
 def slice_of(file: BinaryIO, first: int, limit: int, milestones: dict[int, int]) -> Slice:
@@ -82,15 +82,15 @@ def slice_of(file: BinaryIO, first: int, limit: int, milestones: dict[int, int])
     lines: list[bytes] = []
     line, total, crlf = b"", 0, False
     while piece or (piece := file.read(_PIECE)):
-        *whole, rest = piece.split(b"\n")
+        *whole, tail = piece.split(b"\n")
         for n, end in enumerate(whole, 1):
             crlf = crlf or end.endswith(b"\r")
             lines.append((line + end)[:_LINE_BYTES].removesuffix(b"\r"))
             total += min(len(lines[-1]), LINE_CHARACTERS) + 7
             line = b""
             if len(lines) >= limit or total > RESULT_BYTES:
-                return Slice(lines, n < len(whole) or bool(rest or file.read(1)), crlf)
-        line = (line + rest)[:_LINE_BYTES]
+                return Slice(lines, n < len(whole) or bool(tail or file.read(1)), crlf)
+        line = (line + tail)[:_LINE_BYTES]
         piece = b""
     if not lines and not line:
         raise _past_end(first - 1)
@@ -128,22 +128,22 @@ def _number_lines(lines: Slice, first: int, *, latin: bool) -> str:
     if first == 1:
         raw[0] = raw[0].removeprefix(BOM)
     latin = latin or not is_utf8(b"\n".join(raw))
-    shown: list[str] = []
+    numbered: list[str] = []
     size = 0
     for n, line in enumerate(raw, first):
         text = f"{n}\t{_cut(line.decode('latin-1' if latin else 'utf-8'))}"
         size += len(text.encode()) + 1
-        if size > RESULT_BYTES and shown:
+        if size > RESULT_BYTES and numbered:
             break
-        shown.append(text)
+        numbered.append(text)
     notes = []
-    if lines.more or len(shown) < len(raw):
-        notes.append(f"more lines follow: read on with offset={first + len(shown)}")
+    if lines.more or len(numbered) < len(raw):
+        notes.append(f"more lines follow: read on with offset={first + len(numbered)}")
     if latin:
         notes.append("the file is not UTF-8: it is shown as Latin-1")
     if lines.crlf:
         notes.append("lines end with CRLF; Edit keeps that")
-    return "\n".join([*shown, *(f"({note})" for note in notes)])
+    return "\n".join([*numbered, *(f"({note})" for note in notes)])
 
 
 def _cut(text: str) -> str:
@@ -182,13 +182,13 @@ def _picture(place: ResolvedPath, kind: str, content: bytes | None, stamp: dict[
 
 def changed_files(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Return the files of ``stamps`` whose stamp has changed, with the new stamp; "" for a file that is gone."""
-    found: dict[str, str] = {}
+    changed: dict[str, str] = {}
     for path, stamp in list(arguments["stamps"].items())[:_MOST_STAMPS]:
         if call.cancelled.is_set():
             break
         if (now := _stamp(host, path)) != stamp:
-            found[path] = now
-    return OperationResult(f"{len(found)} changed", details={"changed": found})
+            changed[path] = now
+    return OperationResult(f"{len(changed)} changed", details={"changed": changed})
 
 
 def _stamp(host: Host, path: str) -> str:

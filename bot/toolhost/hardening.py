@@ -36,13 +36,13 @@ def harden() -> None:
         libc.syscall(number, _JOIN_SESSION_KEYRING, None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_FSIZE, _LARGEST_FILE)
+    _lower_limit(resource.RLIMIT_CORE, 0)
+    _lower_limit(resource.RLIMIT_FSIZE, _LARGEST_FILE)
     if os.getuid() != 0:  # root is exempt; a cgroup limits it, or else the guard in bot/toolhost/processes.py
-        _lower(resource.RLIMIT_NPROC, _MOST_TASKS)
+        _lower_limit(resource.RLIMIT_NPROC, _MOST_TASKS)
 
 
-def _lower(limit: int, value: int) -> None:
+def _lower_limit(limit: int, value: int) -> None:
     """Lower a limit for this process and everything it starts; a limit that is already lower stays."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -57,7 +57,7 @@ _LOWEST_VERSION = 2  # older ones refuse every rename from folder to folder
 
 # linux/landlock.h: write, remove a folder, remove a file, make whatever can be made; then move, truncate.
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
-_NODES = 1 << 6 | 1 << 11
+_DEVICE_NODES = 1 << 6 | 1 << 11
 _CHANGE = _WRITE_FILE | sum(1 << bit for bit in range(4, 14))
 _SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals stay inside
 
@@ -71,16 +71,16 @@ def confine(folders: Iterable[str], devices: Iterable[str]) -> bool:
     if version < _LOWEST_VERSION:
         return False
     change = _CHANGE | (_TRUNCATE if version >= 3 else 0)
-    wanted = struct.pack("=QQQ", change, 0, _SCOPES) if version >= 6 else struct.pack("=Q", change)
-    rules = call(_CREATE_RULESET, wanted, ctypes.c_size_t(len(wanted)), 0)
+    attributes = struct.pack("=QQQ", change, 0, _SCOPES) if version >= 6 else struct.pack("=Q", change)
+    rules = call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     if rules < 0:
         return False
-    allowed = [(place, change & ~_NODES) for place in folders]
+    allowed = [(place, change & ~_DEVICE_NODES) for place in folders]
     allowed += [(place, change & (_WRITE_FILE | _TRUNCATE)) for place in devices]
     for place, rights in allowed:
         at = os.open(place, os.O_PATH | os.O_CLOEXEC)
         call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, at), 0)
         os.close(at)
-    done: bool = call(_RESTRICT_SELF, rules, 0) == 0
+    is_confined: bool = call(_RESTRICT_SELF, rules, 0) == 0
     os.close(rules)
-    return done
+    return is_confined

@@ -77,7 +77,7 @@ class Dispatcher:
         try:
             self._writer.answer(call.id, answer)
         except OSError:
-            os._exit(0) if self._host.alone else os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0) if self._host.is_first_process else os.kill(os.getpid(), signal.SIGTERM)
 
     def _answer(self, call: Call, name: str, arguments: dict[str, Any]) -> OperationResult:
         """Run one operation, unless it was cancelled while it was queued."""
@@ -98,7 +98,7 @@ def main() -> None:
     source, target = _private_pipes()
     # The first process of a sandbox ignores its tools' signals as long as it has no handlers (pid_namespaces(7)).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    wakers = () if os.getpid() == 1 else (_ended_by_signal(),)
+    wakers = () if os.getpid() == 1 else (_open_signal_pipe(),)
     writer = Writer(target)
     incoming = lines(source, *wakers)
     harden()
@@ -120,14 +120,15 @@ def main() -> None:
         os._exit(0)
 
 
-def _ended_by_signal() -> int:
-    """Let SIGTERM end this program, and return a pipe that reports the signal: one that arrives just before a read
-    begins would not interrupt the read (signal.set_wakeup_fd).
+def _open_signal_pipe() -> int:
+    """Let SIGTERM end this program, and return a pipe that becomes readable when the signal arrives.
+
+    A signal that arrives just before a read begins does not interrupt the read (signal.set_wakeup_fd).
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    told, teller = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(teller)
-    return told
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer)
+    return reader
 
 
 def _private_pipes() -> tuple[int, int]:
@@ -147,7 +148,7 @@ def _host(line: bytes | Oversized) -> Host:
     config = Config.parse(line)
     os.chdir(config.root)
     host = Host(config)
-    if host.alone:
+    if host.is_first_process:
         confine([*_SCRATCH, *([config.root] if config.writable else [])], ["/dev"])
     if config.egress:
         from bot.toolhost import tunnel  # late: most sandboxes have no way out

@@ -28,20 +28,20 @@ def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
     place = host.root.resolve(arguments["notebook_path"])
     before, notebook = _load(host, place)
     ids = notebook.ids()
-    wanted = arguments.get("cell_id")
-    chosen = [notebook.position(wanted)] if wanted else range(len(ids))
+    cell_id = arguments.get("cell_id")
+    chosen = [notebook.position(cell_id)] if cell_id else range(len(ids))
     view = _View(place.name)
-    shown: list[str] = []
+    texts: list[str] = []
     size = 0
     for n in chosen:
-        cell = view.cell(notebook.cells.parts[n], ids[n], whole=bool(wanted))
+        cell = view.cell(notebook.cells.parts[n], ids[n], whole=bool(cell_id))
         size += len(cell.encode(errors="replace"))
-        if size > RESULT_BYTES and shown:
-            left = f"{ids[n]} to {ids[-1]}" if n + 1 < len(ids) else ids[n]
-            shown.append(f"({len(ids) - n} more cells, {left}: give a cell_id to see one)")
+        if size > RESULT_BYTES and texts:
+            remaining = f"{ids[n]} to {ids[-1]}" if n + 1 < len(ids) else ids[n]
+            texts.append(f"({len(ids) - n} more cells, {remaining}: give a cell_id to see one)")
             break
-        shown.append(cell)
-    answer = "\n".join(shown) or f"({place.name} has no cells)"
+        texts.append(cell)
+    answer = "\n".join(texts) or f"({place.name} has no cells)"
     return OperationResult(answer, blocks=tuple(view.blocks), stamps={place.name: before.stamp})
 
 
@@ -52,11 +52,11 @@ def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
     with host.writing:
         before, notebook = _load(host, place)
         check_stamp(place, before, arguments.get("stamp"))
-        content, said = _apply_edit(notebook, arguments)
+        content, description = _apply_edit(notebook, arguments)
         if content == before.content:
             raise Failure(f"The cell has this source already: nothing was changed in {place.name}.")
         stamp = put(host, place, content, before.mode)
-    return OperationResult(f"{said} in {place.name}.", stamps={place.name: stamp})
+    return OperationResult(f"{description} in {place.name}.", stamps={place.name: stamp})
 
 
 def _load(host: Host, place: ResolvedPath) -> tuple[Before, Notebook]:
@@ -78,8 +78,8 @@ def _apply_edit(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
     if mode == "insert":
         if not kind:
             raise Failure("cell_type is needed to insert a cell: code or markdown.")
-        content, made = notebook.with_inserted_cell(notebook.position(id_) + 1 if id_ else 0, source or "", kind)
-        return content, f"Inserted the {kind} cell {made} {f'after {id_}' if id_ else 'at the beginning'}"
+        content, new_id = notebook.with_inserted_cell(notebook.position(id_) + 1 if id_ else 0, source or "", kind)
+        return content, f"Inserted the {kind} cell {new_id} {f'after {id_}' if id_ else 'at the beginning'}"
     if not id_:
         raise Failure(f"cell_id is needed to {mode} a cell: NotebookRead shows them.")
     index = notebook.position(id_)
@@ -106,16 +106,16 @@ class _View:
         cell = open_object(part)
         source = _cut(text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
         outputs = cell.find("outputs")
-        said = self._outputs(outputs, RESULT_BYTES // 4 if whole else _OUTPUT) if outputs else []
+        texts = self._outputs(outputs, RESULT_BYTES // 4 if whole else _OUTPUT) if outputs else []
         kind = text(cell, "cell_type")
-        return "\n".join([f'<cell id="{id_}" type="{kind}">', source, "</cell>", *said])
+        return "\n".join([f'<cell id="{id_}" type="{kind}">', source, "</cell>", *texts])
 
     def _outputs(self, outputs: JsonSpan, most: int) -> list[str]:
         """Return the texts of a cell's outputs."""
         parts = split_members(outputs.value).parts if outputs.value.startswith(b"[") else ()
-        said = [_cut(_ANSI.sub("", self._output(open_object(part))), most) for part in parts[:_OUTPUTS]]
-        said += [f"({len(parts) - _OUTPUTS} more outputs)"] if len(parts) > _OUTPUTS else []
-        return [f"<output>\n{output.rstrip()}\n</output>" for output in said]
+        texts = [_cut(_ANSI.sub("", self._output(open_object(part))), most) for part in parts[:_OUTPUTS]]
+        texts += [f"({len(parts) - _OUTPUTS} more outputs)"] if len(parts) > _OUTPUTS else []
+        return [f"<output>\n{output.rstrip()}\n</output>" for output in texts]
 
     def _output(self, output: Composite) -> str:
         """Return the text of one output."""
@@ -130,16 +130,16 @@ class _View:
     def _display(self, output: Composite) -> str:
         """Return notes on an output's images, with its text if it has any, or else the names of its types."""
         data = output.find("data")
-        shown = open_object(data) if data else Composite(b"{", (), b"}")
-        notes = [self._add_image(shown, kind) for kind in _IMAGES if shown.find(kind)]
-        kinds = ", ".join(part.name()[:80] for part in shown.parts[:_OUTPUTS])
-        plain = text(shown, "text/plain") or ("" if notes else f"(output of type {kinds or 'unknown'}, not shown)")
+        members = open_object(data) if data else Composite(b"{", (), b"}")
+        notes = [self._add_image(members, kind) for kind in _IMAGES if members.find(kind)]
+        kinds = ", ".join(part.name()[:80] for part in members.parts[:_OUTPUTS])
+        plain = text(members, "text/plain") or ("" if notes else f"(output of type {kinds or 'unknown'}, not shown)")
         return "\n".join(filter(None, [plain, *notes]))
 
     def _add_image(self, data: Composite, kind: str) -> str:
         """Add an image to the blocks, and return a note; the note has the reason if the image is left out."""
-        found = data.find(kind)
-        if found is None or len(self.blocks) >= IMAGES or len(found.value) * 3 // 4 > self._room:
+        member = data.find(kind)
+        if member is None or len(self.blocks) >= IMAGES or len(member.value) * 3 // 4 > self._room:
             return f"({kind}: left out, too many or too large)"
         try:
             content = base64.b64decode(_text64(data, kind), validate=True)
@@ -154,13 +154,13 @@ class _View:
 
 def _text64(data: Composite, kind: str) -> bytes:
     """Return an image's base64 without its line breaks."""
-    found = data.find(kind)
-    return re.sub(rb'\\n|[\s"\[\],]', b"", found.value) if found else b""
+    member = data.find(kind)
+    return re.sub(rb'\\n|[\s"\[\],]', b"", member.value) if member else b""
 
 
-def _cut(written: str, most: int) -> str:
+def _cut(value: str, most: int) -> str:
     """Return the beginning and the end of a text that is too long."""
-    if len(written) <= most:
-        return written
+    if len(value) <= most:
+        return value
     half = most // 2
-    return f"{written[:half]}\n[... {len(written) - 2 * half:,} characters left out ...]\n{written[-half:]}"
+    return f"{value[:half]}\n[... {len(value) - 2 * half:,} characters left out ...]\n{value[-half:]}"

@@ -26,7 +26,7 @@ class Host:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.root = Root(config.root)
-        self.alone = os.getpid() == 1
+        self.is_first_process = os.getpid() == 1
         """Whether this is the first process of a sandbox, where every process and /tmp belong to its tools."""
         self.began = time.time() - _TICK
         self.children = Children()

@@ -26,7 +26,7 @@ MOST_PROCESSES = 256 + 32 * (os.cpu_count() or 1)
 """Over all commands. Builds start more on machines with more processors; endlessly forked processes use 0.3 MB each."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PIECE = 1 << 20
-_PATIENCE = 5.0
+_WAIT_SECONDS = 5.0
 _MARKS_SECONDS = 0.5
 _GUARD_TICK = 0.02
 
@@ -64,13 +64,13 @@ def descendants(rows: Mapping[int, Process], tops: Iterable[int]) -> list[Proces
     below: dict[int, list[int]] = {}
     for row in rows.values():
         below.setdefault(row.parent, []).append(row.pid)
-    found, queue = [], list(tops)
+    family, queue = [], list(tops)
     while queue:
         pid = queue.pop()
         queue += below.get(pid, ())
         if pid in rows and not rows[pid].ended:
-            found.append(rows[pid])
-    return found
+            family.append(rows[pid])
+    return family
 
 
 def below_self(rows: Mapping[int, Process] | None = None) -> list[Process]:
@@ -109,12 +109,12 @@ class Children:
             self._started[child.pid] = mark
             if mark and not self._guarding:
                 self._guarding = True
-                threading.Thread(target=self._guard, daemon=True).start()
+                threading.Thread(target=self._watch_count, daemon=True).start()
         if child.stdout:
-            _widen(child.stdout.fileno())
+            _enlarge_pipe(child.stdout.fileno())
         return child
 
-    def _guard(self) -> None:
+    def _watch_count(self) -> None:
         """Kill all processes at once when there are too many, as long as commands run.
 
         It does nothing else: among thousands of busy processes, each step of a longer round takes a second.
@@ -167,7 +167,7 @@ class Children:
         """Remove a child from the records; one that still runs is killed."""
         child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_PATIENCE)
+            child.wait(_WAIT_SECONDS)
         with self._lock:
             self._started.pop(child.pid, None)
         for pipe in (child.stdout, child.stderr):
@@ -204,7 +204,7 @@ def _kill_all() -> None:
             os.kill(-1, signal.SIGKILL)
 
 
-def _widen(pipe: int) -> None:
+def _enlarge_pipe(pipe: int) -> None:
     """Enlarge a pipe, so that reading takes fewer turns; if the kernel refuses, that costs only time."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIECE)
@@ -232,7 +232,7 @@ def _mark(pid: int) -> str | None:
 
 def _kill(find: Callable[[], list[Process]]) -> None:
     """Kill what `find` returns until it returns nothing, including processes that are forked meanwhile."""
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _WAIT_SECONDS
     while (rows := find()) and time.monotonic() < end:
         for row in rows:
             _signal(row.pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 LONGEST_LINE = 16 * 1024 * 1024
 _PIECE = 1 << 16
-_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
+_INVALID_CHARACTERS = re.compile("[\0\ud800-\udfff]")
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})')
 
 
@@ -84,17 +84,17 @@ def lines(source: int, *wakers: int) -> Iterator[bytes | Oversized]:
     """
     pieces: list[bytes] = []
     length = 0
-    while piece := _piece(source, wakers):
-        *whole, rest = piece.split(b"\n")
+    while piece := _read_piece(source, wakers):
+        *whole, tail = piece.split(b"\n")
         for end in whole:
             yield _line(pieces, end, length)
             pieces, length = [], 0
-        length += len(rest)
-        if rest and (length <= LONGEST_LINE or not pieces):
-            pieces.append(rest)
+        length += len(tail)
+        if tail and (length <= LONGEST_LINE or not pieces):
+            pieces.append(tail)
 
 
-def _piece(source: int, wakers: tuple[int, ...]) -> bytes:
+def _read_piece(source: int, wakers: tuple[int, ...]) -> bytes:
     if wakers:
         select.select([source, *wakers], [], [])
     return os.read(source, _PIECE)
@@ -104,8 +104,8 @@ def _line(pieces: list[bytes], end: bytes, length: int) -> bytes | Oversized:
     """Return the joined pieces of one line, or Oversized."""
     if length + len(end) <= LONGEST_LINE:
         return b"".join((*pieces, end))
-    found = _ID.search(b"".join(pieces[:2]))
-    return Oversized(int(found[1]) if found else None)
+    match = _ID.search(b"".join(pieces[:2]))
+    return Oversized(int(match[1]) if match else None)
 
 
 def decode_request(line: bytes | Oversized) -> Any:
@@ -125,10 +125,10 @@ class Writer:
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one message; raises OSError if nobody listens anymore."""
-        left = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        remaining = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         with self._lock:
-            while left:
-                left = left[os.write(self._target, left) :]
+            while remaining:
+                remaining = remaining[os.write(self._target, remaining) :]
 
     def answer(self, request: int | None, answer: OperationResult) -> None:
         """Write the answer to a request."""
@@ -139,4 +139,4 @@ def printable(text: str) -> str:
     """Return text that every JSON parser accepts: no surrogates (Python's form of a name's bytes that are not UTF-8),
     and no NUL.
     """
-    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _INVALID_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -16,7 +16,7 @@ from bot.toolhost.ripgrep import Ripgrep
 HEAD_LIMIT = 250
 RESULT_BYTES = 100_000
 _COLUMNS = 500
-_MANY = 2000
+_MOST_SORTED = 2000
 _CONTEXT = ("-A", "-B", "-C")
 _MODES = {"files_with_matches": "--files-with-matches", "count": "--count", "content": "--no-heading"}
 
@@ -51,13 +51,13 @@ def grep(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     offset, limit = max(0, arguments.get("offset") or 0), max(0, arguments.get("head_limit", HEAD_LIMIT) or 0)
     context = mode == "content" and any(arguments.get(name) is not None for name in _CONTEXT)
     window = Window(offset, limit, names_only=mode == "files_with_matches", context=context)
-    found, error = _run_search(host, call, _options(host, place, mode, arguments), window)
-    if error and not found.lines:
+    hits, error = _run_search(host, call, _options(host, place, mode, arguments), window)
+    if error and not hits.lines:
         raise Failure(error.partition("\n\nConsider enabling PCRE2")[0])
-    if not found.lines:
+    if not hits.lines:
         return OperationResult(f"No matches found after the first {offset}" if offset else "No matches found")
-    note = f"\n(more follow: read on with offset={offset + len(found.lines)}, or search for less)" if found.more else ""
-    return OperationResult("\n".join(found.lines) + note)
+    note = f"\n(more follow: read on with offset={offset + len(hits.lines)}, or search for less)" if hits.more else ""
+    return OperationResult("\n".join(hits.lines) + note)
 
 
 def _options(host: Host, place: ResolvedPath, mode: str, arguments: Arguments) -> list[str]:
@@ -89,27 +89,27 @@ def _run_search(host: Host, call: Call, options: list[str], window: Window) -> t
     """
     if not window.context:
         with Ripgrep(host, call, ["--null", *options], cwd=host.root.real) as rg:
-            few = _few(rg, names_only=window.names_only)
-        if few is not None:
-            return _collect(few, window), rg.error
+            records = _sorted_records(rg, names_only=window.names_only)
+        if records is not None:
+            return _collect(records, window), rg.error
     with Ripgrep(host, call, ["--sort=path", *options], cwd=host.root.real) as rg:
-        found = _collect(rg.records(b"\0" if window.names_only else b"\n"), window)
-    return found, rg.error
+        hits = _collect(rg.records(b"\0" if window.names_only else b"\n"), window)
+    return hits, rg.error
 
 
-def _few(rg: Ripgrep, *, names_only: bool) -> list[bytes] | None:
+def _sorted_records(rg: Ripgrep, *, names_only: bool) -> list[bytes] | None:
     """Return all records in the order of their paths; None if there are many, or one lacks its path."""
     records: list[bytes] = []
     for batch in rg.batches(b"\0" if names_only else b"\n"):
         records += batch
-        if len(records) > _MANY:
+        if len(records) > _MOST_SORTED:
             return None
     if names_only:
         return sorted(records, key=lambda name: name.split(b"/"))
     parts = [record.partition(b"\0") for record in records]
     if not all(end for _, end, _ in parts):
         return None
-    return [b"%b:%b" % (path, said) for path, _, said in sorted(parts, key=lambda part: part[0].split(b"/"))]
+    return [b"%b:%b" % (path, line) for path, _, line in sorted(parts, key=lambda part: part[0].split(b"/"))]
 
 
 def _collect(records: Iterable[bytes], window: Window) -> Found:

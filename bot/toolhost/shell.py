@@ -19,29 +19,29 @@ from bot.toolhost.processes import MOST_PROCESSES, Child, has_too_many_processes
 from bot.toolhost.protocol import Failure, OperationResult
 
 DEFAULT_SECONDS = 120.0
-_GRACE = 1.0
+_GRACE_SECONDS = 1.0
 """Between asking a command to end and killing it: a cancelled command is gone within two seconds (S3)."""
 _TICK = 0.05
-_CHECK = 0.05
+_CHECK_SECONDS = 0.05
 _CHECK_SHARE = 4
 """After a check, the pause is this many times as long as the check took."""
-_PROGRESS = 1.0
-_SETTLING = 0.2
-_DRAINING = 0.5
-_HIGH = 200
+_PROGRESS_SECONDS = 1.0
+_SETTLING_SECONDS = 0.2
+_DRAINING_SECONDS = 0.5
+_LOWEST_DESCRIPTOR = 200
 """File descriptors from this number on do not collide with those that scripts use."""
 
 
 def bash(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Run one command; an exit code other than 0 is an error."""
     milliseconds = arguments.get("timeout")
-    wanted = DEFAULT_SECONDS if milliseconds is None else max(1, milliseconds) / 1000
+    seconds = DEFAULT_SECONDS if milliseconds is None else max(1, milliseconds) / 1000
     output = Output()
-    run = RunningCommand(host, call, min(wanted, host.config.seconds), output)
-    run.start(arguments["command"])
-    run.finish()
-    run.keep_working_directory()
-    return run.answer(output)
+    command = RunningCommand(host, call, min(seconds, host.config.seconds), output)
+    command.start(arguments["command"])
+    command.finish()
+    command.keep_working_directory()
+    return command.answer(output)
 
 
 class RunningCommand:
@@ -57,7 +57,7 @@ class RunningCommand:
         self._began = time.monotonic()
         self._ended_in = b""
         self._next_check = self._began
-        self._next_progress = self._began + _PROGRESS
+        self._next_progress = self._began + _PROGRESS_SECONDS
 
     def start(self, command: str) -> None:
         """Start the command; raises Failure if that is impossible. `finish` must follow."""
@@ -111,7 +111,7 @@ class RunningCommand:
             else:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(_TICK)
-            self._verdict = self._judge(child)
+            self._verdict = self._reason_to_end(child)
 
     def _listen(self, child: Child) -> bool:
         """Read what the command has written since; False at the end of its output."""
@@ -120,7 +120,7 @@ class RunningCommand:
             self._output.add(piece)
         return piece != b""
 
-    def _judge(self, child: Child) -> str:
+    def _reason_to_end(self, child: Child) -> str:
         """Return the reason why the command must end now, or ""; report progress once a second."""
         now = time.monotonic()
         if self._call.cancelled.is_set():
@@ -128,15 +128,15 @@ class RunningCommand:
         if now > self._began + self._seconds:
             return "timeout"
         if now >= self._next_progress and isinstance(self._output, Output):
-            self._next_progress = now + _PROGRESS
+            self._next_progress = now + _PROGRESS_SECONDS
             if line := self._output.last_line():
                 self._call.progress(line)
         if now < self._next_check:
             return ""
-        found = Excess.PROCESSES if has_too_many_processes() else self._meter.excess(child)
-        done = time.monotonic()
-        self._next_check = done + max(_CHECK, (done - now) * _CHECK_SHARE)
-        return found.value
+        excess = Excess.PROCESSES if has_too_many_processes() else self._meter.excess(child)
+        checked_at = time.monotonic()
+        self._next_check = checked_at + max(_CHECK_SECONDS, (checked_at - now) * _CHECK_SHARE)
+        return excess.value
 
     def _settle(self, child: Child) -> None:
         """Let the command's processes end by themselves for a moment; after a timeout or cancellation, ask them to."""
@@ -145,20 +145,20 @@ class RunningCommand:
             children.terminate(child)
         elif self._verdict:
             return
-        end = time.monotonic() + (_GRACE if self._verdict else _SETTLING)
+        end = time.monotonic() + (_GRACE_SECONDS if self._verdict else _SETTLING_SECONDS)
         listening = True
-        left = []
-        while not has_too_many_processes() and (left := children.family(child)) and time.monotonic() < end:
+        remaining = []
+        while not has_too_many_processes() and (remaining := children.family(child)) and time.monotonic() < end:
             listening = listening and self._listen(child)
             time.sleep(0.01)
-        if has_too_many_processes() or len(left) > MOST_PROCESSES:
+        if has_too_many_processes() or len(remaining) > MOST_PROCESSES:
             self._verdict = self._verdict or Excess.PROCESSES.value
-        elif left and not self._verdict:
-            self._notes.append(f"left {len(left)} background process{'es' if len(left) > 1 else ''}, ended")
+        elif remaining and not self._verdict:
+            self._notes.append(f"left {len(remaining)} background process{'es' if len(remaining) > 1 else ''}, ended")
 
     def _drain(self, child: Child) -> None:
         """Read what is still in the pipe; a moment is enough, because nothing writes to it anymore."""
-        end = time.monotonic() + _DRAINING
+        end = time.monotonic() + _DRAINING_SECONDS
         while time.monotonic() < end and self._listen(child):
             pass
         self._output.add(b"", final=True)
@@ -212,16 +212,16 @@ class RunningCommand:
                 return f"made more than {self._host.config.files:,} files in the checkout and /tmp: all of it was ended"
             case _:
                 code = self._code or 0
-        said = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}: exit code {128 - code}"
+        status = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}: exit code {128 - code}"
         most = self._host.config.memory_mb
         killed = most and abs(code) in {signal.SIGKILL, 128 + signal.SIGKILL}
-        return f"{said} (as the kernel does where more than {most:,} MB of memory are used)" if killed else said
+        return f"{status} (as the kernel does where more than {most:,} MB of memory are used)" if killed else status
 
 
 def _make_high_pipe() -> tuple[int, int]:
     """Make a pipe that never blocks its reader; its writing end does not collide with descriptors of scripts."""
     reader, low = os.pipe()
     os.set_blocking(reader, False)
-    writer = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    writer = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _LOWEST_DESCRIPTOR)
     os.close(low)
     return reader, writer

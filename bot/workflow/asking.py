@@ -48,7 +48,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     return None
 
 
-def waits_for(state: ThreadState, turn: Turn) -> bool:
+def may_be_answer(state: ThreadState, turn: Turn) -> bool:
     """Return whether a turn may be the answer to the open question and must wait until that is decided."""
     shown = state.shown_question
     return shown is not None and turn.key.startswith("comment-") and turn.at > shown.question_at
@@ -71,7 +71,7 @@ async def _accept_reply(context: ThreadContext, state: ThreadState, reply: Reply
 
 
 def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> Replied | Instructed:
-    """Return the move for an answer: back to planning, or on with approved work. No `reply`: nobody can."""
+    """Return the move for an answer: back to planning, or on with approved work. Without `reply`, nobody can answer."""
     asking, grant = state.asking, reply.grant if reply else None
     answer = Instructed if state.has_approved_work else Replied
     return answer(

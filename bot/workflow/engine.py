@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unreadable
-from bot.core.gate import ON_ENTER, Effect, Stage
-from bot.core.moves import Failed, Instructed, MoveEvent, Planned, Replied
+from bot.core.gate import ON_ENTER, Effect
+from bot.core.moves import Instructed, MoveEvent, Planned, Replied
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, asking, executing, fixing, intake, planning, proposing, publishing
 from bot.workflow.journal.writing import append_move, flush_notes, read_state, take_over
@@ -134,14 +134,14 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
 async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Perform one effect, and return its move with what it cost; None for no move. A refusal fails the work (PR3)."""
     ledger = context.resources.ledger
-    before = ledger.own
+    earlier = ledger.own
     try:
         move = await _run_verb(context, state, effect)
     except Refused as error:
         if not isinstance(error, CanaryShown):  # a canary is journaled as a failure, even at a terminal
             context.dialogue.interrupt(error)
-        move = Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
-    used = ledger.own - before
+        move = context.failure_move(str(error))
+    used = ledger.own - earlier
     if move is None:
         await book_stopped(context, session_of(context, state), used)
         return None
@@ -167,6 +167,7 @@ async def _run_verb(context: ThreadContext, state: ThreadState, effect: Effect) 
         return await VERBS[effect](context, state)
     if not context.begin_session():
         return await session_wait.wait_for_session(context, state)
+    await context.before_step()
     state = await session_wait.end_wait(context, state)
     context = await share_day_budget(context, state, session_of(context, state))
     limited = await limit_move(context, state)

@@ -13,8 +13,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import End, Ended
 from bot.core import comment
 from bot.core.errors import Refused
-from bot.core.gate import Stage
-from bot.core.moves import Asked, Drifted, Executed, Failed, Limited, MoveEvent, WorkMove
+from bot.core.moves import Asked, Executed, MoveEvent, WorkMove
 from bot.core.names import CommitId
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
@@ -32,7 +31,14 @@ from bot.workflow.execution.verification import (
 )
 from bot.workflow.journal.writing import read_state
 from bot.workflow.requests import branch_name, pull_number, thread_title
-from bot.workflow.session.main_session import SessionStart, has_room, open_session, run_session, run_until_moved
+from bot.workflow.session.main_session import (
+    SessionStart,
+    has_room,
+    open_session,
+    run_session,
+    run_until_moved,
+    unfinished_move,
+)
 from bot.workflow.session.progress import row_of
 from bot.workflow.session.questions import deliver_reply, question_move
 from bot.workflow.session.saved_work import hold_transcript, keep_work
@@ -50,12 +56,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     if proof is None:
         return withdrawal_move(context, state, verdict)
     if await _is_overtaken(context, state):
-        owes = context.outcome_text(Stage.STALE, comment.OVERTAKEN)
-        return Drifted(detail=comment.OVERTAKEN, owes=owes)
+        return context.drift_move(comment.OVERTAKEN)
     if (number := await _existing_pull_request(context, state)) is not None:
-        detail = f"pull request #{number} was already made from it"
-        owes = context.outcome_text(Stage.STALE, detail)
-        return Drifted(detail=detail, apart=number, owes=owes)
+        return context.drift_move(f"pull request #{number} was already made from it", number)
     await context.dialogue.show_work_begun(state.plan, state.plan_comment, state.work_begun_lines[-1])
     if not state.plan.changes_files:
         return Executed(summary="", checks=(), digest=state.plan.digest)
@@ -95,11 +98,11 @@ async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMov
     attempts = _Attempts(_session_start(context, await read_state(context)))
     session = attempts.start.session_id
     while True:
-        done = await _attempt(context, state, attempts)
-        if not isinstance(done, Executed):
-            return done
+        move = await _attempt(context, state, attempts)
+        if not isinstance(move, Executed):
+            return move
         if attempts.handed_back is None:
-            return replace(done, commands=tuple(await commands_run(context, session)))
+            return replace(move, commands=tuple(await commands_run(context, session)))
 
 
 async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attempts) -> WorkMove | None:
@@ -116,29 +119,29 @@ async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attemp
         if not isinstance(ended, Ended):
             return ended
         if ended.end is not End.ANSWERED:
-            return _unfinished_result(context, ended)
+            return unfinished_move(context, ended)
         light, title = session.context.light, thread_title(context, state)
         attempts.title = attempts.title or await pull_request_title(light, title, ended.text)
         agents = tuple(asdict(row_of(agent)) for agent in session.subagents.values())
         may_go_on, attempts.seconds = has_room(session), session.monitor.seconds
     try:
-        done = await run_until_moved(context, state, verify(context, state, session.id))
+        verified = await run_until_moved(context, state, verify(context, state, session.id))
     except Refused as error:
-        return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
-    if done is None:
+        return context.failure_move(str(error))
+    if verified is None:
         return None
-    repeats = attempts.verified is not None and attempts.verified.tree == done.tree
-    again = await hand_back(context, state, session.id, done) if may_go_on and not repeats else None
-    finishing = again is not None and (await read_state(context)).is_finishing
-    attempts.verified, attempts.handed_back = done, None if finishing else again
+    repeats = attempts.verified is not None and attempts.verified.tree == verified.tree
+    message = await hand_back(context, state, session.id, verified) if may_go_on and not repeats else None
+    finishing = message is not None and (await read_state(context)).is_finishing
+    attempts.verified, attempts.handed_back = verified, None if finishing else message
     return Executed(
         title=attempts.title,
         summary=ended.text,
         model=session.prefix.model,
         agents=agents,
-        checks=done.checks,
-        tree=done.tree,
-        no_baseline=done.no_baseline,
+        checks=verified.checks,
+        tree=verified.tree,
+        no_baseline=verified.no_baseline,
         digest=state.plan.digest,
     )
 
@@ -177,12 +180,12 @@ def _session_start(context: ThreadContext, state: ThreadState) -> SessionStart:
 async def _run_session(context: ThreadContext, state: ThreadState, session: Session) -> Ended | Asked | None:
     """Let the model work until it ends its turn or has to ask people. Work that had ended before a crash stays."""
     _apply_mode(context, state, session)
-    before = await baseline_reminders(context, session)
+    reminders = await baseline_reminders(context, session)
     if (handed_in := pending_plan_call(session.history)) is not None:
-        session.answer(handed_in["id"], approval_result(), reminders=before)
+        session.answer(handed_in["id"], approval_result(), reminders=reminders)
         return await _run(context, state, session)
-    if before:
-        session.add({"role": "user", "content": [{"type": "text", "text": text} for text in before]})
+    if reminders:
+        session.add({"role": "user", "content": [{"type": "text", "text": text} for text in reminders]})
     if pending_calls(session.history):
         if (question := await question_move(context, state, session)) is not None:
             return question
@@ -206,9 +209,3 @@ def _apply_mode(context: ThreadContext, state: ThreadState, session: Session) ->
     mode = working_mode(context, state)
     if session.context.mode is not mode:
         context.listener(session.set_mode(mode, ", ".join(state.mode_by)))
-
-
-def _unfinished_result(context: ThreadContext, ended: Ended) -> Limited | Failed:
-    if ended.end is End.LIMIT:
-        return Limited(detail=ended.text, owes=context.outcome_text(Stage.LIMIT, ended.text))
-    return Failed(detail=ended.text, owes=context.outcome_text(Stage.FAILED, ended.text))

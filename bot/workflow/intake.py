@@ -1,12 +1,12 @@
 """Intake: takes in what people said since the journal's last turn, and continues what was interrupted.
 
 Rules (product.md, Turns)
-- People who may act are heard first. People who may not ask get a sign and no words, and only a few signs a day.
+- People who may act are heard first. People who may not ask get a reaction and no reply, and only a few a day.
 - Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
 - A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.
-- No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. What is heard
-  meanwhile records since when it waits, so that it is read again however much is said after it.
-- What turns out to be no turn is journaled as well, so that no later look parses it again.
+- No turn is dropped. If an author's role cannot be looked up, the turn waits and delays nobody else. Turns that are
+  heard meanwhile record since when it waits, so that it is read again however much is said after it.
+- Posts that turn out not to be turns are journaled as well, so that no later look parses them again.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from bot.core.plan import Hidden
 from bot.core.reply_text import configuration_error
 from bot.core.thread_state import ThreadState
 from bot.core.turn import Acknowledgment, Turn
-from bot.workflow.asking import waits_for
+from bot.workflow.asking import may_be_answer
 from bot.workflow.journal import rewind
 from bot.workflow.journal.writing import append_move, defer_notes, flush_notes
 from bot.workflow.requests import find_start, renewed_request
@@ -40,7 +40,7 @@ _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage
 
 
 SIGNS_A_DAY: Final = 20
-"""Most signs for one person's refused turns on one thread and day (UTC), because each sign is a write to GitHub."""
+"""Maximum reactions to one person's refused turns on one thread and day (UTC): each one is a write to GitHub."""
 OPENING_SPAN: Final = timedelta(minutes=1)
 """A label that is set within this time after an issue was opened is part of opening it."""
 
@@ -55,17 +55,17 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
     turns = [turn for turn in turns if turn.key not in state.seen]
     waiting = [turn for turn in turns if turn.role is None]
     context.look.unheard = tuple(sorted({turn.actor.login for turn in waiting}))
-    passed, refused = list[Turn](), list[Turn]()
+    accepted, refused = list[Turn](), list[Turn]()
     for turn in turns:
         if turn.aside or (turn.mark and _asked_already(state, turn)):
-            passed.append(turn)
+            accepted.append(turn)
         elif turn.role is not None and not _may_speak(context, state, turn):
-            refused.append(turn)  # refused last, so that nobody who may speak waits for the signs
+            refused.append(turn)  # refused last, so that nobody who may speak waits for the reactions
         elif turn.role is not None:
             state = await _take_turn(context, state, replace(turn, waits=_oldest_waiting(state, waiting)))
             waiting += [turn] if turn.key not in state.seen else []
     since = _oldest_waiting(state, waiting)
-    state = defer_notes(context, state, *(_heard(replace(turn, waits=since)) for turn in passed))
+    state = defer_notes(context, state, *(_heard(replace(turn, waits=since)) for turn in accepted))
     for turn in refused:
         state = await _refuse(context, state, replace(turn, waits=since))
     if not turns and state.stage in _INTERRUPTED and context.dialogue.is_retry():
@@ -95,12 +95,12 @@ def _oldest_waiting(state: ThreadState, waiting: Sequence[Turn]) -> str | None:
 
 def _may_speak(context: ThreadContext, state: ThreadState, turn: Turn) -> bool:
     """Return whether the turn's author may say this here."""
-    said = _parse_command(context, turn)
-    return may_ask(context, turn) or (isinstance(said, Command) and may_command(context, state, turn, said.verb))
+    command = _parse_command(context, turn)
+    return may_ask(context, turn) or (isinstance(command, Command) and may_command(context, state, turn, command.verb))
 
 
 async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
-    """Note a turn that its author may not say. The first few of a day get a sign."""
+    """Note a turn that its author may not say. The first few of a day get a reaction."""
     day = f"{turn.at:%Y-%m-%d}"
     if state.refusals.get((day, turn.actor.id), 0) < SIGNS_A_DAY:
         await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
@@ -109,13 +109,13 @@ async def _refuse(context: ThreadContext, state: ThreadState, turn: Turn) -> Thr
 
 async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
     """Take in one turn: run its command, begin its request, or reply."""
-    said = _parse_command(context, turn)
+    command = _parse_command(context, turn)
     await context.dialogue.acknowledge(turn, Acknowledgment.SEEN)
     if context.settings.refusal:
         return await _note(context, state, _heard(turn, configuration_error(context.settings.refusal)))
-    if state.stage is Stage.ASKED and waits_for(state, turn) and not _is_command(said):
+    if state.stage is Stage.ASKED and may_be_answer(state, turn) and not _is_command(command):
         return state  # it may be the answer; if not, it is taken in once the question is answered
-    match said:
+    match command:
         case None:
             return await _request(context, state, turn, turn.text)
         case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and state.stage is Stage.AWAITING_APPROVAL:
@@ -123,9 +123,9 @@ async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> 
         case Command() | UnknownCommand() if turn.edited:
             return await _note(context, state, _heard(turn, reply_text.EDITED))
         case UnknownCommand():
-            return await _note(context, state, _heard(turn, reply_text.did_you_mean(said.line, said.nearest)))
+            return await _note(context, state, _heard(turn, reply_text.did_you_mean(command.line, command.nearest)))
         case Command():
-            return await _command(context, state, turn, said)
+            return await _command(context, state, turn, command)
 
 
 def _asked_already(state: ThreadState, mark: Turn) -> bool:
@@ -142,28 +142,28 @@ def _parse_command(context: ThreadContext, turn: Turn) -> Command | UnknownComma
     return parse(lines[0], context.settings.mention)
 
 
-def _is_command(said: Command | UnknownCommand | None) -> bool:
+def _is_command(command: Command | UnknownCommand | None) -> bool:
     """Return whether somebody meant a command. A single word that resembles none is an answer."""
-    return isinstance(said, Command) or (isinstance(said, UnknownCommand) and bool(said.nearest))
+    return isinstance(command, Command) or (isinstance(command, UnknownCommand) and bool(command.nearest))
 
 
 async def _request(context: ThreadContext, state: ThreadState, turn: Turn, text: str) -> ThreadState:
     """Begin a request, or note a turn that comes while the bot works. Refuse one beyond its author's quota."""
     if await is_over_quota(context, state, turn):
         return await _refuse_over_quota(context, state, turn)
-    said, fragments = JournaledTurn.of(replace(turn, text=text)), await context.dialogue.hidden_fragments(turn)
+    request, fragments = JournaledTurn.of(replace(turn, text=text)), await context.dialogue.hidden_fragments(turn)
     beside = Hidden.of(fragments) if fragments else None
     if Move.REQUESTED in TRANSITIONS[state.stage] and not (state.stage is Stage.ASKED and state.has_approved_work):
-        return await _begin(context, state, said, beside)
-    return await append_move(context, state, Noted(said=said, beside=beside, kept=state.stage is not Stage.PLANNING))
+        return await _begin(context, state, request, beside)
+    return await append_move(context, state, Noted(said=request, beside=beside, kept=state.stage is not Stage.PLANNING))
 
 
 async def _refuse_over_quota(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
-    """Refuse a request beyond its author's quota: with a comment once a day on each thread, then with signs."""
+    """Refuse a request beyond its author's quota: with a comment once a day on each thread, then with reactions."""
     day = f"{turn.at:%Y-%m-%d}"
-    before = state.over_quota.get((day, turn.actor.id), 0)
-    if before:
-        if before <= SIGNS_A_DAY:
+    refusals = state.over_quota.get((day, turn.actor.id), 0)
+    if refusals:
+        if refusals <= SIGNS_A_DAY:
             await context.dialogue.acknowledge(turn, Acknowledgment.MAY_NOT)
         return defer_notes(context, state, replace(_heard(turn), quota=day))
     owes = reply_text.quota_reached(turn.actor.login, context.settings.ask_per_day, context.settings.mention)
@@ -171,38 +171,42 @@ async def _refuse_over_quota(context: ThreadContext, state: ThreadState, turn: T
 
 
 async def _begin(
-    context: ThreadContext, state: ThreadState, said: JournaledTurn, beside: Hidden | None = None
+    context: ThreadContext, state: ThreadState, request: JournaledTurn, beside: Hidden | None = None
 ) -> ThreadState:
     """Begin a request. If the round's pull request is closed, a new round begins with it (PR2)."""
     start = await find_start(context, state)
     if start.closes_round and Move.CLOSED in TRANSITIONS[state.stage]:
         state = await append_move(context, state, Closed())
-    return await append_move(context, state, start.request(said, beside))
+    return await append_move(context, state, start.request(request, beside))
 
 
-async def _command(context: ThreadContext, state: ThreadState, turn: Turn, said: Command) -> ThreadState:
+async def _command(context: ThreadContext, state: ThreadState, turn: Turn, command: Command) -> ThreadState:
     """Carry out a command, or reply why not."""
-    allowed = may_command(context, state, turn, said.verb)
-    match said.verb:
+    is_allowed = may_command(context, state, turn, command.verb)
+    match command.verb:
         case Verb.REVISE:
             _, *below = turn.text.split("\n")
-            return await _request(context, state, turn, "\n".join((said.argument, *below)).strip())
-        case Verb.STOP | Verb.FINISH if allowed and state.stage in _ENDS[said.verb]:
-            return await _end_work(context, state, turn, said.verb)
-        case Verb.RETRY if allowed and state.stage is Stage.STALE:
+            return await _request(context, state, turn, "\n".join((command.argument, *below)).strip())
+        case Verb.STOP | Verb.FINISH if is_allowed and state.stage in _ENDS[command.verb]:
+            return await _end_work(context, state, turn, command.verb)
+        case Verb.RETRY if is_allowed and state.stage is Stage.STALE:
             return await _begin(context, state, renewed_request(state, turn))
-        case Verb.RETRY if allowed and state.stage in _INTERRUPTED:
+        case Verb.RETRY if is_allowed and state.stage in _INTERRUPTED:
             return await append_move(context, state, _resume_move(state, JournaledTurn.of(turn)))
-        case Verb.BUDGET if allowed:
-            owes = reply_text.budget_raised(said.argument)
-            return await _note(context, state, replace(_heard(turn, owes), budget_usd=float(said.argument)))
-        case Verb.MODE if allowed:
-            return await _mode(context, state, turn, said.argument)
+        case Verb.BUDGET if is_allowed:
+            owes = reply_text.budget_raised(command.argument)
+            return await _note(context, state, replace(_heard(turn, owes), budget_usd=float(command.argument)))
+        case Verb.MODE if is_allowed:
+            return await _mode(context, state, turn, command.argument)
         case Verb.APPROVE | Verb.REJECT if turn.key.startswith("review"):
             return await _note(context, state, _heard(turn, reply_text.DECIDE_IN_A_COMMENT))
         case verb:
-            counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(state, turn)
-            owes = "" if counted else _command_reply(verb, state, mention=context.settings.mention, allowed=allowed)
+            is_counted = verb in {Verb.APPROVE, Verb.REJECT} and _is_already_counted(state, turn)
+            owes = (
+                ""
+                if is_counted
+                else _command_reply(verb, state, mention=context.settings.mention, is_allowed=is_allowed)
+            )
             return await _note(context, state, _heard(turn, owes))
 
 
@@ -218,16 +222,16 @@ async def _end_work(context: ThreadContext, state: ThreadState, turn: Turn, verb
 async def _mode(context: ThreadContext, state: ThreadState, turn: Turn, name: str) -> ThreadState:
     """Choose the mode that approved work will run in; it never leaves plan mode (P1)."""
     bypass = context.settings.mode is Mode.BYPASS
-    chosen = next_mode(working_mode(context, state), bypass_available=bypass) if name == "next" else name
+    mode = next_mode(working_mode(context, state), bypass_available=bypass) if name == "next" else name
     working = [Mode.DEFAULT, Mode.ACCEPT_EDITS, *([Mode.BYPASS] if bypass else [])]
     if name == Mode.PLAN:
         return await _note(context, state, _heard(turn, reply_text.plan_mode_stays(working)))
-    if chosen is Mode.PLAN:
-        chosen = next_mode(Mode.PLAN, bypass_available=bypass)
-    if chosen not in working:
+    if mode is Mode.PLAN:
+        mode = next_mode(Mode.PLAN, bypass_available=bypass)
+    if mode not in working:
         owes = reply_text.did_you_mean(f"mode {name}", f"mode {Mode.ACCEPT_EDITS}")
         return await _note(context, state, _heard(turn, owes))
-    return await _note(context, state, replace(_heard(turn, reply_text.mode_chosen(chosen)), mode=str(chosen)))
+    return await _note(context, state, replace(_heard(turn, reply_text.mode_chosen(mode)), mode=str(mode)))
 
 
 def _is_already_counted(state: ThreadState, turn: Turn) -> bool:
@@ -236,14 +240,14 @@ def _is_already_counted(state: ThreadState, turn: Turn) -> bool:
     return decision is not None and turn.actor.login in decision.by and turn.at <= decision.at
 
 
-def _command_reply(verb: Verb, state: ThreadState, *, mention: str, allowed: bool) -> str:
+def _command_reply(verb: Verb, state: ThreadState, *, mention: str, is_allowed: bool) -> str:
     """Return the reply to a command that changes nothing here, or "" if the verdict on the plan answers it."""
     match verb:
         case Verb.APPROVE | Verb.REJECT:
             return "" if state.stage in PLAN_MAY_BE_SHOWN else reply_text.NO_PLAN_WAITS
         case Verb.BUDGET | Verb.MODE:
             return reply_text.APPROVERS_ONLY
-        case Verb.STOP | Verb.FINISH | Verb.RETRY if not allowed:
+        case Verb.STOP | Verb.FINISH | Verb.RETRY if not is_allowed:
             return reply_text.NOT_YOURS
         case Verb.STOP:
             return reply_text.NOTHING_TO_STOP
@@ -257,23 +261,23 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, allowed: boo
             return reply_text.help_text(mention)
 
 
-async def _note(context: ThreadContext, state: ThreadState, heard: Heard) -> ThreadState:
+async def _note(context: ThreadContext, state: ThreadState, note: Heard) -> ThreadState:
     """Note a turn that makes no move. If it is owed a reply, journal it now, before the reply is posted.
 
     Otherwise it is journaled with the next entry, such as the decision that it led to.
     """
-    state = defer_notes(context, state, heard)
-    return await flush_notes(context, state) if heard.owes else state
+    state = defer_notes(context, state, note)
+    return await flush_notes(context, state) if note.owes else state
 
 
 def _heard(turn: Turn, owes: str = "") -> Heard:
     return Heard(said=JournaledTurn.of(turn), owes=owes)
 
 
-def _resume_move(state: ThreadState, said: JournaledTurn | None = None) -> Resumed | Retried:
+def _resume_move(state: ThreadState, turn: JournaledTurn | None = None) -> Resumed | Retried:
     """Return the move that continues approved work, or that plans again if there is none."""
     return (
-        Resumed(said=said)
+        Resumed(said=turn)
         if state.has_approved_work and Move.RESUMED in TRANSITIONS[state.stage]
-        else Retried(said=said)
+        else Retried(said=turn)
     )

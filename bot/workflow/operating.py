@@ -15,12 +15,12 @@ from bot.workflow.thread_context import ThreadContext
 
 async def record_targets(context: ThreadContext, plan: PlanDocument) -> PlanDocument:
     """Return the plan with the current digest of each operation's target."""
-    seen: dict[int, str] = {}
+    digests: dict[int, str] = {}
     for number in dict.fromkeys(operation.number for operation in plan.operations):
         target = await context.tasks.target(number)
-        seen[number] = target.digest if target is not None else ""
+        digests[number] = target.digest if target is not None else ""
     return replace(
-        plan, operations=tuple(replace(operation, seen=seen[operation.number]) for operation in plan.operations)
+        plan, operations=tuple(replace(operation, seen=digests[operation.number]) for operation in plan.operations)
     )
 
 
@@ -35,21 +35,21 @@ async def carry_out(context: ThreadContext, state: ThreadState) -> ThreadState |
             continue
         if await context.fence.has_moved(state):
             return None
-        done = await context.tasks.apply(operation, _seen(state, operation), f"{plan.digest}/{n}")
-        entry = Operated(digest=plan.digest, operation=n, outcome=done.outcome, seen=done.seen)
+        result = await context.tasks.apply(operation, _seen(state, operation), f"{plan.digest}/{n}")
+        entry = Operated(digest=plan.digest, operation=n, outcome=result.outcome, seen=result.seen)
         state = await append_notes(context, state, entry)
     return state
 
 
 async def finish_operations(context: ThreadContext, state: ThreadState) -> Delivered | None:
     """Carry out a plan that changes no files, and end its round with a report; None when the thread was moved."""
-    after = await carry_out(context, state)
-    if after is None:
+    operated = await carry_out(context, state)
+    if operated is None:
         return None
-    return Delivered(branch="", commit=state.base, owes=report(after), digest=state.plan.digest)
+    return Delivered(branch="", commit=state.base, owes=operations_report(operated), digest=state.plan.digest)
 
 
-def report(state: ThreadState) -> str:
+def operations_report(state: ThreadState) -> str:
     """Return the results of the plan's operations as a table."""
     outcomes: Sequence[str] = [
         finished.outcome for finished in sorted(state.finished_operations, key=lambda finished: finished.operation)

@@ -12,16 +12,21 @@ from bot.agent.tools.submit_review import submitted_review
 from bot.core import comment, reply_text
 from bot.core.changes import changes
 from bot.core.errors import Refused
-from bot.core.gate import Stage
 from bot.core.lines import cut_middle
-from bot.core.moves import Answered, Failed, Limited, MoveEvent, Planned, Stopped
+from bot.core.moves import Answered, MoveEvent, Planned, Stopped
 from bot.core.paths import is_workflow
 from bot.core.plan import Contract, PlanDocument, contract_tier
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
 from bot.workflow.operating import record_targets
-from bot.workflow.session.main_session import SessionStart, open_session, run_session, unsent_additions
+from bot.workflow.session.main_session import (
+    SessionStart,
+    open_session,
+    run_session,
+    unfinished_move,
+    unsent_additions,
+)
 from bot.workflow.session.questions import deliver_reply, question_move
 from bot.workflow.standing_approval import may_stand
 from bot.workflow.thread_context import ThreadContext
@@ -51,7 +56,8 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             if ended.end in _RESTED and session.queued:
                 _add(session, _unsent(session))
             elif pending_plan_call(session.history) is None:
-                return _without_plan(context, state, session, ended)
+                has_answered = ended.end is End.ANSWERED
+                return _answer(context, state, session, ended) if has_answered else unfinished_move(context, ended)
     plan = await record_targets(context, document(context, state, handed_in))
     return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
 
@@ -74,7 +80,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     _refuse_secrets(context, contract, handed_in)
     _refuse_workflows(context, contract)
     expires = context.resources.clock.now() + timedelta(days=context.settings.expires_days)
-    made = PlanDocument(
+    plan = PlanDocument(
         repository=context.location.repository,
         thread=context.location.thread,
         plan=state.thread.plan + 1,
@@ -89,7 +95,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
         expires=expires.replace(microsecond=0),
         hidden=state.hidden,
     )
-    return made if state.plan_to_replace is None else replace(made, changed=changes(state.plan_to_replace, made))
+    return plan if state.plan_to_replace is None else replace(plan, changed=changes(state.plan_to_replace, plan))
 
 
 def _refuse_secrets(context: ThreadContext, contract: Contract, handed_in: SubmittedPlan) -> None:
@@ -127,27 +133,27 @@ def _task(state: ThreadState) -> str:
         parts.append(f"The last plan for this thread was:\n\n{last.markdown}{notes}\n\n{bounds}")
         if state.rejected_by:
             who = ", ".join(state.rejected_by)
-            parts.append(f"{rejection_result()} It was {who}; what they said of it stands in the thread.")
+            parts.append(f"{rejection_result()} It was {who}; what they said about it is in the thread.")
     return "\n\n".join(parts)
 
 
-def _add(session: Session, said: list[str]) -> None:
+def _add(session: Session, texts: list[str]) -> None:
     """Add to a session what people said since its last message. A plan that it submitted goes back to it."""
-    if not said:
+    if not texts:
         return
     if (call := pending_plan_call(session.history)) is not None:
-        session.answer(call["id"], MORE_WAS_SAID, reminders=said)
+        session.answer(call["id"], MORE_WAS_SAID, reminders=texts)
     elif session.history[-1]["role"] == "assistant" and not is_unresolved(session.history):
-        session.add({"role": "user", "content": [{"type": "text", "text": text} for text in said]})
+        session.add({"role": "user", "content": [{"type": "text", "text": text} for text in texts]})
     else:
-        session.queued += said
+        session.queued += texts
 
 
 def _unsent(session: Session) -> list[str]:
-    """Take the texts that were queued for the session's next message, which it ended without."""
-    said = list(session.queued)
+    """Remove and return the texts that were queued for a next message of the session, which then ended."""
+    texts = list(session.queued)
     session.queued.clear()
-    return said
+    return texts
 
 
 def _submitted_plan(session: Session) -> SubmittedPlan | None:
@@ -162,15 +168,3 @@ def _answer(context: ThreadContext, state: ThreadState, session: Session, ended:
     reviewed = pull and (state.base if context.location.branch else pull.head)
     review = reviewed and submitted_review(session.history, session.context.folder, reviewed)
     return Answered(answer=ended.text, owes=review.text if review else ended.text, review=review or None)
-
-
-def _without_plan(
-    context: ThreadContext, state: ThreadState, session: Session, ended: Ended
-) -> Answered | Limited | Failed:
-    match ended.end:
-        case End.ANSWERED:
-            return _answer(context, state, session, ended)
-        case End.LIMIT:
-            return Limited(detail=ended.text, owes=context.outcome_text(Stage.LIMIT, ended.text))
-        case End.REFUSED | End.FAILED | End.SUSPENDED | End.CANCELLED:
-            return Failed(detail=ended.text, owes=context.outcome_text(Stage.FAILED, ended.text))

@@ -2,7 +2,7 @@
 
 Compared again just before the first push: what people said until now, the configuration of who may approve, one live
 snapshot of the plan comment and its approvals, and whether another process moved the thread. Then `workspace.publish`
-compares the tree with the verified and the approved one, and its paths with the plan's scope; `_claim_push` looks once
+compares the tree with the verified and the approved one, and its paths with the plan's scope; `_claim_push` checks once
 more whether the thread was moved; and the server moves the branch only if it is where the order expects it.
 
 Work that changed more than its plan names becomes an amendment. If the process died after the push, the same journal
@@ -20,7 +20,7 @@ from bot.core.approval import ApprovedPlan, Verdict, VerdictOutcome
 from bot.core.errors import Conflict, OutOfScope, Refused, SecretAdded
 from bot.core.gate import Stage
 from bot.core.markdown.inert import inert_line, inert_markdown, inert_message
-from bot.core.moves import Delivered, Drifted, Failed, MoveEvent, Outgrew, Published
+from bot.core.moves import Delivered, MoveEvent, Outgrew, Published
 from bot.core.notes import Pushing
 from bot.core.paths import Tier
 from bot.core.plan import PlanDocument, contract_tier
@@ -32,7 +32,7 @@ from bot.workflow.approving import evaluate_live, withdrawal_move
 from bot.workflow.execution.set_up import leftovers
 from bot.workflow.intake import take_in
 from bot.workflow.journal.writing import append_notes
-from bot.workflow.operating import carry_out, finish_operations, report
+from bot.workflow.operating import carry_out, finish_operations, operations_report
 from bot.workflow.outbox.outcomes import post_replies
 from bot.workflow.requests import branch_name, pull_number, pull_title
 from bot.workflow.session.saved_work import checkout
@@ -47,9 +47,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     """
     if (pushed := await _earlier_push(context, state)) is not None:
         return await _ensure_pull_request(context, state, pushed, _verdict(state))
-    if (heard := await _take_in_latest(context, state)) is None:
+    if (latest := await _take_in_latest(context, state)) is None:
         return None
-    state = heard
+    state = latest
     if await context.have_rules_changed():
         raise Conflict("who may approve has changed since this look began", where="approve", fix="look again")
     verdict, proof = await evaluate_live(context, state)
@@ -65,17 +65,17 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 async def _take_in_latest(context: ThreadContext, state: ThreadState) -> ThreadState | None:
     """Take in what people said until now, and return the state; None if that moved the thread.
 
-    It finds a stop of which no delivery came, and one that the journal lost because its ref was set back (A4b).
+    This finds a stop that no delivery reported, and one that the journal lost because its ref was set back (A4b).
     """
-    heard = await post_replies(context, await take_in(context, state), state.position)
-    return heard if (heard.stage, heard.thread.ask) == (state.stage, state.thread.ask) else None
+    latest = await post_replies(context, await take_in(context, state), state.position)
+    return latest if (latest.stage, latest.thread.ask) == (state.stage, state.thread.ask) else None
 
 
 async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPlan) -> MoveEvent | None:
     """Push the work, and ensure its pull request."""
     order = _order(context, state)
     try:
-        made = await context.workspace.publish(
+        pushed = await context.workspace.publish(
             proof,
             await checkout(context, state),
             order,
@@ -92,13 +92,13 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
         if isinstance(error, Conflict) and await context.fence.has_moved(state):
             return None
         if isinstance(error, Conflict) and order.expected is not None:
-            return Drifted(detail=error.what, owes=context.outcome_text(Stage.STALE, error.what))
-        return Failed(detail=str(error), owes=context.outcome_text(Stage.FAILED, str(error)))
-    return await _ensure_pull_request(context, state, made, proof.verdict)
+            return context.drift_move(error.what)
+        return context.failure_move(str(error))
+    return await _ensure_pull_request(context, state, pushed, proof.verdict)
 
 
 async def _ensure_pull_request(
-    context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict
+    context: ThreadContext, state: ThreadState, work: PushedWork, verdict: Verdict
 ) -> Published | Delivered | None:
     """Find or create the pull request of the pushed work, and return the move; None if the thread was moved meanwhile.
 
@@ -107,61 +107,61 @@ async def _ensure_pull_request(
     digest = state.plan.digest
     if await context.fence.has_moved(state):
         return None
-    receipt = await _issue_receipt(context, made)
-    pull = await context.pulls.ensure(_pull(context, state, made, verdict, receipt=receipt))
+    receipt = await _issue_receipt(context, work)
+    pull = await context.pulls.ensure(_pull(context, state, work, verdict, receipt=receipt))
     if pull is None:
-        owes = comment.outcome(Stage.DONE, branch=made.branch)
-        return Delivered(branch=made.branch, commit=made.commit, paths=made.paths, owes=owes, digest=digest)
-    after = await carry_out(context, state) if state.plan.operations else state
-    if after is None:
+        owes = comment.outcome(Stage.DONE, branch=work.branch)
+        return Delivered(branch=work.branch, commit=work.commit, paths=work.paths, owes=owes, digest=digest)
+    operated = await carry_out(context, state) if state.plan.operations else state
+    if operated is None:
         return None
-    told = [pull_text.pull_request_ready(pull), *([report(after)] if state.plan.operations else [])]
+    texts = [pull_text.pull_request_ready(pull), *([operations_report(operated)] if state.plan.operations else [])]
     return Published(
-        branch=made.branch,
-        commit=made.commit,
-        paths=made.paths,
+        branch=work.branch,
+        commit=work.commit,
+        paths=work.paths,
         pull_request=pull.url,
         pull_number=pull.number,
-        owes="\n\n".join(told),
+        owes="\n\n".join(texts),
         reviews=tuple(entry.said.key for entry in state.newest_request_entries if entry.said.key.startswith("review-")),
         digest=digest,
     )
 
 
-async def _issue_receipt(context: ThreadContext, made: PushedWork) -> str:
+async def _issue_receipt(context: ThreadContext, work: PushedWork) -> str:
     """Issue the receipt of the pushed work (RC1, RC5). Return the pull request's text about it; "" for none.
 
     The statement is made from the journal up to the end of the work, so that a crash here changes nothing in it.
     """
-    if not made.tree:
+    if not work.tree:
         return ""
     place = context.location
-    subject = ReceiptSubject(place.host, place.repository, place.name, made.branch, made.commit, made.tree, made.paths)
+    subject = ReceiptSubject(place.host, place.repository, place.name, work.branch, work.commit, work.tree, work.paths)
     entries = await context.journal.cached_entries(place.thread)
     statement = receipt_statement(entries, subject, Builder(context.settings.version, context.settings.run))
     try:
-        envelope = await context.receipts.issue(statement, made.commit)
+        envelope = await context.receipts.issue(statement, work.commit)
     except Refused as error:
         return pull_text.no_receipt(error.what)
-    return pull_text.receipt_block(made.commit, envelope.decode()) if envelope else ""
+    return pull_text.receipt_block(work.commit, envelope.decode()) if envelope else ""
 
 
-async def _claim_push(context: ThreadContext, state: ThreadState, made: PushedWork, *, shared: bool) -> None:
+async def _claim_push(context: ThreadContext, state: ThreadState, work: PushedWork, *, shared: bool) -> None:
     """Journal the commit before it is pushed to a shared branch, so that a later process recognizes it there (E3).
 
     Raises Conflict if the thread was moved meanwhile, because copying and screening the work takes time.
     """
-    if shared and state.pushing != made:
-        await append_notes(context, state, Pushing(digest=state.plan.digest, made=made))
+    if shared and state.pushing != work:
+        await append_notes(context, state, Pushing(digest=state.plan.digest, made=work))
     await context.fence.check()
 
 
 async def _earlier_push(context: ThreadContext, state: ThreadState) -> PushedWork | None:
     """Return the work that an earlier process pushed to a pull request's branch before it died; None for none."""
-    made, number = state.pushing, pull_number(context, state)
-    if made is None or not number:
+    work, number = state.pushing, pull_number(context, state)
+    if work is None or not number:
         return None
-    return made if await context.pulls.head(number) == made.commit else None
+    return work if await context.pulls.head(number) == work.commit else None
 
 
 def _verdict(state: ThreadState) -> Verdict:
@@ -214,7 +214,9 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
     )
 
 
-def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict: Verdict, *, receipt: str) -> PullOrder:
+def _pull(
+    context: ThreadContext, state: ThreadState, pushed: PushedWork, verdict: Verdict, *, receipt: str
+) -> PullOrder:
     """Return the pull request to open: its body says who asked, who approved, and what was done."""
     clean = context.redactor.redact
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
@@ -232,19 +234,19 @@ def _pull(context: ThreadContext, state: ThreadState, made: PushedWork, verdict:
         context.settings.workflows_wait,
         state.tokens,
         [opinion.way for opinion in evidence.opinions] if evidence else (),
-        made.paths,
+        pushed.paths,
         evidence.change if evidence else None,
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)
     settings = context.settings
     return PullOrder(
-        made.branch,
+        pushed.branch,
         context.location.default_branch,
         inert_line(pull_title(context, state)),
         body,
         draft=settings.draft,
         labels=settings.labels,
         reviewers=approvers if settings.reviewers is None else settings.reviewers,
-        commit=made.commit,
+        commit=pushed.commit,
     )

@@ -27,9 +27,9 @@ class RequestStart:
     closes_round: bool = False
     """Whether the round's pull request is closed, so that a new round begins (PR2)."""
 
-    def request(self, said: JournaledTurn, beside: Hidden | None = None) -> Requested:
+    def request(self, turn: JournaledTurn, beside: Hidden | None = None) -> Requested:
         """Return the request that a turn makes."""
-        return Requested(said=said, beside=beside, base=self.base, title=self.title, onto=self.onto)
+        return Requested(said=turn, beside=beside, base=self.base, title=self.title, onto=self.onto)
 
 
 async def find_start(context: ThreadContext, state: ThreadState) -> RequestStart:
@@ -80,8 +80,8 @@ def pull_title(context: ThreadContext, state: ThreadState) -> str:
 def branch_name(context: ThreadContext, state: ThreadState) -> str:
     """Return this round's branch: the existing one, else a name made from the thread."""
     place = context.location
-    if named := place.branch or state.onto:
-        return named
+    if branch := place.branch or state.onto:
+        return branch
     name = place.new_branch(thread_title(context, state), state.thread.round)
     return (
         f"{name}-{state.branch_suffix}" if state.branch_suffix else name

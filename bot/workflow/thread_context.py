@@ -14,6 +14,7 @@ from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Policy
 from bot.core.gate import Stage
 from bot.core.maintenance import ScheduledTask
+from bot.core.moves import Drifted, Failed, Limited
 from bot.core.names import CommitId, SessionId
 from bot.core.paths import Further
 from bot.core.secrets.redaction import Redactor
@@ -31,7 +32,11 @@ async def never_changed() -> bool:
 
 
 async def nothing_to_prepare() -> None:
-    """Do nothing: the machine is fit for work as it is."""
+    """Do nothing: the machine needs no preparation."""
+
+
+async def go_on() -> None:
+    """Do nothing: no step has to wait, and this process does not end."""
 
 
 async def no_agent_types() -> Mapping[str, str]:
@@ -179,8 +184,8 @@ class ThreadContext:
     """Called before each session. Returns False if no slot is free: then the look ends, and a later one begins it."""
     before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
     """Called before each step that needs a sandbox, to prepare the machine for one. Never raises."""
-    is_ending: Callable[[], bool] = lambda: False
-    """Returns whether this process ends, so that a session is left at its next step for another process."""
+    before_step: Callable[[], Awaitable[None]] = go_on
+    """Called before each step of a session. Raises Transient if another process is to continue the session."""
     states: StateCache = field(default_factory=StateCache)
     """The states of journals that this process has read, in this look or an earlier one."""
     look: Look = field(default_factory=Look)
@@ -188,6 +193,21 @@ class ThreadContext:
     def outcome_text(self, stage: Stage, detail: str) -> str:
         """Return how a request ended, with what people can say next."""
         return comment.outcome(stage, detail=detail, mention=self.settings.mention)
+
+    def failure_move(self, detail: str) -> Failed:
+        """Return the move that ends work as failed, and tells people why."""
+        return Failed(detail=detail, owes=self.outcome_text(Stage.FAILED, detail))
+
+    def limit_move(self, detail: str) -> Limited:
+        """Return the move that ends work at a limit, and tells people which."""
+        return Limited(detail=detail, owes=self.outcome_text(Stage.LIMIT, detail))
+
+    def drift_move(self, detail: str, pull_request: int = 0) -> Drifted:
+        """Return the move that ends a plan as stale, and tells people why.
+
+        `pull_request` is the number of one that was made from the plan already; 0 for none.
+        """
+        return Drifted(detail=detail, apart=pull_request, owes=self.outcome_text(Stage.STALE, detail))
 
 
 def working_mode(context: ThreadContext, state: ThreadState) -> Mode:

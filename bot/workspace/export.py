@@ -26,7 +26,8 @@ from bot.workspace.tree import (
     name_fault,
 )
 
-_RULES = frozenset({".gitignore", ".gitattributes"})
+_ATTRIBUTES = ".gitattributes"
+_RULES = frozenset({".gitignore", _ATTRIBUTES})
 _SHOWN = 20
 EXPORT_SECONDS = 300.0
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
@@ -35,7 +36,7 @@ GONE = "gone"
 """The value in leftovers for a file that set-up commands removed."""
 
 # What git prints for files that it can never store.
-_NOT_TAKEN = ("Ignoring path", "failed to encode")
+_UNSTORABLE = ("Ignoring path", "failed to encode")
 
 
 @dataclass(slots=True)
@@ -84,26 +85,31 @@ class Export:
         deleted = self._deleted_paths()
         await self._update(deleted, "--force-remove")
         await self._update(self._changed, "--add", "--replace")
-        if any(os.path.basename(path) == ".gitattributes" for path in (*deleted, *self._changed)):
+        if any(os.path.basename(path) == _ATTRIBUTES for path in (*deleted, *self._changed)):
             await self._refuse_lfs()
 
     async def _refuse_lfs(self) -> None:
         """Raise Refused for changed files whose attributes select Git LFS: they would be committed as plain blobs.
 
-        A pointer that the base contains has its object on the server, so such a file may be moved.
+        A pointer that the base contains has its object on the server, so such a file may be moved. Only a
+        `.gitattributes` of this repository can select it, because git here reads no other.
         """
-        held = {oid for _, oid in self.base.values()} if self._pointers else set()
-        paths = [path for path in self._changed if path not in self._links and self._pointers.get(path) not in held]
+        if not any(os.path.basename(path) == _ATTRIBUTES for path in (*self.base, *self._changed)):
+            return
+        base_objects = {oid for _, oid in self.base.values()} if self._pointers else set()
+        paths = [
+            path for path in self._changed if path not in self._links and self._pointers.get(path) not in base_objects
+        ]
         if not paths:
             return
         stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
         out = (await run.git(self.clone, "check-attr", "--cached", "-z", "--stdin", "filter", stdin=stdin)).out
         fields = os.fsdecode(out).split("\0")
-        stored = [printable(path) for path, value in zip(fields[::3], fields[2::3], strict=False) if value == "lfs"]
-        if stored:
+        lfs_paths = [printable(path) for path, value in zip(fields[::3], fields[2::3], strict=False) if value == "lfs"]
+        if lfs_paths:
             raise Refused(
                 "these files are kept by Git LFS, to which nothing is uploaded from here",
-                where=", ".join(sorted(stored)[:_SHOWN]),
+                where=", ".join(sorted(lfs_paths)[:_SHOWN]),
                 fix="leave them as they were, and change them by hand",
             )
 
@@ -113,9 +119,9 @@ class Export:
             return
         stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
         answer = await run.git(self.clone, "update-index", *options, "-z", "--stdin", stdin=stdin, check=False)
-        if any(sign in answer.error for sign in _NOT_TAKEN):
-            said = printable(" ".join(answer.error.split())[-600:])
-            raise Refused(f"git does not take what was made: {said}", fix="remove it, or add it to .gitignore")
+        if any(sign in answer.error for sign in _UNSTORABLE):
+            message = printable(" ".join(answer.error.split())[-600:])
+            raise Refused(f"git does not take what was made: {message}", fix="remove it, or add it to .gitignore")
         if answer.code != 0:
             raise run.git_error("update-index", self.clone, answer)
 
@@ -131,13 +137,13 @@ class Export:
 
     async def _level(self, folders: list[str]) -> list[str]:
         """Process all folders of one depth, and return the folders below them that are not ignored."""
-        listed = await asyncio.to_thread(lambda: [entry for folder in folders for entry in self.tree.folder(folder)])
-        self._entries += len(listed)
+        entries = await asyncio.to_thread(lambda: [entry for folder in folders for entry in self.tree.folder(folder)])
+        self._entries += len(entries)
         if self._entries > ENTRY_LIMIT:
             raise Refused(f"the work holds more than {ENTRY_LIMIT:,} files", fix="add what is built to .gitignore")
-        await asyncio.to_thread(self._copy_rules, listed)
-        ignored = await self._ignored_entries([entry for entry in listed if self._is_new(entry)])
-        kept = [entry for entry in listed if entry.path not in ignored and not self._has_fault(entry)]
+        await asyncio.to_thread(self._copy_rules, entries)
+        ignored = await self._ignored_entries([entry for entry in entries if self._is_new(entry)])
+        kept = [entry for entry in entries if entry.path not in ignored and not self._has_fault(entry)]
         await asyncio.to_thread(self._copy_changed, kept)
         return [entry.path for entry in kept if entry.what == "folder"]
 
@@ -159,13 +165,13 @@ class Export:
 
     async def _ignored_entries(self, entries: list[TreeEntry]) -> set[str]:
         """Return those of the new entries that the tree's own .gitignore excludes, as git in the clone decides."""
-        asked = [entry for entry in entries if not name_fault(entry.path, is_new=False)]
-        if not asked:
+        checkable = [entry for entry in entries if not name_fault(entry.path, is_new=False)]
+        if not checkable:
             return set()
-        for entry in asked:
+        for entry in checkable:
             if entry.what == "folder":
                 (self.clone / entry.path).mkdir(parents=True, exist_ok=True)
-        stdin = b"".join(b"./" + os.fsencode(entry.path) + b"\0" for entry in asked)
+        stdin = b"".join(b"./" + os.fsencode(entry.path) + b"\0" for entry in checkable)
         answer = await run.git(self.clone, "check-ignore", "-z", "--stdin", stdin=stdin, check=False)
         if answer.code not in {0, 1}:
             raise run.git_error("check-ignore", self.clone, answer)
@@ -229,8 +235,8 @@ class Export:
     async def _is_of_base(self, path: str, content: Content) -> bool:
         """Return whether a large file is the base's; it is read only if the sizes are equal."""
         kind, oid = self.base.get(path, ("", ""))
-        same = kind == content.kind and content.size == int((await run.git(self.clone, "cat-file", "-s", oid)).out)
-        return same and await asyncio.to_thread(self.tree.holds, path, oid, content.size)
+        may_match = kind == content.kind and content.size == int((await run.git(self.clone, "cat-file", "-s", oid)).out)
+        return may_match and await asyncio.to_thread(self.tree.holds, path, oid, content.size)
 
     async def _is_left_over(self, path: str, content: Content) -> bool:
         """Return whether set-up commands left this large file."""
@@ -244,10 +250,10 @@ class Export:
                 self._faults[path] = "it is a link that leads out of the repository"
         self._record_equal_spellings(set(self._changed) - set(self.base))
         if self._faults:
-            shown = [f"{printable(path)}: {why}" for path, why in sorted(self._faults.items())]
-            more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+            lines = [f"{printable(path)}: {why}" for path, why in sorted(self._faults.items())]
+            more = f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
             raise Refused(
-                "this may not be published: " + "; ".join(shown[:_SHOWN]) + more,
+                "this may not be published: " + "; ".join(lines[:_SHOWN]) + more,
                 fix="remove it, or add it to .gitignore",
             )
 

@@ -30,33 +30,44 @@ COUNT: Final = (
 )
 """Counts the files and folders of HEAD and the bytes of their paths; git is stopped when there are too many."""
 
+_WHOLE_PATHS: Final = 3
+"""The last version of git's index in which a path is not shortened by what it has in common with the one before."""
 _READ_BY_GIT: Final = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
 
 
 def check_git_directory(*folders: Path) -> None:
     """Raise Misconfigured for a pipe or device anywhere in these git directories."""
-    _check(path for folder in folders for path in _blocking(folder))
+    _check(path for folder in folders for path in _blocking_files(folder))
 
 
 def check_work_tree(top: Path) -> None:
     """Raise Misconfigured for a pipe or device that git reads in a work tree: a rules file, or a nested repository."""
-    _check(path for path in _blocking(top) if path.name in _READ_BY_GIT or ".git" in path.parts)
+    _check(path for path in _blocking_files(top) if path.name in _READ_BY_GIT or ".git" in path.parts)
 
 
 async def check_attributes(tree: Path, *, seconds: float = MATCHING_SECONDS) -> None:
     """Raise Refused if git takes too long to match the files in a tree's index against their `.gitattributes`.
 
-    Nobody can tell by a pattern alone: what it costs depends on the paths as well.
+    The cost of a pattern also depends on the paths, so the pattern alone does not show it.
     """
-    paths = (await run.git(tree, "ls-files", "-z")).out
-    if b".gitattributes" not in paths:
+    if not await asyncio.to_thread(_may_name_attributes, tree / ".git" / "index"):
         return
+    paths = (await run.git(tree, "ls-files", "-z")).out
     try:
         async with asyncio.timeout(seconds):
             await run.git(tree, "check-attr", "--cached", "-z", "--stdin", "text", stdin=paths)
     except TimeoutError:
-        what = f"matching the files of this commit against .gitattributes took longer than {seconds:g} s"
-        raise Refused(what, fix="use fewer `*` and `**` in one pattern of .gitattributes") from None
+        message = f"matching the files of this commit against .gitattributes took longer than {seconds:g} s"
+        raise Refused(message, fix="use fewer `*` and `**` in one pattern of .gitattributes") from None
+
+
+def _may_name_attributes(index: Path) -> bool:
+    """Return whether an index lists a `.gitattributes`. Up to version 3, each path stands in it as a whole.
+
+    https://git-scm.com/docs/gitformat-index
+    """
+    content = index.read_bytes()
+    return b".gitattributes" in content or int.from_bytes(content[4:8]) > _WHOLE_PATHS
 
 
 def is_too_large(counted: bytes) -> bool:
@@ -70,14 +81,14 @@ def _check(paths: Iterator[Path]) -> None:
         raise Misconfigured("git would wait forever: this is a pipe or a device", where=str(path), fix="remove it")
 
 
-def _blocking(top: Path) -> Iterator[Path]:
+def _blocking_files(top: Path) -> Iterator[Path]:
     """Yield the pipes and devices among the first LOOKED_AT names below a folder; unreadable folders are skipped."""
-    left, folders = LOOKED_AT, [str(top)]
-    while folders and left > 0:
+    remaining, folders = LOOKED_AT, [str(top)]
+    while folders and remaining > 0:
         try:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
-                    left -= 1
+                    remaining -= 1
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()) and _blocks(entry):

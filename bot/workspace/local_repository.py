@@ -93,9 +93,9 @@ class LocalRepository:
     def need_writable(self) -> None:
         """Raise Misconfigured if a push to it would fail: in a sandbox, root has no right to other users' files."""
         objects = self.place.common_dir / "objects"
-        found = objects.stat()
-        others = os.geteuid() == 0 and found.st_uid != 0 and not found.st_mode & 0o002 and not self.unsafe
-        if others or not os.access(objects, os.W_OK):
+        status = objects.stat()
+        is_foreign = os.geteuid() == 0 and status.st_uid != 0 and not status.st_mode & 0o002 and not self.unsafe
+        if is_foreign or not os.access(objects, os.W_OK):
             fix = "run as its owner, or give it to this user: chown -R"
             raise Misconfigured("this user cannot write to the repository", where=self.folder, fix=fix)
 
@@ -170,8 +170,8 @@ def _alternate_folders(objects: Path) -> tuple[Path, ...]:
         lines = _text(objects / "info" / "alternates").decode(errors="replace").splitlines()
     except OSError:
         return ()
-    found = (Path(os.path.realpath(objects / line)) for line in lines if line and not line.startswith(("#", '"')))
-    return tuple(path for path in found if path.name == "objects" and (path / "pack").is_dir())
+    paths = (Path(os.path.realpath(objects / line)) for line in lines if line and not line.startswith(("#", '"')))
+    return tuple(path for path in paths if path.name == "objects" and (path / "pack").is_dir())
 
 
 def _text(path: Path) -> bytes:
@@ -214,10 +214,10 @@ async def _read_state(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, 
 
 async def _check_size(place: RepositoryLocation, *, unsafe: bool) -> None:
     """Raise Refused if HEAD has so many files and folders that no git command should walk it."""
-    counting = await run.run_sandboxed(_profile(place, writable=False, tree=True), hazards.COUNT, unsafe=unsafe)
-    if counting.code == 0 and hazards.is_too_large(counting.out):
-        what = f"the repository is too large: HEAD holds more than {hazards.ENTRY_LIMIT:,} files and folders"
-        raise Refused(what, where=str(place.top), fix="take them out of the repository")
+    count = await run.run_sandboxed(_profile(place, writable=False, tree=True), hazards.COUNT, unsafe=unsafe)
+    if count.code == 0 and hazards.is_too_large(count.out):
+        message = f"the repository is too large: HEAD holds more than {hazards.ENTRY_LIMIT:,} files and folders"
+        raise Refused(message, where=str(place.top), fix="take them out of the repository")
 
 
 async def _ask(
@@ -229,18 +229,18 @@ async def _ask(
     be waiting for.
     """
     profile = _profile(place, writable=False, tree=True)
-    asking = asyncio.ensure_future(run.run_sandboxed(profile, ["git", *arguments], unsafe=unsafe))
+    task = asyncio.ensure_future(run.run_sandboxed(profile, ["git", *arguments], unsafe=unsafe))
     try:
-        if not (await asyncio.wait([asking], timeout=_PROMPT_SECONDS))[0]:
+        if not (await asyncio.wait([task], timeout=_PROMPT_SECONDS))[0]:
             await asyncio.to_thread(hazards.check_work_tree, place.top)
         async with asyncio.timeout(LOOK_SECONDS):
-            answer = await asking
+            answer = await task
     except TimeoutError as error:
-        what = f"git {arguments[0]} took longer than {LOOK_SECONDS:.0f} s"
-        raise Misconfigured(what, where=str(place.top), fix="run it by hand and fix what slows it down") from error
+        message = f"git {arguments[0]} took longer than {LOOK_SECONDS:.0f} s"
+        raise Misconfigured(message, where=str(place.top), fix="run it by hand and fix what slows it down") from error
     finally:
-        asking.cancel()
-        await asyncio.wait([asking])
+        task.cancel()
+        await asyncio.wait([task])
     if check and answer.code != 0:
         raise _unreadable(place, answer.error)
     return answer
@@ -278,10 +278,10 @@ def _check(place: RepositoryLocation, head: str) -> None:
         )
 
 
-def _unreadable(place: RepositoryLocation, said: str) -> PlangateError:
+def _unreadable(place: RepositoryLocation, message: str) -> PlangateError:
     """Return the error for a repository that git cannot read."""
-    short = " ".join(said.split())[-400:]
-    if "ermission denied" in said:
+    short = " ".join(message.split())[-400:]
+    if "ermission denied" in message:
         return Misconfigured(
             f"the repository cannot be read: {short}", where=str(place.top), fix="run as the user who owns it"
         )

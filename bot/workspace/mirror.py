@@ -81,11 +81,11 @@ class Mirror:
 
     async def head(self, branch: str) -> CommitId:
         """Fetch a branch with its history and return its head; raises Misconfigured if the branch does not exist."""
-        asked = f"refs/heads/{branch}"
-        if "\0" in branch or (await run.git(Path("/"), "check-ref-format", asked, check=False)).code != 0:
+        ref = f"refs/heads/{branch}"
+        if "\0" in branch or (await run.git(Path("/"), "check-ref-format", ref, check=False)).code != 0:
             raise Refused("this is not a branch name", where=branch[:80], fix="name a branch")
         async with self._exclusive():
-            return await self._take_in(asked)
+            return await self._take_in(ref)
 
     async def with_repair(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
         """Do some work on a present commit; if the mirror turns out to be damaged, repeat the work on a new mirror."""
@@ -116,10 +116,10 @@ class Mirror:
 
         Nothing is read of a file above START_LIMIT.
         """
-        found = await self._blobs(commit, paths)
+        blobs = await self._blobs(commit, paths)
         return {
             path: FileStart((await self._content(oid))[:limit] if size <= START_LIMIT else b"", size)
-            for path, (oid, size) in found.items()
+            for path, (oid, size) in blobs.items()
         }
 
     async def _blobs(self, commit: CommitId, paths: Sequence[str]) -> dict[str, tuple[str, int]]:
@@ -128,21 +128,21 @@ class Mirror:
         git-cat-file(1), BATCH OUTPUT: a link that leads nowhere is reported by its kind and length, then its target.
         git stops at a path that begins with a dot and a slash, which a bare repository cannot resolve.
         """
-        named = [path for path in paths if path and "\n" not in path and not path.startswith(("./", "../"))]
-        asked = "".join(f"{commit}:{path}\n" for path in named).encode()
+        readable = [path for path in paths if path and "\n" not in path and not path.startswith(("./", "../"))]
+        names = "".join(f"{commit}:{path}\n" for path in readable).encode()
         arguments = ("cat-file", "--batch-check", "--follow-symlinks")
-        out = (await run.git(self.path, *arguments, stdin=asked, check=False)).out if named else b""
-        found: dict[str, tuple[str, int]] = {}
-        for path in named:
+        out = (await run.git(self.path, *arguments, stdin=names, check=False)).out if readable else b""
+        blobs: dict[str, tuple[str, int]] = {}
+        for path in readable:
             line, _, out = out.partition(b"\n")
             match line.split():
                 case [oid, b"blob", size] if size.isdigit():
-                    found[path] = (oid.decode(), int(size))
+                    blobs[path] = (oid.decode(), int(size))
                 case [b"symlink" | b"dangling" | b"loop" | b"notdir", length]:
                     out = out[int(length) + 1 :]
                 case _:
                     continue
-        return found
+        return blobs
 
     async def _content(self, oid: str) -> bytes:
         return (await run.git(self.path, "cat-file", "blob", oid)).out
@@ -159,8 +159,8 @@ class Mirror:
 
     async def top_level(self, commit: CommitId) -> tuple[str, ...]:
         """Return the names at the root of a commit, those of folders with a slash."""
-        listed = (await run.git(self.path, "ls-tree", "-z", commit)).out.decode(errors="backslashreplace")
-        rows = (row.partition("\t") for row in listed.split("\0") if row)
+        listing = (await run.git(self.path, "ls-tree", "-z", commit)).out.decode(errors="backslashreplace")
+        rows = (row.partition("\t") for row in listing.split("\0") if row)
         return tuple(f"{name}/" if " tree " in facts else name for facts, _, name in rows)
 
     async def newest_commits(self, commit: CommitId, count: int) -> tuple[str, ...]:
@@ -184,14 +184,14 @@ class Mirror:
         """Return whether a commit was fetched completely, and mark it as used. Its ref is written last."""
         return await asyncio.to_thread(upkeep.mark_used, self.path, _ref(commit), commit)
 
-    async def _take_in(self, asked: str) -> CommitId:
+    async def _take_in(self, revision: str) -> CommitId:
         """Fetch a commit or branch with its history, and keep its commit; raises Refused if it is too large."""
-        answer = await self._fetch(asked)
+        answer = await self._fetch(revision)
         if answer.code != 0 and upkeep.is_damage(answer.error):
             await self._start_over()
-            answer = await self._fetch(asked)
+            answer = await self._fetch(revision)
         if answer.code != 0:
-            raise _fetch_error(self.source, asked, answer)
+            raise _fetch_error(self.source, revision, answer)
         commit = CommitId((await run.git(self.path, "rev-parse", "--verify", _HEAD)).out.decode().strip())
         if not await self._has(commit):
             await self._complete(commit)
@@ -216,9 +216,9 @@ class Mirror:
             partial.make(making)
         os.rename(making, self.path)
 
-    async def _fetch(self, what: str) -> run.ProcessResult:
+    async def _fetch(self, revision: str) -> run.ProcessResult:
         """Fetch a commit or branch with its history."""
-        return await self._ask("--update-shallow", "--", self._fetch_source, f"+{what}:{_HEAD}")
+        return await self._ask("--update-shallow", "--", self._fetch_source, f"+{revision}:{_HEAD}")
 
     async def _complete(self, commit: CommitId) -> None:
         """Fetch all missing contents of a commit, if the mirror is partial."""
@@ -272,9 +272,9 @@ def _paths(out: bytes) -> tuple[str, ...]:
 
 def _fetch_error(source: Source, what: str, answer: run.ProcessResult) -> PlangateError:
     """Return the error for a failed fetch, with the cure if the cause is known."""
-    said = " ".join(answer.error.split())[-400:]
+    message = " ".join(answer.error.split())[-400:]
     if "fsck error" in answer.error:
-        return Refused(f"the history holds a dangerous object: {said}", where=source.location, fix="remove it")
+        return Refused(f"the history holds a dangerous object: {message}", where=source.location, fix="remove it")
     if "from promisor remote" in answer.error:
         what = "this clone lacks contents of the commit that is worked on"
         return Misconfigured(what, where=source.location, fix="fetch them, such as by git sparse-checkout disable")

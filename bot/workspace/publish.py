@@ -86,11 +86,11 @@ class Publisher:
             changes, tree = await self._export(clone, checkout, plan.document, order=order)
             await self.rules.screen.check(clone, changes, order)
             commit = await commit_tree(clone, tree, checkout.base, order, committer=self.rules.committer)
-            made = PushedWork(order.branch, commit, tuple(sorted(change.path for change in changes)), tree)
+            work = PushedWork(order.branch, commit, tuple(sorted(change.path for change in changes)), tree)
             if before_push is not None:
-                await before_push(made)
+                await before_push(work)
             await self._push(clone, commit, order)
-        return made
+        return work
 
     async def keep(self, checkout: Checkout) -> bytes:
         """Return what would be published, whatever its scope: the id of its tree, and a pack of what the base lacks.
@@ -102,8 +102,8 @@ class Publisher:
             try:
                 await self._copy_tree(clone, checkout, {})
                 tree = (await _write_tree(clone)).encode()
-                asked = b"%b\n^%b\n" % (tree, checkout.base.encode())
-                pack = (await run.git(clone, "pack-objects", "--quiet", "--revs", "--stdout", stdin=asked)).out
+                revisions = b"%b\n^%b\n" % (tree, checkout.base.encode())
+                pack = (await run.git(clone, "pack-objects", "--quiet", "--revs", "--stdout", stdin=revisions)).out
             except Refused as error:
                 _log.warning("the work cannot be kept: %s", error)
                 return b""
@@ -178,7 +178,7 @@ class Publisher:
         Therefore a push that was overtaken is tried once more (E1).
         """
         answer = await self._push_commit(clone, commit, order)
-        if answer.code != 0 and _overtaken(answer):
+        if answer.code != 0 and _is_overtaken(answer):
             answer = await self._push_commit(clone, commit, order)
         if answer.code != 0:
             raise _push_error(self.mirror.source.location, order, answer)
@@ -238,27 +238,31 @@ def _git_message(answer: run.ProcessResult) -> str:
     return " ".join((answer.out.decode(errors="replace") + " " + answer.error).split())[-600:]
 
 
-def _overtaken(answer: run.ProcessResult) -> bool:
+def _is_overtaken(answer: run.ProcessResult) -> bool:
     """Return whether git reports that the branch is not where it was expected."""
     return any(sign in _git_message(answer) for sign in _OVERTAKEN)
 
 
 def _push_error(location: str, order: CommitOrder, answer: run.ProcessResult) -> PlangateError:
     """Return the error for a failed push, with the cure if the cause is known."""
-    said = _git_message(answer)
-    if _overtaken(answer):
+    message = _git_message(answer)
+    if _is_overtaken(answer):
         if order.expected:
             return Conflict("the branch has moved since the plan was made", where=order.branch, fix="ask again")
         return Conflict("the branch holds something else", where=order.branch, fix="delete or rename that branch")
-    if "proc-receive" in said:
+    if "proc-receive" in message:
         return Refused(
             "the repository passes pushes to a hook, which does not run here",
             where=location,
             fix="git config --unset-all receive.procReceiveRefs",
         )
-    if "cannot lock ref" in said or "refname conflict" in said:
-        return Refused(f"the branch cannot be made: {said}", where=order.branch, fix="rename the branch that blocks it")
-    if "ermission denied" in said or "insufficient permission" in said or "Read-only file system" in said:
-        return Refused(f"the repository cannot be written: {said}", where=location, fix="run as the user who owns it")
-    every = f"{answer.out.decode(errors='replace')}\n{answer.error}"
-    return refusal(location, every) or run.git_error("push", location, answer)
+    if "cannot lock ref" in message or "refname conflict" in message:
+        return Refused(
+            f"the branch cannot be made: {message}", where=order.branch, fix="rename the branch that blocks it"
+        )
+    if "ermission denied" in message or "insufficient permission" in message or "Read-only file system" in message:
+        return Refused(
+            f"the repository cannot be written: {message}", where=location, fix="run as the user who owns it"
+        )
+    output = f"{answer.out.decode(errors='replace')}\n{answer.error}"
+    return refusal(location, output) or run.git_error("push", location, answer)

@@ -51,8 +51,8 @@ class Route:
 
     def settings(self) -> dict[str, str]:
         """Return git's settings (git-config(1), http.proxy, http.sslCAInfo)."""
-        known = {"http.proxy": self.proxy, "http.sslCAInfo": self.authorities}
-        return {key: value for key, value in known.items() if value}
+        values = {"http.proxy": self.proxy, "http.sslCAInfo": self.authorities}
+        return {key: value for key, value in values.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,9 @@ class RemoteRepository:
         parts = urlsplit(self.url)
         safe = parts.scheme == "https" or parts.hostname in _LOOPBACK
         if not safe or _URL.fullmatch(self.url) is None:
-            raise Misconfigured("no address of a repository", where=self.url[:200], fix="use https://HOST/OWNER/NAME")
+            raise Misconfigured(
+                "not the address of a repository", where=self.url[:200], fix="use https://HOST/OWNER/NAME"
+            )
 
     @property
     def location(self) -> str:
@@ -108,7 +110,8 @@ class RemoteRepository:
         # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-as-a-github-app-installation
         token = self.credentials()
         if _TOKEN.fullmatch(token) is None:
-            raise Misconfigured("the token for git is empty or malformed", where=self.url)
+            fix = "set a token that may read and push, without blanks around it"
+            raise Misconfigured("the token for git is empty or malformed", where=self.url, fix=fix)
         basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
         return {
             **self.route.settings(),
@@ -122,18 +125,18 @@ class RemoteRepository:
         return {"GIT_ALLOW_PROTOCOL": urlsplit(self.url).scheme, **run.git_config_variables(self.settings())}
 
 
-def refusal(location: str, said: str) -> PlangateError | None:
+def refusal(location: str, message: str) -> PlangateError | None:
     """Return the error for a server's message, with its cure; None if a retry may succeed."""
-    short = " ".join(said.split())[-600:]
-    if "could not read Username" in said or "Authentication failed" in said:
+    short = " ".join(message.split())[-600:]
+    if "could not read Username" in message or "Authentication failed" in message:
         # Transient: a new token is not yet known on all servers.
         return Transient("the server rejects the token", where=location, fix="check that it is valid")
-    if words := transport.rule_violation(said):
+    if words := transport.rule_violation(message):
         if transport.is_secret_found(words):
             fix = "use `revise` to have it removed, or allow it at the address that GitHub names, then use `retry`"
             return Refused(f"GitHub's push protection found a secret: {words}", where=location, fix=fix)
         return Misconfigured(f"the repository's rules refuse this push: {words}", where=location, fix=_RULES)
-    for sign, what, fix in _REFUSALS:
-        if sign in said:
-            return Misconfigured(f"{what}: {short}", where=location, fix=fix)
+    for sign, problem, fix in _REFUSALS:
+        if sign in message:
+            return Misconfigured(f"{problem}: {short}", where=location, fix=fix)
     return None

@@ -3,7 +3,7 @@
 Rules
 - Everything is limited: the time, and how many bytes of output are kept.
 - git reads only its repository's configuration and the settings made here, and never asks for a password.
-- `git` is privileged: it runs only in folders that this program alone has written (G1): mirrors, fresh clones, and
+- `git` is privileged: it runs only in folders that only this program has written (G1): mirrors, fresh clones, and
   checkouts that are being made. Everything else is confined to a sandbox.
 """
 
@@ -27,6 +27,8 @@ OUTPUT_LIMIT: Final = 64 << 20
 TIMEOUT: Final = 600.0
 """Seconds: enough for the first fetch of a large repository."""
 _END_SECONDS: Final = 1.0
+NICENESS: Final = 10
+"""The niceness of programs: looks and deliveries, which need little time, go first while processors are scarce."""
 
 # git-config(1), GIT_CONFIG_COUNT: settings made this way take precedence over the repository's configuration.
 _SETTINGS = {
@@ -91,10 +93,12 @@ async def git(
     return answer
 
 
-def git_error(what: str, where: Path | str, answer: ProcessResult) -> Transient:
+def git_error(command: str, where: Path | str, answer: ProcessResult) -> Transient:
     """Return the error for a failed git command, with git's own message, shortened."""
-    said = " ".join(answer.error.split())[-600:] or f"exit code {answer.code}"
-    return Transient(f"git {what} failed: {said}", where=str(where), fix="fix what the message names, then try again")
+    message = " ".join(answer.error.split())[-600:] or f"exit code {answer.code}"
+    return Transient(
+        f"git {command} failed: {message}", where=str(where), fix="fix what the message names, then try again"
+    )
 
 
 async def run_sandboxed(profile: SandboxProfile, command: Sequence[str], *, unsafe: bool = False) -> ProcessResult:
@@ -149,13 +153,14 @@ async def execute(
 
 
 async def start_process(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Return a started program that leads its own session; a cancelled start kills it as soon as it exists.
+    """Return a started program that leads its own session and has a lower priority than anything else on the machine.
 
-    The cancellation never reaches asyncio's own start, which could then wait forever for pipes that nobody closes.
+    A cancelled start kills it as soon as it exists. The cancellation never reaches asyncio's own start, which could
+    then wait forever for pipes that nobody closes.
     """
     task = asyncio.ensure_future(starting)
     try:
-        return await asyncio.shield(task)
+        process = await asyncio.shield(task)
     except asyncio.CancelledError:
         task.add_done_callback(_kill_unwanted)
         await asyncio.wait([task])
@@ -164,6 +169,19 @@ async def start_process(starting: Coroutine[Any, Any, asyncio.subprocess.Process
                 async with asyncio.timeout(_END_SECONDS):
                     await wait_for_killed(task.result())
         raise
+    _lower_priority(process.pid)
+    return process
+
+
+def _lower_priority(leader: int) -> None:
+    """Lower the priority of a new session's processes, and of what they start, as far as this user may set it.
+
+    Where the kernel gives each session the same share of the processors, a process's niceness counts only within its
+    session, and the session has one of its own (sched(7), autogroup).
+    """
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, leader, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
+        Path(f"/proc/{leader}/autogroup").write_text(str(NICENESS))
 
 
 def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
@@ -178,10 +196,10 @@ def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
 
 async def wait_for_killed(process: asyncio.subprocess.Process) -> None:
     """Wait for a killed program, reading its output: asyncio reports the end only after that (cpython 119710)."""
-    left = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    reading = [asyncio.ensure_future(_discard(stream)) for stream in left]
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    tasks = [asyncio.ensure_future(_discard(stream)) for stream in streams]
     await process.wait()
-    for task in reading:
+    for task in tasks:
         task.cancel()
 
 

@@ -136,16 +136,17 @@ def python() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 
+@lru_cache(maxsize=256)
 def shown_path(path: str, hidden: tuple[str, ...] = ()) -> str:
     """Return where a checkout of the repository at `path` appears: there, or at FALLBACK if that hides the runtime.
 
     `hidden` names further mounted paths, such as configured ones.
     """
     plain = PurePosixPath(os.path.normpath(path))
-    if not plain.is_absolute() or any(plain.is_relative_to(taken) for taken in (*_FORBIDDEN, PACKAGE, HOME)):
+    if not plain.is_absolute() or any(plain.is_relative_to(folder) for folder in (*_FORBIDDEN, PACKAGE, HOME)):
         return FALLBACK
     below = ("/root", sys.base_prefix, PACKAGE, HOME, *hidden)
-    covers = any(PurePosixPath(taken).is_relative_to(plain) for taken in below)
+    covers = any(PurePosixPath(folder).is_relative_to(plain) for folder in below)
     return FALLBACK if covers or plain.is_relative_to(sys.base_prefix) else str(plain)
 
 
@@ -155,23 +156,23 @@ def probe() -> None:
     try:
         with seccomp.open_filter() as filters:
             command = [*argv(profile, filters=filters), "true"]
-            tried = subprocess.run(command, capture_output=True, timeout=20, check=False, pass_fds=filters)
+            result = subprocess.run(command, capture_output=True, timeout=20, check=False, pass_fds=filters)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoSandbox("bubblewrap does not run", where=str(error), fix="reinstall bubblewrap") from error
-    if tried.returncode != 0:
-        said = tried.stderr.decode(errors="replace").strip()
-        raise NoSandbox("a sandbox cannot be made here", where=said, fix=cure(said))
+    if result.returncode != 0:
+        message = result.stderr.decode(errors="replace").strip()
+        raise NoSandbox("a sandbox cannot be made here", where=message, fix=cure(message))
 
 
-def cure(said: str) -> str:
+def cure(message: str) -> str:
     """Return the cure for a message of bubblewrap."""
-    if "Unknown option" in said or "unknown option" in said:
+    if "Unknown option" in message or "unknown option" in message:
         return "install bubblewrap 0.8 or newer"
-    if "ermission denied" in said and Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
+    if "ermission denied" in message and Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").exists():
         return "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap with `userns,`"
-    if "mount proc" in said:
+    if "mount proc" in message:
         return "the /proc of this container is covered in part: docker run --security-opt systempaths=unconfined"
-    if "ermi" in said or "No space left" in said or "new namespace" in said:
+    if "ermi" in message or "No space left" in message or "new namespace" in message:
         return (
             "let this user make user namespaces: sysctl kernel.unprivileged_userns_clone=1 and "
             "user.max_user_namespaces=10000; in a container allow the system calls unshare and mount"
@@ -182,10 +183,10 @@ def cure(said: str) -> str:
 @lru_cache(maxsize=1)
 def _bubblewrap() -> str:
     """Return the path of bubblewrap; raises NoSandbox if it is missing."""
-    found = shutil.which("bwrap")
-    if found is None:
+    path = shutil.which("bwrap")
+    if path is None:
         raise NoSandbox("bubblewrap is missing", where="bwrap on PATH", fix="apt-get install bubblewrap")
-    return found
+    return path
 
 
 @lru_cache(maxsize=1)
@@ -204,7 +205,7 @@ def _runtime() -> tuple[str, ...]:
         parts += ["--ro-bind", str(_ETC / name), f"/etc/{name}"]
     if not PurePosixPath(sys.base_prefix).is_relative_to("/usr"):
         parts += ["--ro-bind", sys.base_prefix, sys.base_prefix]
-    found = shutil.which("rg")
-    if found is not None and not PurePosixPath(found).is_relative_to("/usr"):
-        parts += ["--ro-bind", found, f"{_PROGRAMS}/rg"]
+    ripgrep = shutil.which("rg")
+    if ripgrep is not None and not PurePosixPath(ripgrep).is_relative_to("/usr"):
+        parts += ["--ro-bind", ripgrep, f"{_PROGRAMS}/rg"]
     return (*parts, "--ro-bind", str(_BOT), f"{PACKAGE}/bot")

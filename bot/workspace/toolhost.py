@@ -96,7 +96,7 @@ class SandboxedToolhost:
     ) -> ToolOutput:
         """Run one operation. Cancellation or a timeout ends everything that it started."""
         if self._is_gone:
-            return _dead()
+            return _ended_answer()
         self._last += 1
         number = self._last
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
@@ -107,8 +107,10 @@ class SandboxedToolhost:
             async with asyncio.timeout(timeout):
                 return await asyncio.shield(answer)
         except TimeoutError:
-            said = f"\n{answer.result().text}" if await self._stop(number, answer) else ""
-            return ToolOutput(f"{operation} did not end within {timeout:g} s and was stopped.{said}", is_error=True)
+            last_text = f"\n{answer.result().text}" if await self._stop(number, answer) else ""
+            return ToolOutput(
+                f"{operation} did not end within {timeout:g} s and was stopped.{last_text}", is_error=True
+            )
         except asyncio.CancelledError:
             await asyncio.shield(self._stop(number, answer))
             raise
@@ -151,11 +153,11 @@ class SandboxedToolhost:
         hello = _decode_line(line)
         if hello.get("ready") is True:
             return
-        said = str(hello.get("text") or await self._read_startup_error())
+        message = str(hello.get("text") or await self._read_startup_error())
         if line:
-            raise Broken(f"the toolhost refused its configuration: {said[:500]}")
-        fix = sandbox.cure(said) if said.startswith("bwrap: ") else "run `plangate doctor`"
-        raise NoSandbox("the sandbox did not start", where=said[:500], fix=fix)
+            raise Broken(f"the toolhost refused its configuration: {message[:500]}")
+        fix = sandbox.cure(message) if message.startswith("bwrap: ") else "run `plangate doctor`"
+        raise NoSandbox("the sandbox did not start", where=message[:500], fix=fix)
 
     async def _read_startup_error(self) -> str:
         """Kill a toolhost that did not start, and return what it wrote to its standard error."""
@@ -194,14 +196,14 @@ class SandboxedToolhost:
         number = message.get("id")
         if not isinstance(number, int):
             return
-        waiting = self._answers.get(number)
-        if waiting is None or waiting.done():
+        answer = self._answers.get(number)
+        if answer is None or answer.done():
             return
-        if isinstance(said := message.get("progress"), str):
+        if isinstance(line := message.get("progress"), str):
             if hear := self._progress.get(number):
-                hear(said[:TEXT_LIMIT])
+                hear(line[:TEXT_LIMIT])
             return
-        waiting.set_result(_output(message))
+        answer.set_result(_output(message))
 
     async def _stop(self, number: int, answer: "asyncio.Future[ToolOutput]") -> bool:
         """Cancel one call, and kill the toolhost if it does not obey. Return whether the call was answered."""
@@ -229,9 +231,9 @@ class SandboxedToolhost:
         """Answer every waiting call with an error, and remove the control groups."""
         cgroup.remove(self._groups)
         self._groups = ()
-        for waiting in self._answers.values():
-            if not waiting.done():
-                waiting.set_result(_dead())
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(_ended_answer())
 
 
 def _children(pid: int) -> tuple[int, ...]:
@@ -244,7 +246,7 @@ def _children(pid: int) -> tuple[int, ...]:
 
 def _process_tree(pid: int) -> tuple[int, ...]:
     """Return a process and all of its descendants."""
-    return (pid, *(below for child in _children(pid) for below in _process_tree(child)))
+    return (pid, *(descendant for child in _children(pid) for descendant in _process_tree(child)))
 
 
 def _raise_priority(pid: int) -> None:
@@ -263,7 +265,7 @@ async def _drain(stream: asyncio.StreamReader | None) -> None:
         pass
 
 
-def _dead() -> ToolOutput:
+def _ended_answer() -> ToolOutput:
     """Return the answer of a toolhost that has ended."""
     return ToolOutput("The sandbox of this session has ended; nothing was run.", is_error=True)
 

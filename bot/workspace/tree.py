@@ -73,34 +73,34 @@ class UntrustedTree:
     def folder(self, path: str) -> list[TreeEntry]:
         """Return the entries of one folder, sorted by name, at most ENTRY_LIMIT + 1; the top-level .git is left out."""
         with self._open_folder(path) as descriptor, os.scandir(descriptor) as entries:
-            found = islice(entries, ENTRY_LIMIT + 1)
-            names = [(entry.name, _what(entry)) for entry in found if path or entry.name != ".git"]
-        return [TreeEntry(f"{path}/{name}" if path else name, what) for name, what in sorted(names)]
+            limited = islice(entries, ENTRY_LIMIT + 1)
+            names = [(entry.name, _entry_kind(entry)) for entry in limited if path or entry.name != ".git"]
+        return [TreeEntry(f"{path}/{name}" if path else name, kind) for name, kind in sorted(names)]
 
     def content(self, paths: list[TreeEntry]) -> Iterator[tuple[str, Content]]:
         """Yield the content of files and links in one folder; raises Refused for an entry that changed its kind."""
         if not paths:
             return
         with self._open_folder(os.path.dirname(paths[0].path)) as descriptor:
-            for listed in paths:
-                name = os.path.basename(listed.path)
-                if listed.what == "link":
+            for entry in paths:
+                name = os.path.basename(entry.path)
+                if entry.what == "link":
                     target = os.fsencode(os.readlink(name, dir_fd=descriptor))
                     oid = _hash(len(target), target).hexdigest()
-                    yield listed.path, Content(EntryKind.LINK, len(target), oid, target)
+                    yield entry.path, Content(EntryKind.LINK, len(target), oid, target)
                 else:
-                    yield listed.path, _file(name, descriptor, listed.path)
+                    yield entry.path, _file(name, descriptor, entry.path)
 
     def holds(self, path: str, oid: str, size: int) -> bool:
         """Return whether a large file is still the blob of that id and size; reads no more than its size."""
         with self._open_folder(os.path.dirname(path)) as folder:
             descriptor = os.open(os.path.basename(path), _READ_ONLY, dir_fd=folder)
             with open(descriptor, "rb") as file:
-                found, left = _hash(size, b""), size
-                while left and (piece := file.read(min(left, _PIECE))):
-                    found.update(piece)
-                    left -= len(piece)
-        return found.hexdigest() == oid
+                digest, remaining = _hash(size, b""), size
+                while remaining and (piece := file.read(min(remaining, _PIECE))):
+                    digest.update(piece)
+                    remaining -= len(piece)
+        return digest.hexdigest() == oid
 
     @contextmanager
     def _open_folder(self, path: str) -> Iterator[int]:
@@ -144,8 +144,8 @@ def means_git(name: str) -> bool:
     if name.isascii() and "git" not in name.lower():
         return False
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    seen = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Mn", "Cc"})
-    return _GIT_NAME.fullmatch(seen.strip(" ")) is not None
+    visible = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Mn", "Cc"})
+    return _GIT_NAME.fullmatch(visible.strip(" ")) is not None
 
 
 def escapes(path: str, links: dict[str, str]) -> bool:
@@ -195,10 +195,10 @@ def _file(name: str, folder: int, path: str) -> Content:
 def _read(descriptor: int) -> bytes:
     """Read a file to its end, or to FILE_LIMIT if it grows meanwhile."""
     pieces: list[bytes] = []
-    left = FILE_LIMIT
-    while left and (piece := os.read(descriptor, min(left, _PIECE))):
+    remaining = FILE_LIMIT
+    while remaining and (piece := os.read(descriptor, min(remaining, _PIECE))):
         pieces.append(piece)
-        left -= len(piece)
+        remaining -= len(piece)
     return b"".join(pieces)
 
 
@@ -207,7 +207,7 @@ def _hash(size: int, data: bytes) -> "hashlib._Hash":
     return hashlib.sha1(b"blob %d\0" % size + data, usedforsecurity=False)
 
 
-def _what(entry: "os.DirEntry[str]") -> str:
+def _entry_kind(entry: "os.DirEntry[str]") -> str:
     """Return the kind of a folder's entry."""
     if entry.is_symlink():
         return "link"

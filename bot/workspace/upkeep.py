@@ -45,9 +45,9 @@ _NO_DAMAGE = ("No space left", "Too many open files", "Cannot allocate memory", 
 _COLLECT = {"gc.packRefs": "false", "gc.writeCommitGraph": "true", "pack.threads": "1"}
 
 
-def is_damage(said: str) -> bool:
+def is_damage(message: str) -> bool:
     """Return whether git complains about its own repository, and not about the machine or about data it received."""
-    return any(sign in said for sign in _DAMAGE) and not any(sign in said for sign in _NO_DAMAGE)
+    return any(sign in message for sign in _DAMAGE) and not any(sign in message for sign in _NO_DAMAGE)
 
 
 def mark_used(mirror: Path, ref: str, commit: CommitId) -> bool:
@@ -65,17 +65,17 @@ def mark_used(mirror: Path, ref: str, commit: CommitId) -> bool:
 def unlock(mirror: Path) -> None:
     """Remove the lock files of a killed git process. The caller holds the mirror's lock."""
     folders = (mirror, mirror / "refs" / "plangate", mirror / "refs" / "plangate" / "commits")
-    for left in (path for folder in folders for path in folder.glob("*.lock")):
-        left.unlink(missing_ok=True)
+    for lock in (path for folder in folders for path in folder.glob("*.lock")):
+        lock.unlink(missing_ok=True)
 
 
 def remove_mirror(mirror: Path) -> None:
     """Remove a mirror. It is renamed first, so a half-removed mirror never has its name."""
-    gone = mirror.with_suffix(".gone")
-    shutil.rmtree(gone, ignore_errors=True)
+    removed = mirror.with_suffix(".gone")
+    shutil.rmtree(removed, ignore_errors=True)
     with suppress(FileNotFoundError):
-        os.rename(mirror, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+        os.rename(mirror, removed)
+    shutil.rmtree(removed, ignore_errors=True)
 
 
 async def check_size(mirror: Path, commit: CommitId) -> None:

@@ -42,7 +42,7 @@ def test_an_error_is_an_annotation_and_a_summary(tmp_path: Path) -> None:
     lines = out.getvalue().splitlines()
     assert lines[0] == "::add-mask::key-of-the-model"
     assert (
-        "::error title=Plangate::not a repository: '[redacted: model key]' (GITHUB_REPOSITORY): write owner/name"
+        "::error title=Plangate::not a repository: '[redacted: model key]' (GITHUB_REPOSITORY): write OWNER/REPO"
         in lines
     )
     assert "not a repository: '[redacted: model key]'" in (tmp_path / "summary").read_text()

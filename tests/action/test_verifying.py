@@ -24,7 +24,7 @@ class Pull:
     def verify(self, **variables: str) -> tuple[int, str, str]:
         """Run the Action on the newest commit; return its exit code, its log, and the job's summary."""
         event, summary = self.clone.path.parent / "event.json", self.clone.path.parent / "summary"
-        head = self.clone.git("rev-parse", "HEAD")
+        head = self.clone.head
         event.write_text(json.dumps({"pull_request": {"base": {"sha": self.base}, "head": {"sha": head}}}))
         summary.write_text("")
         given = {
@@ -46,7 +46,7 @@ def pull(tmp_path: Path) -> Pull:
     """Return a pull request without commits yet. No key of a model is needed for it."""
     clone = make_clone(tmp_path / "clone", tmp_path / "pinned.json")
     clone.commit(encode_keys([KEY.public]).decode(), "Trust a key", KEYS_FILE)
-    return Pull(clone, clone.git("rev-parse", "HEAD"))
+    return Pull(clone, clone.head)
 
 
 @pytest.mark.req("RC3")
@@ -116,7 +116,7 @@ def test_a_shallow_checkout(pull: Pull, tmp_path: Path) -> None:
 def test_a_merge_queue(pull: Pull) -> None:
     """A required check must answer there as well: what the group adds to its base is checked."""
     pull.clone.issue(*pull.clone.work())
-    event, head = pull.clone.path.parent / "group.json", pull.clone.git("rev-parse", "HEAD")
+    event, head = pull.clone.path.parent / "group.json", pull.clone.head
     event.write_text(
         json.dumps({"action": "checks_requested", "merge_group": {"base_sha": pull.base, "head_sha": head}})
     )

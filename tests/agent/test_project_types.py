@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import CallKind
-from bot.agent.subagents.project_types import LARGEST, MOST, parse, types_of
+from bot.agent.subagents.project_types import LARGEST, MOST, parse_type, types_of
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import BACKGROUND, EDITING, LISTING, LOOKING, READING_WEB
 from bot.agent.tools.task import TaskInput, task_tool
@@ -127,7 +127,7 @@ def test_a_list_of_tools_only_narrows(names: list[str]) -> None:
     """Whatever is asked for, what a type gets is a part of what the built-in code type has, and never Task."""
     text = GOOD.replace("[Read, Grep]", f"[{', '.join(names)}]").replace('paths: ["docs/**"]\n', "")
     try:
-        kind = parse(PATH, text)
+        kind = parse_type(PATH, text)
     except Misconfigured:
         assert not set(names) <= {"Read", "Bash", "Write", "WebFetch"}
         return
@@ -139,7 +139,7 @@ def test_a_list_of_tools_only_narrows(names: list[str]) -> None:
 def told(text: str) -> str:
     """Where a mistake is, or the file itself where it is read."""
     try:
-        parse(PATH, text)
+        parse_type(PATH, text)
     except Misconfigured as error:
         return error.where
     return PATH

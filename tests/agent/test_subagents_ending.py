@@ -201,7 +201,6 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     await t.workspace.opened.get()
     host = await t.workspace.opened.get()
     await host.entered.wait()
-    before = r.world.ledger.of(AgentId("explore-2"))
     # What a process that is killed leaves, once the fast one has reported.
     while "explore-1" in (lost := in_flight(lines := r.world.transcripts.load(t.session.id))):
         await r.clock.sleep(0)
@@ -213,7 +212,7 @@ async def test_after_a_crash_they_still_count_and_cost(room: Open) -> None:
     assert sorted(rows) == ["explore-1", "explore-2"]
     assert "explore-2" in lost
     assert rows[AgentId("explore-2")].state is Lifecycle.FAILED
-    assert later.ledger.of(AgentId("explore-2")).requests in {0, before.requests}
+    assert later.ledger.of(AgentId("explore-2")).requests in {0, 1}  # its only one, if the answer was saved by then
     crew = team(r, in_all=2).pool
     crew.restore(lines)
     fast = t.pool.rows[AgentId("explore-1")]

@@ -265,7 +265,7 @@ def test_what_cannot_be_written_is_refused(project: Path, tmp_path: Path) -> Non
     assert list((tmp_path / "elsewhere").iterdir()) == []
     (project / ".github").unlink()
     (project / WORKFLOW).mkdir(parents=True)
-    with pytest.raises(Misconfigured, match="something else is in its place"):
+    with pytest.raises(Misconfigured, match="this is not a regular file"):
         list(write(project))
 
 
@@ -276,6 +276,6 @@ def test_a_pipe_is_not_waited_for(project: Path, name: str) -> None:
     list(write(project))
     (project / name).unlink()
     os.mkfifo(project / name)
-    with pytest.raises(Misconfigured, match="something else is in its place") as caught:
+    with pytest.raises(Misconfigured, match="this is not a regular file") as caught:
         lacking(project)
     assert caught.value.where == name

@@ -11,6 +11,7 @@ import pytest
 
 from bot.cli.main import main
 from tests import forks
+from tests.github.script import Reply, scripted
 from tests.rows import every_row
 
 PROGRAM = Path(sys.executable).with_name("plangate")
@@ -123,10 +124,14 @@ def test_secrets_are_in_no_output(tmp_path: Path) -> None:
         ("run o/r#1", {"GITHUB_API_URL": "nonsense"}, "not an address: 'nonsense' (GITHUB_API_URL): write"),
         ("run o/r#1", {"GITHUB_API_URL": "https://host:x"}, "not an address: 'https://host:x' (GITHUB_API_URL): write"),
         ("run --repo . --prompt x", {"ANTHROPIC_BASE_URL": "nonsense"}, "(ANTHROPIC_BASE_URL): write something like"),
-        ("run o/r#1 --dry-run", {}, "on a thread, people ask and approve (--dry-run): use it with --repo alone"),
-        ("run o/r#1 --yes", {}, "on a thread, people ask and approve (--yes): use it with --repo alone"),
-        ("doctor --repo o/r --no-checks", {}, "only the doctor of a folder runs checks (--no-checks): leave it out"),
-        ("run o/r#1 --prompt x", {}, "on a thread, people ask and approve (--prompt): use it with --repo alone"),
+        ("run o/r#1 --dry-run", {}, "on a thread, people ask and approve (--dry-run): use it only with --repo"),
+        ("run o/r#1 --yes", {}, "on a thread, people ask and approve (--yes): use it only with --repo"),
+        (
+            "doctor --repo o/r --no-checks",
+            {},
+            "plangate doctor runs checks only for a local project (--no-checks): leave it out",
+        ),
+        ("run o/r#1 --prompt x", {}, "on a thread, people ask and approve (--prompt): use it only with --repo"),
         ("sweep", {"PLANGATE_LOG_LEVEL": "loud"}, "(PLANGATE_LOG_LEVEL): set it to debug or info or"),
         ("sweep", {"PLANGATE_GITHUB_TOKEN": "x", "PLANGATE_DATA_DIR": "/etc/passwd"}, "Not a directory (/etc/passwd/"),
         ("sweep", {"PLANGATE_APP_ID": "1", "PLANGATE_PRIVATE_KEY_PATH": sys.executable}, "not text (PLANGATE_"),
@@ -172,6 +177,17 @@ def test_a_traceback_is_shown_on_request(arguments: str, capsys: pytest.CaptureF
     """--debug counts before the command and after it."""
     assert main(arguments.split()) == 2
     assert ("Traceback" in capsys.readouterr().err) == ("--debug" in arguments)
+
+
+@pytest.mark.parametrize("debug", ((), ("--debug",)))
+def test_what_nobody_expected_is_one_line(debug: tuple[str, ...]) -> None:
+    """A server that is not GitHub answers something else: what and where, and all of it with --debug."""
+    with scripted(Reply(200, {})) as (_, server, _clock):
+        done = program("doctor", "--repo", "o/r", *debug, GITHUB_API_URL=server.url, GH_TOKEN="x")
+    assert done.returncode == 1
+    assert ("Traceback" in done.stderr) == bool(debug)
+    assert debug or done.stderr.startswith("plangate: unexpected error: KeyError('private') (repository_settings.py:")
+    assert debug or done.stderr.count("\n") == 1
 
 
 def test_a_look_at_a_thread_collects_its_litter() -> None:

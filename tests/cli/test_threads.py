@@ -134,7 +134,7 @@ def test_another_server() -> None:
         with pytest.raises(Refused, match="PLANGATE_URL"):
             client(base).read("/away")
         assert seen == []
-        with pytest.raises(Refused, match="no Plangate service"):
+        with pytest.raises(Refused, match="not a Plangate service"):
             client(base).read("/here")
 
 

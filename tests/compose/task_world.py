@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from bot.agent.limits import Ledger
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
-from bot.compose.served_repository import ServedRepository, TrackedTask
+from bot.compose.task_host import TrackedTask
 from bot.config.maintenance_task import MaintenanceTask
 from bot.core.actor import Actor, Role
 from bot.core.entry import Entry
@@ -33,6 +33,7 @@ from bot.core.work import ThreadLocation
 from bot.github.reach import ReachableRepository
 from bot.github.repository import Address
 from bot.github.tracking import IssueText
+from bot.service.connections import ServedRepository
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.journal.writing import append_move, read_state

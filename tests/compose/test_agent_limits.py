@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.agent.subagents.types import LIMITS
-from bot.compose.parts import chosen_of, work_settings
+from bot.compose.parts import configured_model, work_settings
 from bot.config.environment import configuration
 from bot.core.exchange import CLEAR_AT
 from tests.agent.ground import Silent
@@ -28,5 +28,5 @@ def test_limits_of_each_type() -> None:
 @pytest.mark.req("C2")
 def test_when_old_results_are_cleared() -> None:
     """The size is that of the file."""
-    assert chosen_of(configuration(""), Silent()).clear_at == CLEAR_AT
-    assert chosen_of(configuration("compaction:\n  clear_at_tokens: 50000\n"), Silent()).clear_at == 50_000
+    assert configured_model(configuration(""), Silent()).clear_at == CLEAR_AT
+    assert configured_model(configuration("compaction:\n  clear_at_tokens: 50000\n"), Silent()).clear_at == 50_000

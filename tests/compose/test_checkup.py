@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, CheckupResult, check_github, lacking
+from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, CheckupResult, check_github, missing_permissions
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
 from bot.service.connections import READING_MEMBERS, READING_RUNS, WORKING
@@ -230,6 +230,8 @@ async def test_an_app_without_its_key_and_no_credentials(github: SimulatedGitHub
 @pytest.mark.parametrize("name", sorted(WORKING))
 def test_every_needed_permission_is_looked_at(name: str) -> None:
     """More than is needed is enough; one that is missing, or of a word that nobody knows, is not."""
-    assert lacking({**WORKING, name: "admin"}) == ()
-    assert lacking({each: level for each, level in WORKING.items() if each != name}) == (f"{name}: {WORKING[name]}",)
-    assert lacking({**WORKING, name: "whatever"}) == (f"{name}: {WORKING[name]}",)
+    assert missing_permissions({**WORKING, name: "admin"}) == ()
+    assert missing_permissions({each: level for each, level in WORKING.items() if each != name}) == (
+        f"{name}: {WORKING[name]}",
+    )
+    assert missing_permissions({**WORKING, name: "whatever"}) == (f"{name}: {WORKING[name]}",)

@@ -17,9 +17,10 @@ OURS = sorted(each.name for each in (resources.files("bot.store.postgres") / "sq
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
+def postgres(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Server]:
     """A server of which the doctor has nothing to say: it syncs what it commits."""
-    with running_server(is_durable=True) as server:
+    shared = None if worker_id == "master" else tmp_path_factory.getbasetemp().parent
+    with running_server(is_durable=True, shared=shared) as server:
         yield server
 
 

@@ -55,6 +55,15 @@ def test_each_variable_is_read() -> None:
     assert (given.signing_key, settings({}).signing_key) == (Path("/keys/bot"), None)
 
 
+def test_white_space_around_a_value_does_not_count() -> None:
+    """A secret that is mounted from a file often ends with a newline. What keys are derived from stays as it is."""
+    names = ("ANTHROPIC_API_KEY", "PLANGATE_GITHUB_TOKEN", "PLANGATE_APP_ID", "PLANGATE_WEBHOOK_SECRET")
+    given = settings({"HOME": "/home/p", **dict.fromkeys((*names, "PLANGATE_STATE_KEY"), " x\n")})
+    github = given.github
+    assert [given.api_key.reveal(), github.token.reveal(), github.app_id, github.webhook_secret.reveal()] == ["x"] * 4
+    assert given.state_key.reveal() == " x\n"
+
+
 def test_a_relative_data_directory_is_made_absolute() -> None:
     """The data directory does not move when the program changes its folder."""
     assert settings({"PLANGATE_DATA_DIR": "here"}).data_dir.is_absolute()

@@ -56,7 +56,7 @@ def test_what_a_daily_run_is_too_seldom_for(schedule: str, finer: bool, month: i
         ("daily", "prompt: x\n    timezone: ../../etc/passwd", "no time zone is named"),
         ("daily", "limit: 2", "needs either prompt or recipe, and not both"),
         ("daily", "prompt: x\n    recipe: deps", "needs either prompt or recipe, and not both"),
-        ("daily", "prompt: x\n    with: {days: 3}", "has with, which only a recipe reads"),
+        ("daily", "prompt: x\n    with: {days: 3}", "has the key `with`, which only a recipe reads"),
         ("daily", "prompt: x\n    approval: standing", "needs paths, because approval: standing covers only these"),
         ("daily", "prompt: x\n    promt: y", "did you mean 'maintenance.0.prompt'?"),
         (

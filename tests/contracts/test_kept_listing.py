@@ -71,17 +71,19 @@ def make(site: Site, http: Remote, tmp_path: Path) -> Iterator[Make]:
 
 @pytest.mark.req("E2")
 def test_a_series_costs_one_request_each(make: Make, repository: Path) -> None:
-    """The first listing keeps nothing; from the second on, each is one request, and sees what changed meanwhile."""
+    """The first listing starts one process, and keeps it; each further one is one request, and sees what changed."""
     ground, bare = make(), Bare(repository)
     heads = ground.listing.list("refs/heads/")
     assert heads == {name: at for name, at in bare.refs().items() if name.startswith("refs/heads/")}
-    assert (ground.asked(), ground.processes()) == (ALONE, [])
-    assert ground.listing.list("refs/heads/") == heads
     assert ground.asked() == ALONE
+    (helper,) = ground.processes()
+    assert ground.listing.list("refs/heads/") == heads
+    assert ground.asked() == KEPT
     bare.move("refs/heads/more", heads["refs/heads/master"])
     assert ground.listing.list("refs/heads/m", "HEAD").keys() == {"HEAD", "refs/heads/master", "refs/heads/more"}
     assert ground.listing.list("refs/none/") == {}
     assert ground.asked() == KEPT * 2
+    assert ground.processes() == [helper]
 
 
 def test_what_no_longer_answers_is_replaced(make: Make) -> None:
@@ -105,6 +107,22 @@ def test_what_no_longer_answers_is_replaced(make: Make) -> None:
     assert ground.asked() == ALONE
 
 
+@pytest.mark.req("G1")
+def test_a_helper_has_the_settings_of_every_command(make: Make) -> None:
+    """It runs beside git, not below it: both the caller's settings and ours reach it, and no other variable."""
+    ground = make()
+    ground.listing.list("refs/heads/")
+    (helper,) = ground.processes()
+    pairs = Path(f"/proc/{helper}/environ").read_text().split("\0")
+    variables = dict(pair.split("=", 1) for pair in pairs if pair)
+    count = int(variables.pop("GIT_CONFIG_COUNT"))
+    settings = {variables.pop(f"GIT_CONFIG_KEY_{n}"): variables.pop(f"GIT_CONFIG_VALUE_{n}") for n in range(count)}
+    assert {"core.hooksPath", "credential.helper", "http.lowSpeedLimit"} <= settings.keys()
+    assert any(key.endswith(".extraHeader") for key in settings)
+    assert variables.pop("GIT_DIR") == str(ground.folder / "scratch.git")
+    assert variables.keys() <= {"PATH", "HOME", "LC_ALL", *(key for key in variables if key.startswith("GIT_"))}
+
+
 def test_a_failure_is_told_as_of_a_listing_by_itself(make: Make) -> None:
     """The error is git's reason, whether a helper is kept or not."""
     ground = make()
@@ -114,6 +132,20 @@ def test_a_failure_is_told_as_of_a_listing_by_itself(make: Make) -> None:
     with pytest.raises(Transient, match="502"):
         ground.listing.list("refs/heads/")
     assert ground.site.broken == 0
+
+
+def test_a_server_that_is_down_is_asked_once_a_listing(make: Make) -> None:
+    """After a failure, the next listing starts no helper before it is done by itself; a success brings the helper."""
+    ground = make()
+    ground.site.broken = 3
+    for left in (1, 0):
+        with pytest.raises(Transient, match="502"):
+            ground.listing.list("refs/heads/")
+        assert ground.site.broken == left
+    ground.listing.list("refs/heads/")
+    assert ground.processes() == []
+    ground.listing.list("refs/heads/")
+    assert len(ground.processes()) == 1
 
 
 def test_an_unused_helper_ends_by_itself(make: Make) -> None:

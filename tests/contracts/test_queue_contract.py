@@ -12,6 +12,7 @@ import pytest
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
+from bot.github.relevance import DeliveryReport
 from bot.service.inbox import Inbox
 from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.postgres_queue import PostgresQueue
@@ -20,6 +21,7 @@ from bot.service.worker import Worker
 from bot.store.postgres.database import Database
 from tests.service.ground import Host, delivery, thread
 
+PERSON = 3
 Start: TypeAlias = Callable[..., Awaitable[Queue]]
 
 
@@ -95,6 +97,54 @@ async def test_a_delivery_leads_to_one_look(processes: Processes) -> None:
     await settled(queue)
     assert host.numbers() == [1]
     assert (await queue.load()).workers == 1
+
+
+@pytest.mark.req("W2", "E2")
+async def test_what_needs_no_look(processes: Processes) -> None:
+    """Once a look has read what the bot listens to, people who talk to each other cost no look, unless something waits
+    or is under way on their thread. A process without a worker knows it from the store that all share."""
+    host = Host(mention="@plangate", opened=(thread(2),))
+    queue = await processes.start(host)
+    await queue.wake_all(rests=lambda _: True)
+    heard = replace(delivery(1), report=DeliveryReport(PERSON, texts=("@plangate go",)))
+    talk = DeliveryReport(PERSON, texts=("hello",))
+    assert await queue.store(heard) is Outcome.STORED
+    assert await queue.store(replace(delivery(2), report=talk)) is Outcome.STORED
+    await settled(queue)
+    await queue.wake_all(rests=lambda _: True)
+    given = [
+        replace(delivery(3, "a"), report=talk),
+        replace(delivery(3, "b"), report=DeliveryReport(host.bot, texts=("@plangate",))),
+        replace(delivery(2, "c"), report=talk),
+        delivery(4, "d"),
+        replace(delivery(5, "e"), report=replace(talk, texts=("@plangate",))),
+    ]
+    ignored, kept = Outcome.NOT_FOR_US, Outcome.STORED
+    assert await asyncio.gather(*map(queue.store, given)) == [ignored, ignored, kept, kept, kept]
+    assert await queue.known_guids("abcde") == frozenset("cde")
+    await settled(queue)
+    assert host.numbers() == [1, 2, *host.numbers()[2:]]
+    assert sorted(host.numbers()[2:]) == [2, 4, 5]
+
+
+@pytest.mark.req("W2", "PR3")
+async def test_talk_while_a_look_is_under_way(processes: Processes) -> None:
+    """The look may be about to ask something, which needs no mention to be answered."""
+    host = Host(mention="@plangate")
+    queue = await processes.start(host)
+    await queue.wake_all(rests=lambda _: True)
+    await queue.store(delivery(1))
+    await settled(queue)
+    await queue.wake_all(rests=lambda _: True)
+    host.hold = True
+    await queue.store(delivery(1, "again"))
+    await begun(host, "look", 1)
+    talk = DeliveryReport(PERSON, texts=("the second one",))
+    assert await queue.store(replace(delivery(1, "talk"), report=talk)) is Outcome.STORED
+    host.hold = False
+    host.finish(1)
+    await settled(queue)
+    assert host.numbers() == [1, 1, 1]
 
 
 @pytest.mark.req("W2")

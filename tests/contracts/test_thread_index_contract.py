@@ -63,7 +63,7 @@ def test_filters(index: ThreadIndex) -> None:
 def test_a_made_up_cursor(index: ThreadIndex) -> None:
     """It is refused with what to do."""
     for cursor in ("x", "bnVsbA", "WzEsMiwzXQ", "🙂", "WyIyMDI2IiwgIngiLCAxXQ"):
-        with pytest.raises(Refused, match="no cursor"):
+        with pytest.raises(Refused, match="not the cursor of a page"):
             index.page(ThreadQuery(after=cursor))
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bot.core.names import (
     CommitId,
     RepositoryId,
+    ThreadAddress,
     ThreadNumber,
     is_commit,
     is_thread_branch,
@@ -137,3 +138,9 @@ def test_words_that_are_not_unicode() -> None:
 def test_is_commit(text: str, full: bool) -> None:
     """Only a full commit id in lower case is one."""
     assert is_commit(text) is full
+
+
+def test_a_thread_is_shown_as_people_refer_to_it() -> None:
+    """Repository and number, whatever App reaches it."""
+    address = ThreadAddress(7, 1, "octo", "hello", 5)
+    assert (address.full_name, str(address)) == ("octo/hello", "octo/hello#5")

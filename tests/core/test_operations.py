@@ -97,8 +97,8 @@ def test_a_target_before_and_after(kind: OperationKind) -> None:
         ([replace(CLOSE, number=0)], "the operation close on #0 is incomplete"),
         ([replace(CLOSE, text="x")], "has a text that it does not use"),
         ([replace(LABEL, text="")], "the operation add_label on #7 is incomplete"),
-        ([replace(LABEL, text="x" * 51)], "the add_label on #7 is longer than 50 characters"),
-        ([replace(SAID, text="x" * 4_001)], "the comment on #7 is longer than 4,000 characters"),
+        ([replace(LABEL, text="x" * 51)], "the add_label on #7 is longer than 50 characters: shorten it"),
+        ([replace(SAID, text="x" * 4_001)], "the comment on #7 is longer than 4,000 characters: shorten it"),
         ([replace(LABEL, text="PlanGate: stop")], "the label 'PlanGate: stop' controls this bot"),
     ),
 )

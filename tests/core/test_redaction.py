@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.secrets.known import PIECE
+from bot.core.secrets.known import PIECE, KnownSecrets
 from bot.core.secrets.redaction import LEARNED, Redactor
 from tests.rows import every_row
 
@@ -178,6 +178,32 @@ def test_what_is_learned_between_two_texts_is_found_in_the_second() -> None:
         assert redactor.redact(token) == token
         redactor.learn(token, "made")
         assert redactor.redact(" ".join(tokens[:count])) == " ".join(["[redacted: made]"] * count)
+
+
+@pytest.mark.req("X3")
+@every_row("way", WAYS)
+def test_a_sum_finds_what_its_parts_find(way: str) -> None:
+    """Values that were indexed apart are found in every way, of the right kind, in whatever order they were added."""
+    values = ((TOKEN, "token"), (HEX, "hex"), (ODD, "odd"), (SHORT, "short"))
+    text = " and ".join(WAYS[way](value) for value, _ in values)
+    whole, empty = KnownSecrets(values), KnownSecrets()
+    for order in (values, values[::-1]):
+        total = sum((KnownSecrets((value,)) for value in order), empty)
+        assert {*total.spans(text, None)} == {*whole.spans(text, None)}
+        assert total.values == order
+    assert not empty + empty
+
+
+@pytest.mark.req("X3")
+def test_a_fork_learns_for_itself() -> None:
+    """It knows the given values; what one of both learns, the other does not."""
+    redactor = Redactor(((TOKEN, "token"),))
+    fork, ours, theirs = redactor.fork(), made(40), made(40)
+    redactor.learn(ours, "made")
+    fork.learn(theirs, "made")
+    assert fork.values == redactor.values
+    assert fork.redact(f"{TOKEN} {ours} {theirs}") == f"[redacted: token] {ours} [redacted: made]"
+    assert redactor.redact(f"{TOKEN} {ours} {theirs}") == f"[redacted: token] [redacted: made] {theirs}"
 
 
 def test_texts_within_json_are_redacted() -> None:

@@ -154,7 +154,7 @@ REPLIES: Final = {
     "journal set back": reply_text.journal_set_back("refs/plangate/threads/8", BOT),
     "waiting for a session": reply_text.session_queued(BOT),
     "wait over": reply_text.WAIT_OVER,
-    "review comment addressed": reply_text.dealt_with("0123456789ab"),
+    "review comment addressed": reply_text.review_addressed("0123456789ab"),
     "broken configuration": reply_text.configuration_error("x is wrong (.github/plangate.yml:3:1)"),
     "broken configuration after a plan": reply_text.approval_on_hold(PLAN, "x is wrong (.github/plangate.yml:3:1)"),
     "unreadable state": reply_text.unreadable("refs/plangate/threads/8"),

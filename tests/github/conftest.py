@@ -45,7 +45,7 @@ no_fence = NoFence()
 
 @dataclass(frozen=True)
 class Signed:
-    """Makes MACs with a key of the test's own, as `MarkerSigner` does."""
+    """Makes MACs with a key of the test's own, as `marker_key` does."""
 
     secret: bytes = b"key"
 

@@ -341,7 +341,7 @@ EFFECTS: Final = {
         GRAPHQL, "bot/github/comments.py:_sign_review:mutate", a_sign(said_in_a_review), "addReaction"
     ),
     "review": Effect("POST */pulls/*/reviews", "bot/github/reviews.py:_create:post", a_review, once=True),
-    "pull request": Effect("POST */pulls", "bot/github/pulls.py:_create:post", a_pull_request, once=True),
+    "pull request": Effect("POST */pulls", "bot/github/pulls.py:_post:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
     "tracking issue": Effect("POST */issues", "bot/github/tracking.py:open:post", a_tracking_issue, once=True),
     "tracking text": Effect("PATCH */issues/[0-9]*", "bot/github/tracking.py:show:change", a_tracking_text),

@@ -163,6 +163,16 @@ async def test_what_was_not_found_can_be_null() -> None:
         assert await client.graphql("query { x }", {}, partial=True) == {"nodes": [None]}
 
 
+async def test_connections_have_no_gaps() -> None:
+    """The schema allows null among the items of a connection: they are left out, but not among the nodes of ids."""
+    comments = {"nodes": [None, {"body": "a", "userContentEdits": {"nodes": [None]}}, None], "totalCount": 3}
+    data = {"nodes": [None, {"comments": comments}], "node": {"comments": comments}}
+    clean = {"nodes": [{"body": "a", "userContentEdits": {"nodes": []}}], "totalCount": 3}
+    with scripted(Reply(200, {"data": data})) as (client, _, _):
+        found = await client.graphql("query { x }", {})
+        assert found == {"nodes": [None, {"comments": clean}], "node": {"comments": clean}}
+
+
 async def test_a_server_that_is_not_there_is_an_error_that_passes() -> None:
     """Nobody listens: reads end as Transient, writes as Unknown."""
     with scripted(OK) as (client, _, _):

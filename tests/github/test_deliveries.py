@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from bot.github.deliveries import EVENTS, BadSignature, Malformed, envelope, parse, verify
+from bot.github.deliveries import EVENTS, BadSignature, Malformed, envelope, parse_delivery, verify_signature
 from tests.rows import every_row
 
 # GitHub's own test vector: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
@@ -23,7 +23,7 @@ BASE = {"action": "created", "repository": REPOSITORY, "installation": {"id": 9}
 @pytest.mark.req("W1")
 def test_a_signed_delivery_is_accepted() -> None:
     """GitHub's published example verifies."""
-    verify(SECRET, BODY, [(NAME, SIGNATURE)])
+    verify_signature(SECRET, BODY, [(NAME, SIGNATURE)])
 
 
 @pytest.mark.req("W1")
@@ -45,7 +45,7 @@ def test_a_signed_delivery_is_accepted() -> None:
 def test_every_other_delivery_is_refused(secret: str, body: bytes, headers: list[tuple[str, str]]) -> None:
     """Missing, doubled, malformed, SHA-1 alone, another body or secret, no secret: none is accepted."""
     with pytest.raises(BadSignature):
-        verify(secret, body, headers)
+        verify_signature(secret, body, headers)
 
 
 def test_headers_name_event_and_delivery() -> None:
@@ -85,11 +85,11 @@ def test_other_headers_are_malformed(headers: list[tuple[str, str]]) -> None:
 )
 @pytest.mark.req("W2")
 def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, object], thread: int | None) -> None:
-    """Each event that can mean something gives its thread, repository, installation and sender."""
-    wake = parse(event, json.dumps(BASE | extra).encode())
+    """Each event that can mean something gives its thread, repository and installation."""
+    wake = parse_delivery(event, json.dumps(BASE | extra).encode())
     assert wake is not None
     assert (wake.event, wake.action, wake.thread) == (event, extra.get("action", "created"), thread)
-    assert (wake.installation, wake.repository, wake.owner, wake.name, wake.sender) == (9, 5, "acme", "repo", 3)
+    assert (wake.installation, wake.repository, wake.owner, wake.name) == (9, 5, "acme", "repo")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, obje
 )
 def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, object], told: str) -> None:
     """By the key that it has in the thread; what is gone, or has no words of its own, is not waited for."""
-    wake = parse(event, json.dumps(BASE | extra).encode())
+    wake = parse_delivery(event, json.dumps(BASE | extra).encode())
     assert wake is not None
     assert wake.told == told
 
@@ -125,7 +125,7 @@ def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, obje
 )
 def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None:
     """What names no thread of ours wakes nobody."""
-    assert parse(event, json.dumps(BASE | extra).encode()) is None
+    assert parse_delivery(event, json.dumps(BASE | extra).encode()) is None
 
 
 @every_row(
@@ -147,7 +147,7 @@ def test_other_events_mean_nothing(event: str, extra: dict[str, object]) -> None
 def test_other_forms_are_malformed(body: bytes) -> None:
     """A body that is not what GitHub documents is refused, however deep."""
     with pytest.raises(Malformed):
-        parse("issues", body)
+        parse_delivery("issues", body)
 
 
 def form(**fields: object) -> bytes:
@@ -175,11 +175,11 @@ def test_the_content_type_says_whether_the_body_is_a_form(types: list[str], is_f
 
 def test_a_form_means_what_its_payload_means() -> None:
     """The field `payload` holds the JSON; other fields do not count, and no other event is decoded at all."""
-    wake = parse("issue_comment", json.dumps(FACTS).encode())
+    wake = parse_delivery("issue_comment", json.dumps(FACTS).encode())
     assert wake is not None
-    assert parse("issue_comment", form(payload=FACTS), is_form=True) == wake
-    assert parse("issue_comment", form(other=1, payload=FACTS, last=2), is_form=True) == wake
-    assert parse("push", b"payload=1&payload=2", is_form=True) is None
+    assert parse_delivery("issue_comment", form(payload=FACTS), is_form=True) == wake
+    assert parse_delivery("issue_comment", form(other=1, payload=FACTS, last=2), is_form=True) == wake
+    assert parse_delivery("push", b"payload=1&payload=2", is_form=True) is None
 
 
 @pytest.mark.req("X4")
@@ -198,7 +198,7 @@ def test_a_form_means_what_its_payload_means() -> None:
 def test_other_forms_of_a_form_are_malformed(body: bytes) -> None:
     """No payload, several of them however spelled, too many fields, or text that is not UTF-8: refused."""
     with pytest.raises(Malformed):
-        parse("issue_comment", body, is_form=True)
+        parse_delivery("issue_comment", body, is_form=True)
 
 
 @pytest.mark.req("X4")
@@ -208,7 +208,7 @@ def test_a_form_is_read_in_little_memory() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(Malformed):
-            parse("issues", body, is_form=True)
+            parse_delivery("issues", body, is_form=True)
         assert tracemalloc.get_traced_memory()[1] < 10 * len(body)
     finally:
         tracemalloc.stop()
@@ -230,7 +230,7 @@ def examples() -> list[tuple[str, bytes]]:
 def test_github_s_own_examples_are_read() -> None:
     """Every example payload of an event that we take is read, and those of threads give their number."""
     for event, body in examples():
-        wake = parse(event, body)
+        wake = parse_delivery(event, body)
         if event.startswith(("issue", "pull")):
             assert wake is not None
             assert wake.thread

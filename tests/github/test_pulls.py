@@ -7,6 +7,7 @@ import pytest
 from bot.core.errors import Refused, Transient
 from bot.core.pull import PullOrder
 from bot.github.pulls import GitHubPulls
+from bot.testing.github.faults import Fault
 from tests.github.conftest import HOME, Ground
 
 ORDER = PullOrder("plangate/1-fix", "main", "Fix it", "What and why.\n\nCloses #1")
@@ -123,6 +124,16 @@ async def test_what_cannot_be_added_is_told_and_no_failure(ground: Ground) -> No
     assert made.draft
     assert [undone.split(":")[0] for undone in made.undone] == ["labels", "reviewer stranger"]
     assert attended(ground, made.number) == ([], ["mia"])
+
+
+async def test_a_repository_without_drafts(ground: Ground) -> None:
+    """What is finished is published as ready for review, and the thread says why it is no draft."""
+    port = pulls(ground)
+    refusal = Fault("status", 422, message="Draft pull requests are not supported in this repository.")
+    ground.github.faults.plan("POST */pulls", refusal, times=99, containing='"draft": true')
+    made = await port.ensure(replace(ORDER, draft=True))
+    assert (made.draft, [undone.split(":")[0] for undone in made.undone]) == (False, ["draft"])
+    assert there(ground) == 1
 
 
 async def test_a_closed_one_is_left_alone(ground: Ground) -> None:

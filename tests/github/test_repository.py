@@ -16,6 +16,7 @@ from bot.github.repository import Address, app_bot, file, installation, kilobyte
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, ROLES, Ground
+from tests.github.script import Reply, scripted
 
 
 async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
@@ -33,6 +34,14 @@ async def test_a_repository_is_read_by_one_request(ground: Ground) -> None:
     assert found.address.clone_url("https://ghe.example/") == "https://ghe.example/acme/pocket.git"
     with pytest.raises(Missing):
         await repository(ground.client, Address("acme", "nothing"))
+
+
+def test_an_address_is_read_from_its_full_name() -> None:
+    """Exactly one owner and one name; anything else names what has to be written, and where."""
+    assert Address.parse("acme/pocket", where="--repo") == Address("acme", "pocket")
+    for text in ("", "acme", "acme/", "/pocket", "acme/pocket/more"):
+        with pytest.raises(Misconfigured, match=r"not a repository: .* \(--repo\): write OWNER/REPO"):
+            Address.parse(text, where="--repo")
 
 
 async def test_files_are_read(ground: Ground) -> None:
@@ -157,6 +166,34 @@ async def test_another_account_of_that_name_has_no_known_role(ground: Ground) ->
     assert await roles.of(Actor(1, "ada")) is None
     assert await roles.of(Actor(2, "nobody-at-all")) is Role.NONE
     assert await roles.of(Actor(0, "ghost", ActorKind.GONE)) is Role.NONE
+
+
+RIGHTS = ("pull", "triage", "push", "maintain", "admin")
+
+
+@pytest.mark.req("A3")
+@pytest.mark.parametrize(
+    ("permission", "rights", "role"),
+    (
+        ("write", 4, Role.MAINTAIN),
+        ("write", 3, Role.WRITE),
+        ("read", 2, Role.TRIAGE),
+        ("read", 1, Role.READ),
+        ("admin", 5, Role.ADMIN),
+        ("write", 0, Role.WRITE),
+        ("write", 5, Role.WRITE),
+        ("read", 4, Role.READ),
+        ("none", 5, Role.NONE),
+        ("owner", 5, None),
+    ),
+)
+async def test_a_custom_role(permission: str, rights: int, role: Role | None) -> None:
+    """It is worth what it builds on. The user's rights tell what `permission` hides, and add nothing else."""
+    flags = {right: RIGHTS.index(right) < rights for right in RIGHTS}
+    user = {"id": 7, "login": "kim", "permissions": flags, "role_name": "release manager"}
+    answer = Reply(200, {"permission": permission, "role_name": "release manager", "user": user})
+    with scripted(answer) as (client, _, _clock):
+        assert await Roles(client, Address("acme", "pocket")).of(Actor(7, "kim")) is role
 
 
 @pytest.mark.req("PR1")

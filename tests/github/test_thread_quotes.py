@@ -51,7 +51,7 @@ async def test_opening_post_and_newest_entries(ground: Ground) -> None:
     assert "line 0 of" in text
     assert "line 2799 of" in text
     assert f"[… {len(log) + 8 - ENTRY_LIMIT:,} characters are left out here …]" in text
-    shown = [entry.endswith("(These words stand in the task.)") for entry in entries(text)]
+    shown = [entry.endswith("(These words are in the task.)") for entry in entries(text)]
     assert (sum(shown), len(shown)) == (1, 501)
     (left,) = re.findall(r"> \((.*) left out here\. To read them: (.*)\.\)", text)
     assert left == ("1,502 earlier comments", f'GitHubRead{{what: "comments", number: {thread}, page: 1}}')
@@ -94,7 +94,7 @@ async def test_the_request_is_the_opening_post(ground: Ground) -> None:
     for key in ("issue", "label-5", "assigned-6"):
         text = await ground.dialogue(thread).context([key])
         assert "fix it" not in text
-        assert len(re.findall(r"> @will at .*: \(These words stand in the task\.\)", text)) == 1
+        assert len(re.findall(r"> @will at .*: \(These words are in the task\.\)", text)) == 1
 
 
 async def test_edited_texts_say_so(ground: Ground) -> None:

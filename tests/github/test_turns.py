@@ -78,7 +78,7 @@ async def test_marks_are_turns_of_who_set_them(thread: GitHubThread, keys: list[
 def test_a_mark_may_be_new_where_the_issue_was_heard() -> None:
     """Whoever sets the label on an issue that spoke in vain is found as well, though no event told of it."""
     thread = replace(THREAD, opened=replace(OPENED, body="@plangate fix the bug"))
-    found = [ActiveThread(thread, AT).may_speak(Listener(BOT), AT, frozenset(heard)) for heard in ((), ("issue",))]
+    found = [ActiveThread(thread, AT).unheard_keys(Listener(BOT), AT, frozenset(heard)) for heard in ((), ("issue",))]
     assert found == [{"issue"}, {"moved-20260101T000000"}]
 
 
@@ -88,9 +88,9 @@ def test_what_only_names_the_bot_wakes_it_once() -> None:
     thread = replace(THREAD, labels=frozenset(), assignees=frozenset(), comments=(said,))
     edited = replace(thread, comments=(replace(said, edited=True, edited_at=AT),))
     found = [
-        ActiveThread(each, AT).may_speak(Listener(BOT), AT, frozenset({said.version})) for each in (thread, edited)
+        ActiveThread(each, AT).unheard_keys(Listener(BOT), AT, frozenset({said.version})) for each in (thread, edited)
     ]
-    found.append(ActiveThread(thread, AT).may_speak(Listener(BOT), AT, frozenset()))
+    found.append(ActiveThread(thread, AT).unheard_keys(Listener(BOT), AT, frozenset()))
     assert found == [set(), {said.key}, {said.key}]
 
 

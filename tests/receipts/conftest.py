@@ -15,9 +15,14 @@ from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_r
 from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.signing_keys import ReceiptKey, encode_keys
+from bot.receipts.verdicts import CommitFacts
+from bot.testing.github.new_commits import write_commit
+from bot.testing.github.object_files import object_in_files
+from bot.testing.github.ref_files import write_ref
 from tests.core.receipt_story import PLAN, REQUESTED, SUBJECT, approved, executed, statement_of
 
 KEY = ReceiptKey.of(b"k" * 32)
+PERSONS = "".join(f"{role} p <p@example.com> 1795000000 +0000\n" for role in ("author", "committer"))
 OTHER_KEY = ReceiptKey.of(b"o" * 32)
 
 
@@ -38,25 +43,36 @@ class Clone:
         (self.path / path).write_text(content)
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
-        return self.git("rev-parse", "HEAD")
+        return self.head
+
+    @property
+    def head(self) -> str:
+        """The commit that is checked out, read from git's files: asking git would take a process."""
+        head = (self.path / ".git" / "HEAD").read_text().strip()
+        return (self.path / ".git" / head.removeprefix("ref: ")).read_text().strip() if " " in head else head
 
     def keep(self, ref: str, name: str, content: bytes) -> None:
         """Have a ref hold one file, as the bot does."""
-        head = f"commit {ref}\ncommitter p <p@example.com> 1795000000 +0000\ndata 0\n\ndeleteall\n"
-        file = f"M 100644 inline {name}\ndata {len(content)}\n"
-        stream = f"reset {ref}\n\n{head}{file}".encode() + content + b"\n"
-        self.git("-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", stdin=stream)
+        git = self.path / ".git"
+        if b"sha256" not in (git / "config").read_bytes():
+            assert write_ref(
+                git, ref, write_commit(git / "objects", None, {name: content}, persons=PERSONS, message="")
+            )
+            return
+        blob = self.git("hash-object", "-w", "--stdin", stdin=content)
+        tree = self.git("mktree", stdin=f"100644 blob {blob}\t{name}\n".encode())
+        self.git("update-ref", ref, self.git("commit-tree", tree, "-m", ""))
 
     def work(self, content: str = "two\n") -> tuple[str, Json]:
         """Commit approved work on the newest commit. Return the commit and its statement."""
-        base = CommitId(self.git("rev-parse", "HEAD"))
+        base = CommitId(self.head)
         plan = replace(PLAN, base=base)
         commit = self.commit(content, f"Do it\n\nPlangate-Plan: {plan.digest}")
         return commit, self.statement(plan, commit)
 
     def statement(self, plan: PlanDocument, commit: str) -> Json:
         """Return the statement about a commit that carries out a plan."""
-        tree = self.git("rev-parse", f"{commit}^{{tree}}")
+        tree = object_in_files(self.path / ".git/objects", commit)[1].split()[1].decode()
         subject = replace(SUBJECT, commit=CommitId(commit), tree=tree)
         planned = Planned(plan=plan, digest=plan.digest, cost_usd=0.02)
         shown = Proposed(shown="c1", digest=plan.digest)
@@ -68,6 +84,11 @@ class Clone:
         envelope = sign_statement(statement, key)
         self.keep(receipt_ref(commit), RECEIPT_FILE, envelope)
         return envelope
+
+    def facts(self, commit: str) -> CommitFacts:
+        """Return what git says about a commit."""
+        clone = self.opened()
+        return next(clone.facts([commit], clone.read_files([commit]), [commit]))
 
     def opened(self, *, pinned: bool = True, repository: str = "") -> ReceiptRepository:
         return ReceiptRepository.at(self.path, keys=self.keys if pinned else None, repository=repository)

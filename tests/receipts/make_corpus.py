@@ -20,7 +20,7 @@ from bot.receipts.signing_keys import PublicKey, encode_keys
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 from tests.receipts.contradictions import CONTRADICTIONS, contradict
 from tests.receipts.ssh_people import make_person
-from tests.receipts.test_verdicts import NOW, facts_of
+from tests.receipts.test_verdicts import NOW
 
 CORPUS = Path(__file__).parents[2] / "docs/receipts/corpus.json"
 _DATES = {"GIT_AUTHOR_DATE": "2026-11-20T08:30:00Z", "GIT_COMMITTER_DATE": "2026-11-20T08:30:00Z"}
@@ -33,7 +33,7 @@ def cases(clone: Clone) -> Iterator[Json]:
     good = sign_statement(statement, KEY).decode()
 
     def case(name: str, fails: list[str], receipt: str = good, *keys: PublicKey, of: str = commit, **more: Any) -> Json:
-        facts = facts_of(clone, of)
+        facts = clone.facts(of)
         return {
             "name": name,
             "fails": fails,

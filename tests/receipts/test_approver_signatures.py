@@ -188,7 +188,7 @@ def test_two_approvers(clone: Clone, maya: Person, tmp_path: Path) -> None:
     clone.issue(commit, statement)
     ana = make_person(tmp_path, "ana")
     signers = [maya.listed(tmp_path), ana.listed(tmp_path)]
-    with pytest.raises(Misconfigured, match=r"maya, ana approved this plan .*: say which of them you are"):
+    with pytest.raises(Misconfigured, match=r"maya, ana approved this plan .*: name the one that you are"):
         sign(clone, maya)
     sign(clone, maya, "maya")
     keep(clone, commit, maya.sign(canonical_statement(statement)), 8)
@@ -255,7 +255,7 @@ class CountedGit(Plumbing):
 @pytest.mark.req("RC3")
 def test_a_long_range_starts_no_more_processes(clone: Clone) -> None:
     """Git is asked about many commits, receipts, and signatures at once."""
-    base = clone.git("rev-parse", "HEAD")
+    base = clone.head
     for n in range(6):
         clone.issue(*clone.work(f"{n}\n"))
 

@@ -21,7 +21,7 @@ from bot.receipts.verdicts import Trust, verify_receipt
 from tests.core.receipt_story import statement_of
 from tests.receipts.conftest import KEY, OTHER_KEY, Clone, make_clone
 from tests.receipts.test_two_checkers import answer, case_of, checker
-from tests.receipts.test_verdicts import NOW, facts_of, failing
+from tests.receipts.test_verdicts import NOW, failing
 
 __all__ = ("checker",)
 
@@ -62,7 +62,7 @@ SPELLINGS: dict[str, tuple[bytes, bytes]] = {
 def test_spellings_of_one_statement(clone: Clone, checker: Any) -> None:
     """Each is signed by the trusted key, and refused by both checkers for its syntax: a statement has one spelling."""
     commit, statement = clone.work()
-    facts, case, payload = facts_of(clone, commit), case_of(clone, commit, b""), canonical_statement(statement)
+    facts, case, payload = clone.facts(commit), case_of(clone, commit, b""), canonical_statement(statement)
     for name, (before, after) in SPELLINGS.items():
         assert before in payload, name
         receipt = signed_payload(payload.replace(before, after, 1))
@@ -86,7 +86,7 @@ def test_frames_of_other_protocols(clone: Clone, checker: Any) -> None:
         b"DSSEv2 %d %b %d %b" % (len(kind), kind, size, payload),
     ):
         receipt = signed_payload(payload, frame)
-        verdicts = verify_receipt(receipt, facts_of(clone, commit), Trust((KEY.public,)), NOW)
+        verdicts = verify_receipt(receipt, clone.facts(commit), Trust((KEY.public,)), NOW)
         assert failing(verdicts) == ["signature", "trust"] == answer(checker, case_of(clone, commit, receipt))
 
 
@@ -108,7 +108,7 @@ def test_a_signature_under_another_name(clone: Clone, checker: Any) -> None:
         ([good] * 17, ["syntax"]),
     ):
         receipt = json.dumps(envelope | {"signatures": signatures}).encode()
-        verdicts = verify_receipt(receipt, facts_of(clone, commit), Trust((KEY.public,)), NOW)
+        verdicts = verify_receipt(receipt, clone.facts(commit), Trust((KEY.public,)), NOW)
         assert failing(verdicts) == fails == answer(checker, case_of(clone, commit, receipt))
 
 
@@ -166,7 +166,7 @@ def test_a_key_twice(clone: Clone, checker: Any) -> None:
 def test_times_that_do_not_exist(clone: Clone, checker: Any) -> None:
     """Both checkers take them for the earliest time, and both count microseconds."""
     commit, statement = clone.work()
-    facts, case = facts_of(clone, commit), case_of(clone, commit, b"")
+    facts, case = clone.facts(commit), case_of(clone, commit, b"")
     for made, fails in {
         "2026-11-20T09:10:60+00:00": ["freshness"],
         "2026-11-20T24:00:00+00:00": ["freshness"],
@@ -202,7 +202,8 @@ def test_a_repository_of_sha_256(tmp_path: Path, checker: Any) -> None:
     commit, statement = clone.work()
     receipt = clone.issue(commit, statement)
     assert len(commit) == 64
-    assert failing(clone.opened().check_commit("HEAD", None, NOW).verdicts) == []
+    checked = clone.opened().check_commit("HEAD", None, NOW)
+    assert (checked.receipt, failing(checked.verdicts)) == (receipt, [])
     assert answer(checker, case_of(clone, commit, receipt)) == []
     other = clone.commit("three\n", "Other")
     assert failing(clone.opened().check_commit(other, receipt, NOW).verdicts) == ["binding"]
@@ -212,7 +213,7 @@ def test_a_repository_of_sha_256(tmp_path: Path, checker: Any) -> None:
 @pytest.mark.req("RC3")
 def test_a_merge_in_a_range(clone: Clone) -> None:
     """Each commit counts by itself: a merge is a person's own, and what it brings in needs its receipt."""
-    base = clone.git("rev-parse", "HEAD")
+    base = clone.head
     commit, statement = clone.work()
     clone.git("checkout", "-q", "-b", "side", base)
     clone.commit("side\n", "By hand", path="side.py")
@@ -243,7 +244,7 @@ def test_clones_that_leave_commits_out(clone: Clone, tmp_path: Path) -> None:
 @pytest.mark.req("RC3")
 def test_a_clone_that_lies_about_its_objects(clone: Clone) -> None:
     """An object under another one's name, and grafts, change nothing that is believed."""
-    base = clone.git("rev-parse", "HEAD")
+    base = clone.head
     commit, statement = clone.work()
     clone.issue(commit, statement)
     other = clone.commit("evil\n", f"Do it\n\nPlangate-Plan: {statement['predicate']['plan']['digest']}")

@@ -30,6 +30,8 @@ _EVERY = """async ([given, receipts]) => {
     return found
 }"""
 _SAMPLE = 1
+_STEP = 7
+"""Every day the page in a browser, the slower one of the two, checks one of seven."""
 _ALL = [each if each < _SAMPLE else pytest.param(each, marks=pytest.mark.soak) for each in range(200)]
 
 
@@ -71,11 +73,12 @@ def test_every_mutation(checker: Any, seed: int) -> None:
     signed = [sign_statement(each, KEY) for each in changed]
     both = [envelope, *spoiled, *signed]
     ours = [failing(verify_receipt(each, facts, trust, NOW)) for each in both]
-    theirs = checker.evaluate(_EVERY, [case_of(receipt), [each.decode() for each in both]])
+    step = 1 if seed else _STEP
+    theirs = checker.evaluate(_EVERY, [case_of(receipt), [each.decode() for each in both[::step]]])
     for n, each in enumerate(changed, start=1):
         of_signer = ours[n + len(changed)]
         assert ours[n] == expected(each, [check for check in of_signer if check not in {"signature", "trust"}])
-    assert ours == theirs
+    assert ours[::step] == theirs
     assert len(changed) > 300
 
 

@@ -63,7 +63,7 @@ def test_no_program_of_the_configuration_is_started(clone: Clone, tmp_path: Path
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")
     program.chmod(0o755)
-    base = clone.git("rev-parse", "HEAD")
+    base = clone.head
     attributes = clone.path / ".git/info/attributes"
     attributes.parent.mkdir(exist_ok=True)
     attributes.write_text("* diff=evil filter=evil\n")

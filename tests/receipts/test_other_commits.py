@@ -36,7 +36,7 @@ def squash(clone: Clone, base: str) -> None:
 @pytest.mark.parametrize("make", (amend, rebase, pick, squash))
 def test_another_commit_of_the_same_work(clone: Clone, make: Callable[[Clone, str], None]) -> None:
     """It has no receipt, and the reason says so; the receipt of the original one does not fit it, and stays valid."""
-    base = clone.git("rev-parse", "HEAD")
+    base = clone.head
     commit, statement = clone.work()
     receipt = clone.issue(commit, statement)
     make(clone, base)
@@ -52,7 +52,7 @@ def test_another_commit_of_the_same_work(clone: Clone, make: Callable[[Clone, st
 @pytest.mark.req("RC3")
 def test_a_squash_that_names_no_plan(clone: Clone) -> None:
     """Whoever writes another message makes the commit their own: in a range it needs no receipt."""
-    base = clone.git("rev-parse", "HEAD")
+    base = clone.head
     clone.issue(*clone.work())
     clone.git("reset", "-q", "--soft", base)
     clone.git("commit", "-q", "-m", "My own work")

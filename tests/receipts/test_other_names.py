@@ -101,8 +101,7 @@ def test_a_submodule_that_gitmodules_hides(clone: Clone) -> None:
     clone.git("commit", "-q", "-m", "Add a submodule")
     clone.git("update-index", "--cacheinfo", f"160000,{'b' * 40},m")
     clone.git("commit", "-q", "-m", "Move it")
-    (facts,) = clone.opened()._facts([moved := clone.git("rev-parse", "HEAD")], [moved])
-    assert facts.paths == ("m",)
+    assert clone.facts(clone.head).paths == ("m",)
 
 
 def test_a_commit_that_is_too_large_to_read(clone: Clone, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from bot.receipts.signing_keys import decode_keys, encode_keys
 from bot.receipts.ssh_keygen import AllowedSigners, check_signature
 from bot.receipts.verdicts import CommitFacts, Trust, verify_receipt
 from tests.receipts.conftest import KEY, Clone
-from tests.receipts.test_verdicts import NOW, facts_of, failing
+from tests.receipts.test_verdicts import NOW, failing
 
 DOCS = Path(__file__).parents[2] / "docs/receipts"
 CORPUS = DOCS / "corpus.json"
@@ -42,7 +42,7 @@ def answer(checker: Any, case: Json) -> list[str]:
 
 def case_of(clone: Clone, commit: str, receipt: bytes) -> Json:
     """Return what a checker is given about one commit."""
-    facts = facts_of(clone, commit)
+    facts = clone.facts(commit)
     return {
         "receipt": receipt.decode(),
         "keys": encode_keys([KEY.public]).decode(),
@@ -81,7 +81,7 @@ def test_a_key_that_stands_twice_in_two_spellings(clone: Clone, checker: Any) ->
     """Readers disagree about which of the two counts, so neither checker takes it."""
     commit, statement = clone.work()
     receipt = sign_statement(statement, KEY).replace(b'{"payload":', b'{"payload":"e30=","p\\u0061yload":')
-    assert failing(verify_receipt(receipt, facts_of(clone, commit), Trust((KEY.public,)), NOW)) == ["syntax"]
+    assert failing(verify_receipt(receipt, clone.facts(commit), Trust((KEY.public,)), NOW)) == ["syntax"]
     assert answer(checker, case_of(clone, commit, receipt)) == ["syntax"]
 
 

@@ -41,10 +41,11 @@ def failing(verdicts: tuple[ReceiptVerdict, ...]) -> list[str]:
     return [str(verdict.check) for verdict in verdicts if not verdict.passes]
 
 
-def facts_of(clone: Clone, commit: str) -> CommitFacts:
-    """Return what git says about a commit."""
-    (facts,) = clone.opened()._facts([commit], [commit])
-    return facts
+@pytest.fixture
+def done(clone: Clone) -> tuple[Json, CommitFacts]:
+    """The statement about some work, and what git says about its commit."""
+    commit, statement = clone.work()
+    return statement, clone.facts(commit)
 
 
 @pytest.mark.req("RC3")
@@ -76,7 +77,7 @@ def test_every_field_counts(clone: Clone) -> None:
     story in which the changed field is no claim about the commit or the rule."""
     commit, statement = clone.work()
     good = sign_statement(statement, KEY)
-    facts = facts_of(clone, commit)
+    facts = clone.facts(commit)
     tried = 0
     for changed in changes(statement):
         envelope = json.loads(good) | {"payload": base64.b64encode(canonical_statement(changed)).decode()}
@@ -87,12 +88,12 @@ def test_every_field_counts(clone: Clone) -> None:
 
 
 @pytest.mark.req("RC3")
-@pytest.mark.parametrize(("check", "where", "value"), CONTRADICTIONS)
-def test_a_signer_that_contradicts_itself(clone: Clone, check: str, where: str, value: Any) -> None:
+@every_row(("check", "where", "value"), CONTRADICTIONS)
+def test_a_signer_that_contradicts_itself(check: str, where: str, value: Any, done: tuple[Json, CommitFacts]) -> None:
     """A receipt with a valid signature that claims what cannot be: the check that fails names it."""
-    commit, statement = clone.work()
+    statement, facts = done
     changed = contradict(copy.deepcopy(statement), where, value)
-    verdicts = verify_receipt(sign_statement(changed, KEY), facts_of(clone, commit), PINNED, NOW)
+    verdicts = verify_receipt(sign_statement(changed, KEY), facts, PINNED, NOW)
     assert failing(verdicts) == [check]
     assert exit_code(verdicts) == EXIT_CODES[ReceiptCheck(check)]
 
@@ -101,7 +102,7 @@ def test_a_signer_that_contradicts_itself(clone: Clone, check: str, where: str, 
 def test_four_eyes_and_standing(clone: Clone) -> None:
     """Nobody approves their own request under four eyes; a standing approval never covers tier high."""
     commit, statement = clone.work()
-    facts = facts_of(clone, commit)
+    facts = clone.facts(commit)
 
     def policy(**changes: Any) -> list[str]:
         changed = copy.deepcopy(statement)
@@ -123,7 +124,7 @@ def test_keys(clone: Clone) -> None:
     """A key of the repository alone is not trusted; another key's signature is none; rotation and revocation count by
     the time of the journal, not of the check."""
     commit, statement = clone.work()
-    envelope, facts = sign_statement(statement, KEY), facts_of(clone, commit)
+    envelope, facts = sign_statement(statement, KEY), clone.facts(commit)
     made = datetime.fromisoformat(statement["predicate"]["journal"]["at"])
 
     def with_keys(*keys: PublicKey, found: tuple[PublicKey, ...] = ()) -> list[str]:
@@ -198,8 +199,8 @@ _GOOD = {
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "is not a JSON object"),
         (b" " * (SIZE_LIMIT + 1), "larger than"),
-        (b'{"payload": 1, "payload": 2}', "stands twice"),
-        (b'{"payload": NaN}', "is no JSON number"),
+        (b'{"payload": 1, "payload": 2}', "is repeated"),
+        (b'{"payload": NaN}', "is not a JSON number"),
         (json.dumps(_GOOD | {"more": 1}).encode(), "exactly payload"),
         (json.dumps(_GOOD | {"payloadType": "text/plain"}).encode(), "not of type"),
         (json.dumps(_GOOD | {"payload": "e30"}).encode(), "not base64"),
@@ -242,7 +243,7 @@ def run(clone: Clone, **given: Any) -> tuple[int, str]:
 @pytest.mark.req("RC3")
 def test_the_command(clone: Clone, tmp_path: Path) -> None:
     """A commit, a file, and a range; JSON; and an exit code per failed check."""
-    base = clone.git("rev-parse", "HEAD")
+    base = clone.head
     commit, statement = clone.work()
     assert run(clone, subject="HEAD") == (NO_RECEIPT, run(clone, subject="HEAD")[1])
     envelope = clone.issue(commit, statement)
@@ -305,7 +306,7 @@ def test_mistakes_of_the_command(clone: Clone, tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text("no keys")
     with pytest.raises(Unreadable, match=r"not a list of keys: .*mine\.json"):
         run(clone, subject="HEAD", keys=tmp_path / "mine.json")
-    with pytest.raises(Misconfigured, match="give a commit, a file, or a range"):
+    with pytest.raises(Misconfigured, match="it is not clear what to verify"):
         run(clone)
     for name in ("site", "a/b/c/d", "acme/", "acme/my site"):
         with pytest.raises(Misconfigured, match="write OWNER/REPO or HOST/OWNER/REPO"):

@@ -15,6 +15,7 @@ from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
+from bot.github.relevance import Listening
 from bot.service.delivery_log import Delivery
 from bot.service.host_port import LookedAt
 from bot.service.queue.file_queue import FileQueue
@@ -108,6 +109,8 @@ class Host:
     """The threads whose looks run a session; one that finds no slot for it is a call `queued`."""
     bot: int = 99
     """The account that is the bot's own."""
+    mention: str = ""
+    """What the bot listens to, if a look has read it."""
     failures: list[Exception] = field(default_factory=list)
     """What the next looks and listens raise."""
     unasked: list[Exception] = field(default_factory=list)
@@ -118,6 +121,8 @@ class Host:
     ends_at_steps: bool = True
     """Whether looks end when the process does."""
     ends: bool = False
+    holds_sessions: bool = False
+    """Whether sessions wait before their next step."""
     asked: list[tuple[ThreadAddress, ...]] = field(default_factory=list)
     _news: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
@@ -147,11 +152,17 @@ class Host:
     def is_bot(self, actor: int | None) -> bool:
         return actor == self.bot
 
+    def listening(self, repository: int) -> Listening | None:  # noqa: ARG002 - the port's
+        return Listening(self.bot, self.mention) if self.mention else None
+
     def looked_at(self, address: ThreadAddress) -> LookedAt:
         return LookedAt(address, f"plan-{address.number}" if address in self.opened else "", None)
 
     def recall(self, looked_at: LookedAt) -> None:
         self.recalled[looked_at.address] = looked_at
+
+    def hold_sessions(self, is_held: bool) -> None:
+        self.holds_sessions = is_held
 
     def end_at_next_step(self) -> None:
         self.ends = True

@@ -50,8 +50,9 @@ async def test_a_limit_holds_for_all_that_speak_for_one_installation(tmp_path: P
     with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
         settle(github.world, github)
         ways = Connections(settings(github, "", tmp_path / "data"), clock)
-        installation, number, at = await ways.find(Address(*HOME.split("/")))
-        one, other = [await ways.reach(installation, number, each) for each in (at, Address(at.owner, "other"))]
+        served = await ways.repository_by_name(Address(*HOME.split("/")))
+        installation, at = served.installation, served.at
+        one, other = [await ways.reach(installation, served.id, each) for each in (at, Address(at.owner, "other"))]
         github.faults.limit("GET */collaborators", seconds=300)
         with pytest.raises(RateLimited):
             await one.client.get(f"{at.path}/collaborators")
@@ -97,7 +98,7 @@ async def test_whose_commits_are(tmp_path: Path) -> None:
             replace(app, github=replace(app.github, server_url=url)) for url in (own, "https://ghe.example.org:8443")
         )
         ways = Connections(app, clock)
-        bot = await ways.bot((await ways.reach(*await ways.find(Address(*HOME.split("/"))))).client)
+        bot = await ways.bot((await ways.reach_served(await ways.repository_by_name(Address(*HOME.split("/"))))).client)
         assert committer_of(public, bot) == Committer(bot.login, f"{bot.id}+plangate[bot]@users.noreply.github.com")
         assert committer_of(inside, bot).address == f"{bot.id}+plangate[bot]@users.noreply.ghe.example.org"
         token = Secret(job_token(github.world, github.world.repository(HOME)).value)

@@ -1,9 +1,6 @@
 """The files of the inbox: what dead processes leave, several processes at once, and what an older release stored."""
 
 import json
-import signal
-import subprocess
-import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -12,9 +9,8 @@ import pytest
 
 from bot.service.delivery_log import CAPACITY, Delivery
 from bot.service.inbox import Inbox
+from tests import forks
 from tests.service.ground import delivery
-
-ROOT = Path(__file__).parents[2]
 
 
 def logs(folder: Path) -> list[Path]:
@@ -153,25 +149,28 @@ def test_a_deleted_file_keeps_nothing(tmp_path: Path) -> None:
 @pytest.mark.req("W2")
 def test_a_worker_that_begins_takes_no_file_away(tmp_path: Path) -> None:
     """A worker deletes empty files of dead processes, and never one that is being made."""
-    is_over = threading.Event()
+    is_over, folders = threading.Event(), [tmp_path / str(number) for number in range(20)]
 
     def begin() -> None:
         while not is_over.is_set():
-            worker = Inbox(tmp_path)
+            worker = Inbox(current)
             worker.waiting()
             worker.close()
 
+    current = folders[0]
     beginning = threading.Thread(target=begin)
     beginning.start()
     try:
-        for number in range(1, 101):
-            receiver = Inbox(tmp_path)
-            assert receiver.store(delivery(number))
-            receiver.close()
+        for current in folders:  # few files in each, so that workers begin often
+            for number in range(5):
+                receiver = Inbox(current)
+                assert receiver.store(delivery(number))
+                receiver.close()
     finally:
         is_over.set()
         beginning.join()
-    assert guids(Inbox(tmp_path)) == {f"guid-{number}" for number in range(1, 101)}
+    for folder in folders:
+        assert guids(Inbox(folder)) == {f"guid-{number}" for number in range(5)}
 
 
 STORES_AND_COVERS = """
@@ -196,12 +195,11 @@ def test_nothing_is_lost_when_processes_are_killed(tmp_path: Path) -> None:
     """Kill -9 again and again: what was stored waits, and at most the last one that was covered waits as well."""
     stored, covered, doubtful = set[str](), set[str](), set[str]()
     for turn in range(3):
-        command = [sys.executable, "-c", STORES_AND_COVERS, str(tmp_path), str(turn * 100_000 + 1)]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            lines = [process.stdout.readline().split() for _ in range(200 + turn)]
-            process.send_signal(signal.SIGKILL)
-            lines += [line.split() for line in process.stdout.read().split("\n")[:-1]]
+        program = forks.script(STORES_AND_COVERS)
+        with program.read_lines(str(tmp_path), str(turn * 100_000 + 1)) as (process, printed):
+            lines = [printed.readline().split() for _ in range(200 + turn)]
+            process.kill()
+            lines += [line.split() for line in printed.read().split("\n")[:-1]]
         stored |= {guid for what, guid in lines if what == "stored"}
         covers = [guid for what, guid in lines if what == "covers"]
         covered |= set(covers[:-1])

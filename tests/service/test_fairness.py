@@ -18,7 +18,7 @@ from bot.service.delivery_log import Delivery
 from bot.service.fairness import FairShares, FairSlots
 from bot.service.inbox import Inbox
 from bot.service.installation_breaker import FIRST_PAUSE, THREADS, InstallationBreakers, InstallationUnavailable
-from bot.service.queue.file_queue import MOST_OF_ONE
+from bot.service.queue.file_queue import FileQueue
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
 from bot.service.worker import Worker
@@ -278,10 +278,11 @@ def test_one_probe_at_a_time() -> None:
 
 async def test_one_installation_leaves_room_for_the_deliveries_of_others(tmp_path: Path) -> None:
     """Above half of the inbox, its deliveries are refused, and theirs are not."""
-    service = Service(settings(tmp_path), Host(hold=True))
-    async with service.running():
-        for number in range(1, MOST_OF_ONE + 1):
-            service.queue.wake(of(NOISY, number))
-        refused, stored = [Delivery(f"guid-{each}", "issues", of(each, 99_999)) for each in (NOISY, 2)]
-        assert await service.receive(refused) is Outcome.NO_ROOM
-        assert await service.receive(stored) is Outcome.STORED
+    inbox = Inbox(tmp_path, limit=8)
+    queue = FileQueue(inbox, Worker(Host(hold=True), inbox, HandClock()))
+    async with queue.running():
+        deliveries = [Delivery(f"guid-{each}", "issues", of(each, 99)) for each in (NOISY, NOISY + 1)]
+        for number in range(1, 4):
+            queue.wake(of(NOISY, number))
+        assert await queue.store(Delivery("guid", "issues", of(NOISY, 4))) is Outcome.STORED
+        assert [await queue.store(each) for each in deliveries] == [Outcome.NO_ROOM, Outcome.STORED]

@@ -1,9 +1,6 @@
 """Group commit: what is stored together, in which turns, and who learns of which failure."""
 
 import asyncio
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +12,8 @@ from bot.service.delivery_log import Delivery
 from bot.service.inbox import Inbox
 from bot.service.queue.group_commit import LARGEST_BATCH, MOST_WAITING, WRITERS, GroupCommit
 from bot.service.queue.queue_port import Outcome
+from tests import forks
 from tests.service.ground import delivery, settle, thread
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(slots=True)
@@ -225,11 +221,8 @@ asyncio.run(main())
 @pytest.mark.req("W2", "E3")
 def test_killed_between_the_commit_and_the_answer(tmp_path: Path) -> None:
     """What was committed is there for the next process, which knows each of them if it comes again."""
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert [process.stdout.readline().strip() for _ in range(2)] == ["stored", "durable 8"]
-        process.send_signal(signal.SIGKILL)
+    with forks.script(KILLED).read_lines(str(tmp_path)) as (_, printed):
+        assert [printed.readline().strip() for _ in range(2)] == ["stored", "durable 8"]
     inbox = Inbox(tmp_path)
     assert not any(inbox.store_all([delivery(number) for number in range(1, 10)]))
     assert {each.guid for each in inbox.waiting()} == {f"guid-{number}" for number in range(1, 10)}

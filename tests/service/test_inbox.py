@@ -1,7 +1,5 @@
 """The inbox: durable, whole, bounded, each guid once."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 from bot.core.errors import Misconfigured, Transient
 from bot.service.delivery_log import Delivery
 from bot.service.inbox import Inbox
+from tests import forks
 from tests.service.ground import delivery, thread
 
 
@@ -52,6 +51,7 @@ FAILING_SYNCS = """
 import ctypes, os, struct, sys
 from pathlib import Path
 from bot.service.inbox import Inbox
+from tests import forks
 from tests.service.ground import delivery
 
 inbox = Inbox(Path(sys.argv[1]))
@@ -79,13 +79,7 @@ print(inbox.knows("guid-2"))
 @pytest.mark.parametrize(("what", "before"), (("file", (delivery(1),)), ("folder", ())))
 def test_what_cannot_be_synced_is_not_kept(tmp_path: Path, what: str, before: tuple[Delivery, ...]) -> None:
     """Whichever sync fails, all of the batch fails, leaves no trace, and can be stored later."""
-    made = subprocess.run(
-        [sys.executable, "-c", FAILING_SYNCS, str(tmp_path), what],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    made = forks.script(FAILING_SYNCS).run(str(tmp_path), what)
     assert made.stdout.split() == ["5", "False"]  # EIO
     assert Inbox(tmp_path).waiting() == before
     assert Inbox(tmp_path).store_all([delivery(2), delivery(3)]) == (True, True)
@@ -120,6 +114,7 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path) -> None:
     script = """
 import resource, sys
 from pathlib import Path
+from tests import forks
 from tests.service.ground import delivery
 from bot.service.inbox import Inbox
 inbox = Inbox(Path(sys.argv[1]))
@@ -133,13 +128,7 @@ print(sorted(file.name for file in inbox.folder.iterdir() if file.stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 print(inbox.store(delivery(1)))
 """
-    made = subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "inbox"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    made = forks.script(script).run(str(tmp_path / "inbox"))
     assert made.stdout.split("\n")[:3] == ["27", "[]", "True"]  # EFBIG
 
 

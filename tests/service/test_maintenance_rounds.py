@@ -83,30 +83,30 @@ def plain(rounds: Rounds, count: int) -> str:
 
 
 @pytest.mark.req("MT10", "E2")
-async def test_twenty_repositories_over_hours(rounds: Rounds) -> None:
-    """A quiet hour costs two listings and one query a round; configurations are read again after three hours."""
-    plain(rounds, 19)
+async def test_ten_repositories_over_hours(rounds: Rounds) -> None:
+    """Half an hour without news costs two listings and one query a round; after three hours configurations are read."""
+    plain(rounds, 9)
     await rounds.cost()
-    assert rounds.reads() >= 20
+    assert rounds.reads() >= 10
     await quiet(rounds)
     read = rounds.reads()
-    hour = await rounds.cost(HOUR)
-    assert hour.queries == 12
-    assert hour.rest <= 12 * 2 + 1  # and a token
+    quiet_time = await rounds.cost(HOUR / 2)
+    assert quiet_time.queries == 6
+    assert quiet_time.rest <= 6 * 2 + 1  # and a token
     assert rounds.reads() == read
     rounds.clock.advance(LONGEST_REST.total_seconds())
     await rounds.cost()
-    assert rounds.reads() == read + 20
+    assert rounds.reads() == read + 10
     assert rounds.woken == []
 
 
 @pytest.mark.req("MT10")
 async def test_a_due_time_is_seen_in_its_round(rounds: Rounds) -> None:
     """A repository rests until midnight, and its task begins once."""
-    rounds.clock.advance(17 * HOUR)
+    rounds.clock.advance(17.5 * HOUR)
     await quiet(rounds)
     assert rounds.woken == []
-    await rounds.cost(HOUR)
+    await rounds.cost(HOUR / 2)
     assert [address.number for address in rounds.woken] == rounds.tracking_issues()
 
 

@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
+
 from bot.core.names import ThreadAddress
 from bot.github.client import GitHubClient
 from bot.service.connections import Connections
@@ -61,7 +63,24 @@ async def test_one_installation_that_cannot_be_listed(ground: Ground, tmp_path: 
     down = f"POST /app/installations/{ground.installation.id}/access_tokens"
     ground.github.faults.fail(down, 503, times=99)
     connections = Connections(settings(ground.github, "", tmp_path / "listing"), QuickClock())
-    assert [(found, each.address.path) async for found, each in connections.listed_repositories(())] == [
+    assert [(served.installation, served.at.path) async for served in connections.served_repositories(())] == [
         (other.id, "/repos/other/shop")
     ]
     assert await connections.installations() == (ground.installation.id, other.id)
+
+
+@pytest.mark.req("E2")
+async def test_an_archived_repository_is_left_alone(ground: Ground, tmp_path: Path) -> None:
+    """Nobody can answer there, the bot included, until somebody unarchives it."""
+    connections = Connections(settings(ground.github, "", tmp_path / "listing"), QuickClock())
+
+    async def served() -> list[str]:
+        return [served.at.path async for served in connections.served_repositories(())]
+
+    (before,) = await served()
+    name = before.removeprefix("/repos/")
+    ground.github.world.change_repository(name, archived=True)
+    assert await served() == []
+    ground.github.world.change_repository(name, archived=False)
+    assert await served() == [before]
+    await connections.close()

@@ -11,6 +11,7 @@ from typing import TextIO
 
 import pytest
 
+from bot.clock import SystemClock
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Transient
 from bot.core.names import ThreadAddress
@@ -106,6 +107,40 @@ async def test_a_worker_that_was_paused_drops_what_was_taken_over(jobs: Jobs) ->
             await jobs.store(delivery(3))
             await jobs.store(delivery(4))
             assert await process.line() in {"began 2", "began 3", "began 4"}
+
+
+@pytest.mark.req("W2")
+async def test_sessions_wait_while_every_look_slot_is_taken(jobs: Jobs) -> None:
+    """Both need the same processors, and people wait for the looks."""
+    host = Host(hold=True)
+    async with queue_of(jobs, host) as queue:
+        for number in range(LIMITS.looks):
+            assert not host.holds_sessions
+            await jobs.store(delivery(number + 1))
+            await host.until(number + 1)
+        await soon(lambda: host.holds_sessions)
+        host.under_way()[0].end.set_result(None)
+        await soon(lambda: not host.holds_sessions)
+        for call in host.under_way():
+            call.end.set_result(None)
+        await settled(queue)
+
+
+_LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+
+
+@pytest.mark.req("W2")
+async def test_a_job_begins_long_before_the_next_poll(jobs: Jobs) -> None:
+    """PostgreSQL notifies an idle worker, which would ask again after a minute."""
+    host = Host()
+    async with queue_of(jobs, host, replace(QUICK, poll=60.0)):
+        async with asyncio.timeout(20):
+            while not await jobs.database.rows(_LISTENERS):  # noqa: ASYNC110 - of the server
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)  # the fetch with which the worker begins has ended
+        await jobs.store(delivery(1))
+        async with asyncio.timeout(20):
+            await host.until(1)
 
 
 @pytest.mark.req("D2", "W2")
@@ -243,6 +278,24 @@ async def test_one_process_does_the_periodic_work(jobs: Jobs) -> None:
             assert (one.leads, two.leads) == (True, False)
     async with queue_of(jobs, Host()) as three:
         await soon(lambda: three.leads)
+
+
+class FastClock(SystemClock):
+    """Sleeps a hundred times less."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 100)
+
+
+async def test_a_mended_table_is_used_again(jobs: Jobs) -> None:
+    """Whatever the database answers, a process tries again to do the periodic work."""
+    await jobs.database.rows("ALTER TABLE plangate_leases RENAME TO leases_that_are_away")
+    queue = PostgresQueue(Host(), Database(jobs.database.url), LIMITS, QUICK, FastClock())
+    async with queue.running():
+        await asyncio.sleep(0.2)
+        assert not queue.leads
+        await jobs.database.rows("ALTER TABLE leases_that_are_away RENAME TO plangate_leases")
+        await soon(lambda: queue.leads)
 
 
 async def test_what_a_look_found_out_reaches_the_process_that_polls(jobs: Jobs) -> None:

@@ -20,6 +20,8 @@ from tests.service.ground import HandClock, Host, delivery, settle, thread
 LOOKS, SESSIONS = 1, 1
 WITH_SESSION = (3, 4)
 """The threads whose looks run sessions."""
+ROUNDS = 15
+"""Steps of the event loop between which a worker that waits for nothing from outside comes to rest."""
 NUMBERS = st.integers(1, 4)
 STEPS = st.one_of(
     st.tuples(st.just("wake"), NUMBERS),
@@ -45,10 +47,10 @@ class CountedThreads(ThreadPoolExecutor):
 
     async def settle(self) -> None:
         """Let everything run that can run without anything from outside, work in threads included."""
-        await settle()
+        await settle(ROUNDS)
         while self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._under_way.pop())])
-            await settle()
+            await settle(ROUNDS)
 
 
 @dataclass(slots=True)

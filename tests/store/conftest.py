@@ -13,6 +13,10 @@ import pytest
 
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs
+from bot.testing.github.new_commits import write_commit
+from bot.testing.github.ref_files import write_ref
+
+PERSONS = "author M <m@m> 0 +0000\ncommitter M <m@m> 0 +0000\n"
 
 
 class StandingClock:
@@ -58,12 +62,8 @@ class Repository:
 
     def put(self, files: dict[str, bytes], thread: int = 1) -> None:
         """Make a thread's ref hold exactly these files, as whoever may write to the repository can."""
-        parts = [f"reset refs/plangate/threads/{thread}\ncommit refs/plangate/threads/{thread}\n".encode()]
-        parts += [b"committer M <m@m> 0 +0000\ndata 0\n"]
-        parts += [
-            b"M 100644 inline %b\ndata %d\n%b\n" % (name.encode(), len(data), data) for name, data in files.items()
-        ]
-        self.git("fast-import", "--quiet", "--force", stdin=b"".join(parts))
+        commit = write_commit(self.path / "objects", None, files, persons=PERSONS, message="")
+        assert write_ref(self.path, f"refs/plangate/threads/{thread}", commit)
 
 
 def _content(files: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -81,7 +81,7 @@ def test_seconds_between_attempts(repository: Repository, tmp_path: Path) -> Non
     refs.commit(ThreadNumber(1), adding("a"), "first")
     lock = repository.path / "refs" / "plangate" / "threads" / "1.lock"
     lock.touch()
-    with pytest.raises(Transient, match="did not take"):
+    with pytest.raises(Transient, match="did not accept"):
         refs.commit(ThreadNumber(1), adding("b"), "second")
     assert clock.waited == [*PAUSES, 0.0]
     lock.unlink()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Refused, Transient
-from bot.core.names import ThreadNumber
+from bot.core.names import ThreadNumber, thread_ref
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs, Tip
 from tests.store.conftest import Repository
@@ -161,7 +161,8 @@ def test_environment(tmp_path: Path, repository: Repository, clock: Clock) -> No
     refs.look(ONE)
     refs.commit(ONE, adding(a=b"1"), "first")
     assert (tmp_path / "trace0").exists()
-    assert (tmp_path / "trace3").exists()  # the list, init, fast-import, push
+    assert (tmp_path / "trace1").exists()
+    assert not (tmp_path / "trace2").exists()  # the list, and the push: an append starts no other process
 
 
 def test_empty_repository(repository: Repository, refs_on: Callable[[str], ThreadRefs]) -> None:
@@ -181,9 +182,44 @@ def test_missing_blob(refs_on: Callable[[str], ThreadRefs]) -> None:
 
 def test_scratch_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -> None:
     """A reader whose scratch repository was deleted is told once, and reads after its next look."""
-    refs = refs_on("a")
-    tip = refs.commit(ONE, adding(a=b"1"), "first")
-    shutil.rmtree(tmp_path / "a")
+    refs_on("a").commit(ONE, adding(a=b"1"), "first")
+    refs = refs_on("b")
+    tip = refs.look(ONE)
+    shutil.rmtree(tmp_path / "b")
     with pytest.raises(Transient):
         refs.read(list(tip.files.values()))
     assert refs.read(list(refs.look(ONE).files.values())) == [b"1"]
+
+
+def test_scratch_of_a_writer_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_path: Path) -> None:
+    """A writer whose scratch repository was deleted is told once, and writes after its next look."""
+    refs = refs_on("a")
+    refs.commit(ONE, adding(a=b"1"), "first")
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(Transient):
+        refs.commit(ONE, adding(b=b"2"), "second")
+    assert sorted(refs.commit(ONE, adding(b=b"2"), "second").files) == ["a", "b"]
+    assert refs_on("b").read(list(refs_on("b").look(ONE).files.values())) == [b"1", b"2"]
+
+
+def test_what_else_is_in_a_ref_stays(repository: Repository, refs_on: Callable[[str], ThreadRefs]) -> None:
+    """A program, a link and a file in place of a folder that somebody pushed break no append, and keep their modes."""
+    refs = refs_on("a")
+    commit = refs.commit(ONE, adding(a=b"1"), "first").commit
+    blob = repository.git("rev-parse", f"{commit}:a")
+    names = {"a": "100644", "journal": "100644", "link": "120000", "run": "100755"}
+    listed = "".join(f"{mode} blob {blob}\t{name}\n" for name, mode in names.items())
+    tree = repository.git("mktree", stdin=listed)
+    theirs = repository.git(
+        "-c", "user.name=x", "-c", "user.email=x", "commit-tree", "-p", str(commit), "-m", "theirs", tree
+    )
+    repository.git("update-ref", thread_ref(ONE), theirs)
+    refs.look(ONE)
+    ours = refs.commit(ONE, lambda _: {"journal/1": b"2"}, "second").commit
+    rows = repository.git("ls-tree", "-r", str(ours)).splitlines()
+    assert [row.split()[::3] for row in rows] == [
+        ["100644", "a"],
+        ["100644", "journal/1"],
+        ["120000", "link"],
+        ["100755", "run"],
+    ]

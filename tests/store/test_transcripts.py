@@ -1,7 +1,5 @@
 """Spooled transcripts: what a crash, a lost disk, a second process and an attacker can and cannot do to them."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +15,7 @@ from bot.store.git_journal import GitJournal
 from bot.store.keys import StateKey
 from bot.store.thread_refs import ThreadRefs
 from bot.store.transcripts import SpooledTranscripts
+from tests import forks
 from tests.store.conftest import Repository
 
 ONE, NINE = ThreadNumber(1), RepositoryId(9)
@@ -98,16 +97,8 @@ while True:
 
 def killed_after(appends: int, repository: Repository, data: Path) -> int:
     """Start a process that appends without end, kill it with -9, and give the number of appends that it saw return."""
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(repository.path), str(data)],
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as writer:
-        assert writer.stdout is not None
-        acknowledged = [int(writer.stdout.readline()) for _ in range(appends)]
-        writer.kill()
-    return acknowledged[-1]
+    with forks.script(WRITER).read_lines(str(repository.path), str(data)) as (_, printed):
+        return [int(printed.readline()) for _ in range(appends)][-1]
 
 
 @pytest.mark.req("L9", "E3")

@@ -2,17 +2,20 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from bot.testing.model.reply import Fault, Policy, Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest
+from bot.testing.model.server import ScriptedModel
 from bot.testing.sample import CHECK
 from tests.stories.conftest import Meet
 from tests.stories.ground import (
     FIX,
     FIXED,
     PLAN,
+    Person,
     Script,
     approved,
     only_the_fix,
@@ -62,11 +65,15 @@ def with_a_scout(request: ModelRequest) -> Reply | Fault:
     return Script(commands=(CHECK,))(request)
 
 
-@pytest.mark.req("PR1", "PR6", "S12")
+@pytest.mark.req("PR1", "PR6", "S12", "L9")
 def test_a_plan_that_is_approved_becomes_a_branch(meet: Meet) -> None:
-    """Request, plan, approval, work, check, branch: nothing else of the person's changes, and --json tells it all."""
+    """Request, plan, approval, work, check, branch: nothing else of the person's changes, and --json tells it all.
+
+    Where the repository was cloned anew since, the same request begins anew.
+    """
     person, model = meet(with_a_scout)
     person.commit({"notes.txt": "one\n"})
+    upstream = share(person)
     (person.repository / "notes.txt").write_text("two\n")
     (person.repository / "draft.txt").write_text("new\n")
     person.git("add", "draft.txt")
@@ -90,7 +97,7 @@ def test_a_plan_that_is_approved_becomes_a_branch(meet: Meet) -> None:
     assert "2 uncommitted changes" in ended.err
     assert state(person.repository) == before
     assert not list(processes(person.home))
-    assert not model.refusals
+    begins_anew_in_a_new_clone(person, model, upstream)
 
 
 @pytest.mark.long
@@ -128,20 +135,19 @@ def left_work(script: Script) -> Policy:
     return policy
 
 
-@pytest.mark.req("L9", "PR1")
-@pytest.mark.parametrize("first", ("done", pytest.param("failed", marks=pytest.mark.long)))
-def test_a_repository_that_was_cloned_anew_begins_anew(meet: Meet, first: str) -> None:
-    """The journal went with the first clone: its session, and what it left in the work tree, are not gone on with.
+def share(person: Person) -> Path:
+    """Return a new repository that the person's can be cloned from again."""
+    upstream = person.home / "upstream.git"
+    person.git("clone", "--quiet", "--bare", ".", str(upstream))
+    return upstream
+
+
+def begins_anew_in_a_new_clone(person: Person, model: ScriptedModel, upstream: Path) -> None:
+    """Hold that the journal went with the first clone: its session, and what it left in the work tree, are not gone on
+    with.
 
     The same request on the same commit at the same path has the same ids. The old transcript is kept aside.
     """
-    script = Script(scope=(FIXED, "LEFT.txt"))
-    person, model = meet(script if first == "done" else left_work(script))
-    upstream = person.home / "upstream.git"
-    person.git("clone", "--quiet", "--bare", ".", str(upstream))
-    ended = person.run("--yes", "--json")
-    assert ended.result["stage"] == first
-
     shutil.rmtree(person.repository)
     subprocess.run(["git", "clone", "--quiet", str(upstream), str(person.repository)], check=True)
     asked = len(model.requests)
@@ -153,6 +159,16 @@ def test_a_repository_that_was_cloned_anew_begins_anew(meet: Meet, first: str) -
     assert len(person.branches()) == 1
     assert model.refusals == ()
     assert len(list(person.data.glob("transcripts/*/*.aside-1/plan-1"))) == 1
+
+
+@pytest.mark.long
+@pytest.mark.req("L9", "PR1")
+def test_failed_work_in_a_repository_that_was_cloned_anew(meet: Meet) -> None:
+    """Work that failed, and left a file, is not gone on with either."""
+    person, model = meet(left_work(Script(scope=(FIXED, "LEFT.txt"))))
+    upstream = share(person)
+    assert person.run("--yes", "--json").result["stage"] == "failed"
+    begins_anew_in_a_new_clone(person, model, upstream)
 
 
 @pytest.mark.long

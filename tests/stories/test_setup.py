@@ -1,18 +1,37 @@
 """Set-up commands of the configuration: they make a checkout ready for approved work, and for nothing else."""
 
+import re
 import signal
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
 
 from bot.core.gate import Move
-from bot.testing.model.reply import call
+from bot.testing.model.reply import Fault, Reply, call
+from bot.testing.model.request_view import ModelRequest
 from tests.stories.conftest import Meet
-from tests.stories.ground import FIX, Person, Script, newest, only_the_fix, until
+from tests.stories.ground import (
+    FIX,
+    FIXED,
+    Person,
+    Script,
+    approved,
+    newest,
+    only_the_fix,
+    processes,
+    since_approval,
+    until,
+)
 
 CONFIGURATION: Final = ".github/plangate.yml"
 LOOK: Final = call("Bash", command="cat built/tool left.txt README.md; pwd")
 CHECK: Final = "test -s built/tool -a -s left.txt"
+NOT_LATE: Final = f"! grep late {FIXED}"
+HOOK: Final = f"printf '#!/bin/sh\\necho late >> {FIXED}\\n' > .git/hooks/post-checkout"
+PLANT: Final = call("Bash", command=f"mkdir -p .git/hooks; {HOOK}; chmod +x .git/hooks/post-checkout")
+START: Final = call("Bash", command="echo up; sleep 600", run_in_background=True)
+READ: Final = call("BashOutput", bash_id="that of START", filter="^u")
 
 
 def configured(person: Person, *commands: str, hosts: str = "[]") -> None:
@@ -22,36 +41,47 @@ def configured(person: Person, *commands: str, hosts: str = "[]") -> None:
     person.commit({CONFIGURATION: text, ".gitignore": "built/\n"})
 
 
-@pytest.mark.req("G2", "S4", "TOOLHOST")
-def test_work_finds_what_was_set_up(meet: Meet) -> None:
-    """Session and checks find it, each command began at the top; nothing of it is published, ignored or not."""
-    person, model = meet(Script(work=(LOOK, FIX), commands=(CHECK,)))
+@dataclass(frozen=True)
+class Serving:
+    """A model that tries to start a command while it plans, and reads the one that it starts first when it works."""
+
+    script: Script
+
+    def __call__(self, request: ModelRequest) -> Reply | Fault:
+        if request.tools and not approved(request) and request.step < 2:
+            return (START, call("Read", file_path=FIXED))[request.step]
+        if approved(request) and since_approval(request) == ["Bash"]:
+            found = re.search(r"bash_\w+", request.all_results[-1].text)
+            return call("BashOutput", bash_id=found[0] if found else "none", filter="^u")
+        return self.script(request)
+
+
+@pytest.mark.req("G2", "S4", "TOOLHOST", "T4", "P4", "G3a")
+def test_what_work_finds_and_leaves_behind(meet: Meet) -> None:
+    """Session and checks find what was set up, each command began at the top; nothing of it is published.
+
+    Planning starts no command in the background. Work reads what one wrote and goes on; it is gone before the checks,
+    and nothing is left. A hook that the work planted finds no git to run it once the checks are over: what they saw is
+    published.
+    """
+    person, model = meet(Serving(Script(work=(START, READ, LOOK, PLANT, FIX), commands=(CHECK, NOT_LATE))))
     build = "mkdir -p built && cd built && echo made > tool"
     configured(person, build, "echo left > left.txt", "echo more >> README.md")
     ended = person.run("--yes", "--json")
     assert ended.code == 0, ended.err
-    (ran,) = (result for result in newest(model).all_results if result.name == "Bash")
-    assert {"made", "left", "more"} <= set(ran.text.splitlines())
-    assert [check["exit_code"] for check in ended.result["checks"]] == [0]
+    refused, _, looked, _ = (result.text for result in newest(model).all_results if result.name == "Bash")
+    assert refused.startswith("Denied: plan mode is on")
+    (read,) = (result.text for result in newest(model).all_results if result.name == "BashOutput")
+    assert read.startswith("up\nrunning for ")
+    assert {"made", "left", "more"} <= set(looked.splitlines())
+    assert [check["exit_code"] for check in ended.result["checks"]] == [0, 0]
     (branch,) = person.branches()
     assert only_the_fix(person.diff(branch))
     (journal,) = person.journals()
     (entry,) = (entry.body for entry in journal if entry.kind == "prepared")
     assert [each["exit_code"] for each in entry["commands"]] == [0, 0, 0]
     assert sorted(entry["left"]) == ["README.md", "left.txt"]
-
-
-@pytest.mark.req("G3a")
-def test_nothing_runs_after_the_checks(meet: Meet) -> None:
-    """A hook that the work planted finds no git to run it once the checks are over: what they saw is published."""
-    hook = "printf '#!/bin/sh\\necho late >> parcel/shipping.py\\n' > .git/hooks/post-checkout"
-    plant = call("Bash", command=f"mkdir -p .git/hooks; {hook}; chmod +x .git/hooks/post-checkout")
-    person, _ = meet(Script(work=(plant, FIX), commands=("! grep late parcel/shipping.py",)))
-    configured(person, "echo more >> README.md")
-    ended = person.run("--yes", "--json")
-    assert (ended.code, [check["exit_code"] for check in ended.result["checks"]]) == (0, [0]), ended.err
-    (branch,) = person.branches()
-    assert only_the_fix(person.diff(branch))
+    assert not list(processes(person.home))
 
 
 @pytest.mark.long

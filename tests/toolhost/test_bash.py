@@ -87,10 +87,10 @@ def test_working_directory_stays_inside(host: Client, root: Path) -> None:
 @pytest.mark.req("T5")
 def test_output_is_bounded(host: Client) -> None:
     """The beginning and the end are kept, what was between is counted, and memory does not grow."""
-    got = host.bash("echo first; yes 0123456 | head -c 200M; echo; echo last")
+    got = host.bash("echo first; yes 0123456 | head -c 100M; echo; echo last")
     assert got.text.startswith("first\n0123456\n")
     assert got.text.endswith("\nlast")
-    assert f"[... {200 * 2**20 + 12 - 30_000:,} characters left out ...]" in got.text
+    assert f"[... {100 * 2**20 + 12 - 30_000:,} characters left out ...]" in got.text
     assert len(got.text) < 30_100
     peak = Path(f"/proc/{host.process.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
     assert int(peak) < 60_000
@@ -190,13 +190,6 @@ def test_memory_limit(open_host: Callable[..., Client]) -> None:
     assert got.text.endswith("used more than 100 MB of memory: all of it was ended")
     assert not below(host)
     assert host.bash("python3 -c 'x = bytearray(20 << 20); print(len(x))'").text == str(20 << 20)
-
-
-def test_fork_bomb(host: Client) -> None:
-    """A command that starts processes without end is ended, and all of them with it."""
-    got = host.bash("f() { sleep 300 & }; for i in $(seq 1500); do f; done; wait")
-    assert "too many processes" in got.text
-    assert not below(host)
 
 
 @pytest.mark.req("S9")

@@ -224,19 +224,20 @@ def test_large_files(host: Client, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "words"),
+    ("size", "new", "words"),
     (
-        ("aa", "Edit 17 of 40: old_string is there more than 1,000,000 times"),
-        ("a" * 99, "Edit 4 of 40: f would grow beyond 67,108,864 bytes"),
+        (100_000, "a" * 11, "Edit 2 of 40: old_string is there more than 1,000,000 times"),
+        (70, "a" * 9_900, "Edit 2 of 40: f would grow beyond 67,108,864 bytes"),
     ),
+    ids=("replacements", "bytes"),
 )
-def test_edits_that_grow_without_end(host: Client, root: Path, new: str, words: str) -> None:
+def test_edits_that_grow_without_end(host: Client, root: Path, size: int, new: str, words: str) -> None:
     """Neither a file that would be too large nor a million replacements are ever made in memory; nothing changes."""
-    (root / "f").write_text("a" * 20)
+    (root / "f").write_text("a" * size)
     grown = {"old_string": "a", "new_string": new, "replace_all": True}
     got = host.call("MultiEdit", file_path="f", edits=[grown] * 40, stamp=host.stamp("f"))
     assert words in got.text
-    assert (root / "f").read_text() == "a" * 20
+    assert (root / "f").read_text() == "a" * size
     assert host.peak_mb() < 400
 
 

@@ -170,7 +170,7 @@ END = b',"nbformat":4,"nbformat_minor":5}'
         (b"[]", "nbformat is not 4"),
         (b"\x89PNG\0", "not JSON"),
         (b'{"cells": [' + b"[" * 200_000, "deep"),
-        (b'{"cells":[' + b"[]," * 1_000_000 + b"[]]" + END, "brackets"),
+        (b'{"cells":[' + b"[]," * 500_000 + b"[]]" + END, "brackets"),
         (b'{"cells":[' + b"1," * 300_000 + b"1]" + END, "not JSON"),
         (b'{"cells":[1]' + END, "an object was expected"),
         (b'{"cells":[{"cell_type":"code","cell_type":"raw"}]' + END, "2 times"),

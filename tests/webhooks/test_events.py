@@ -30,7 +30,8 @@ EVENTS = "/api/threads/octo/hello/1/events"
 async def serving(world: World, limits: ClientLimits | None = None) -> AsyncIterator[str]:
     """Serve in this event loop, as `plangate serve` does."""
     with bind_listener("127.0.0.1", 0) as listener:
-        serving = asyncio.create_task(run(world.service, listener, limits or ClientLimits(), further=(world.routes,)))
+        bounds, stop = limits or ClientLimits(), world.streams.end
+        serving = asyncio.create_task(run(world.service, listener, bounds, stopping=stop, further=(world.routes,)))
         await asyncio.sleep(0)
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -171,6 +172,16 @@ async def test_a_stream_outlasts_the_time_for_requests(tmp_path: Path) -> None:
         await asyncio.wait_for(
             stream.reader.readuntil(b"\r\n0\r\n\r\n"), 20
         )  # https://www.rfc-editor.org/rfc/rfc9112#name-chunked-transfer-coding
+
+
+async def test_a_service_that_ends_ends_its_streams(tmp_path: Path) -> None:
+    """Between two events, at the signal: an open page neither holds the service up nor is cut off."""
+    world = World(tmp_path)
+    await world.append(1, ENTRIES[:1])
+    async with serving(world) as base, connected(base) as stream:
+        assert await stream.next_id() == 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(stream.reader.readuntil(b"\r\n0\r\n\r\n"), 20)
 
 
 async def test_a_slow_reader_is_cut_off(tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """Checkouts: made whole or not at all, one process at a time, forked and merged without loss."""
 
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from bot.ports import Access
 from bot.workspace.checkout import safe_name
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
+from tests import forks
 from tests.rows import every_row
 from tests.workspace.ground import Repository
 
@@ -112,15 +110,11 @@ asyncio.run(main())
 @pytest.mark.req("E4")
 async def test_two_processes(repository: Repository, workspace: GitWorkspace, tmp_path: Path) -> None:
     """A name that another process works with is a Conflict; when that process is killed, it is free."""
-    command = [sys.executable, "-c", KILLED, str(repository.path), str(tmp_path / "data")]
-    environment = {**os.environ, "PYTHONPATH": TOP}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as other:  # noqa: ASYNC220
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"taken\n"
+    with forks.script(KILLED).read_lines(str(repository.path), str(tmp_path / "data")) as (_, printed):
+        assert printed.readline() == "taken\n"
         with pytest.raises(Conflict):
             await workspace.checkout("main", repository.head)
         await workspace.checkout("another", repository.head)
-        other.send_signal(signal.SIGKILL)
     assert (await workspace.checkout("main", repository.head)).base == repository.head
 
 

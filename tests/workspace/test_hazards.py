@@ -119,11 +119,18 @@ async def test_endless_patterns(workspace: GitWorkspace, repository: Repository,
         await export.run()
 
 
-async def test_endless_patterns_of_the_base(workspace: GitWorkspace, repository: Repository) -> None:
-    """A checkout ends by its time, before a file is written; as many stars that cost nothing do not end it."""
-    repository.commit(_dot_gitattributes="a/**/" * 8 + "zz text\n")
+@pytest.mark.parametrize("version", ("2", "4"))
+async def test_endless_patterns_of_the_base(workspace: GitWorkspace, repository: Repository, version: str) -> None:
+    """A checkout ends by its time, before a file is written; as many stars that cost nothing do not end it.
+
+    Version 4 of git's index keeps of a path only what differs from the path before it.
+    """
+    endless = "a/**/" * 8 + "zz text\n"
+    repository.commit(_dot_gitattributes=endless, _dot_gitattribute="", a___dot_gitattributes=endless)
     tree = Path((await workspace.checkout("main", repository.head)).path)
     blob, path = repository.git("rev-parse", "HEAD:README.md"), "/".join("a" * 200)
     await run.git(tree, "update-index", "--add", "--cacheinfo", f"100644,{blob},{path}/b")
+    await run.git(tree, "update-index", "--index-version", version)
+    assert (tree / ".git" / "index").read_bytes()[7:8] == bytes([int(version)])
     with pytest.raises(Refused, match=r"longer than 0.3 s: use fewer `\*` and `\*\*` in one pattern of .gitattributes"):
         await hazards.check_attributes(tree, seconds=0.3)

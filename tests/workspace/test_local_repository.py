@@ -1,8 +1,6 @@
 """Opening a local repository: every shape it comes in gives a result, or an error with its cure."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from bot.core.errors import Misconfigured
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror
+from tests import forks
 from tests.workspace.ground import Repository, make_repository
 
 
@@ -132,7 +131,5 @@ def test_no_sandbox(repository: Repository, tmp_path: Path) -> None:
     fake.chmod(0o755)
     script = "import asyncio, sys; from pathlib import Path; from bot.workspace import local_repository; "
     script += "asyncio.run(local_repository.LocalRepository.open(Path(sys.argv[1])))"
-    environment = {"PATH": f"{fake.parent}:/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", script, str(repository.path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = forks.script(script).run(str(repository.path), env={"PATH": f"{fake.parent}:/usr/bin:/bin"})
     assert "NoSandbox: a sandbox cannot be made here" in done.stderr

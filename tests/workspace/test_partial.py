@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import RemoteRepository
 from bot.workspace.workspace import GitWorkspace
+from tests import forks
 from tests.contracts.smart_http import Site
 from tests.workspace.ground import NAME, TOKEN, Repository, approved, order, publish, write
 from tests.workspace.test_upkeep import DAMAGES
@@ -173,9 +173,9 @@ async def test_killed_between_history_and_contents(
 ) -> None:
     """A commit whose contents were being fetched when the process was killed does not count as being there."""
     content = bare.git("rev-parse", "HEAD:changing").encode()
-    command = [sys.executable, "-c", KILLED, site.url(NAME), TOKEN, str(tmp_path / "data"), bare.head]
-    with subprocess.Popen(command, cwd=TOP) as other:  # noqa: ASYNC220
-        site.heard = lambda body: other.send_signal(signal.SIGKILL) if b"want " + content in body else None
+    program = forks.script(KILLED).read_lines(site.url(NAME), TOKEN, str(tmp_path / "data"), bare.head)
+    with program as (other, _):
+        site.heard = lambda body: other.kill() if b"want " + content in body else None
         assert other.wait() == -signal.SIGKILL
     assert holds(remote.mirror, f"{bare.head}^{{tree}}")
     assert not (remote.mirror.path / "refs" / "plangate" / "commits").exists()

@@ -1,7 +1,9 @@
 """Publishing: what a hostile tree may and may not become, and that the same order gives the same commit."""
 
 import os
+import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -230,15 +232,19 @@ REFUSED: dict[str, tuple[Work, str]] = {
 
 @pytest.mark.req("G1")
 @every_row("what", REFUSED)
-async def test_refused(what: str, workspace: GitWorkspace, repository: Repository) -> None:
+async def test_refused(what: str, workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
     """It is refused by name, and no branch is made."""
     work, said = REFUSED[what]
-    checkout = await workspace.checkout(what, repository.head)
-    work(Path(checkout.path))
-    with pytest.raises(Refused) as caught:
-        await workspace.publish(approved(checkout.base), checkout, order())
+    checkout = await workspace.checkout("main", repository.head)
+    copied = replace(checkout, path=str(shutil.copytree(checkout.path, tmp_path / "copy", symlinks=True)))
+    work(Path(copied.path))
+    try:
+        with pytest.raises(Refused) as caught:
+            await workspace.publisher.publish(approved(checkout.base), copied, order())
+    finally:
+        shutil.rmtree(copied.path)
     assert said in str(caught.value)
-    assert repository.git("branch", "--format=%(refname:short)") == "main"
+    assert not (repository.path / ".git/refs/heads/plangate").exists()
 
 
 async def test_odd_names_of_the_base_may_change(workspace: GitWorkspace, repository: Repository) -> None:
@@ -253,6 +259,7 @@ async def test_odd_names_of_the_base_may_change(workspace: GitWorkspace, reposit
 async def test_large_file_of_the_base(workspace: GitWorkspace, repository: Repository) -> None:
     """A file beyond the limit that the base has already is no reason, as long as it stays as it is."""
     large(repository.path)
+    repository.git("config", "core.compression", "1")
     repository.commit()
     assert (await publish(workspace, repository, write(new="x"))).paths == ("new",)
 

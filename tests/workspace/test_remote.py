@@ -156,7 +156,7 @@ async def test_wrong_token(site: Site, repository: Repository, tmp_path: Path) -
 @pytest.mark.parametrize("token", ("", "a b", "a\nX-Evil: 1", "ä"))
 def test_no_token(token: str) -> None:
     """What is no token is not sent."""
-    with pytest.raises(Misconfigured, match="empty or malformed"):
+    with pytest.raises(Misconfigured, match=r"empty or malformed .*: set a token that may read and push"):
         RemoteRepository("https://github.com/o/n.git", lambda: token).settings()
 
 
@@ -179,7 +179,7 @@ BAD_URLS = (
 @every_row("url", BAD_URLS)
 def test_bad_url(url: str) -> None:
     """Nothing but a plain HTTPS address is taken; plain HTTP stays on this machine."""
-    with pytest.raises(Misconfigured, match="no address of a repository"):
+    with pytest.raises(Misconfigured, match="not the address of a repository"):
         RemoteRepository(url, lambda: TOKEN)
 
 

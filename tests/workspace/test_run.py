@@ -28,6 +28,16 @@ async def test_endless_output(tmp_path: Path) -> None:
         await run.execute(["yes"], tmp_path, environment=PLAIN)
 
 
+async def test_programs_stand_back(tmp_path: Path) -> None:
+    """What is started has a lower priority than this process, and so has its session where sessions share evenly."""
+    wanted = os.getpriority(os.PRIO_PROCESS, 0) + run.NICENESS
+    waiting = f"for turn in $(seq 100); do [ $(nice) -ge {wanted} ] && break; sleep 0.01; done"
+    command = ["sh", "-c", f"{waiting}; nice; sleep 0.02; cat /proc/self/autogroup 2>/dev/null || echo nice 10"]
+    niceness, session = (await run.execute(command, tmp_path, environment=PLAIN)).out.decode().splitlines()
+    assert int(niceness) == min(wanted, 19)
+    assert session.endswith(f"nice {run.NICENESS}")
+
+
 async def test_cancelled(tmp_path: Path) -> None:
     """Cancelling ends the program and what it started."""
     command = ["sh", "-c", "sleep 60 & echo $! > child; wait"]

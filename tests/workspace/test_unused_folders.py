@@ -1,9 +1,6 @@
 """What killed processes leave behind: removed by whoever works next, and never what somebody works in."""
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +11,7 @@ import pytest
 from bot.workspace.checkout import LASTING_SECONDS
 from bot.workspace.unused_folders import AT_ONCE
 from bot.workspace.workspace import GitWorkspace
+from tests import forks
 from tests.workspace.ground import Repository, publish, write
 
 TOP = str(Path(__file__).parents[2])
@@ -42,14 +40,9 @@ asyncio.run(main())
 @contextmanager
 def at_work(repository: Repository, data: Path) -> Iterator[None]:
     """Let another process hold a checkout, a fork and a clone; it is killed at the end."""
-    command = [sys.executable, "-c", WORKS, str(repository.path), str(data)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": TOP}) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"at work\n"
-        try:
-            yield
-        finally:
-            other.send_signal(signal.SIGKILL)
+    with forks.script(WORKS).read_lines(str(repository.path), str(data)) as (_, printed):
+        assert printed.readline() == "at work\n"
+        yield
 
 
 def folders(data: Path) -> list[str]:

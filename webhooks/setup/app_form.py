@@ -1,4 +1,4 @@
-"""The fields of the set-up's form, and what is wrong with them."""
+"""The fields of the set-up's form, and the mistakes in them."""
 
 import re
 import secrets
@@ -41,7 +41,7 @@ def read_form(fields: Mapping[str, str], server_url: str) -> AppForm:
     organization, is_for_organization = fields.get("organization", "").strip(), fields.get("owner") != "person"
     mistakes = {}
     if is_for_organization and not _LOGIN.fullmatch(organization):
-        mistakes["organization"] = "Write the organization's login, as it stands in its address."
+        mistakes["organization"] = "Write the organization's login, as in github.com/LOGIN."
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
         mistakes["name"] = f"Write a name of 1 to {LONGEST_NAME} characters."
     if mistake := _url_mistake(url, server_url):

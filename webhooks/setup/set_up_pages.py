@@ -74,7 +74,7 @@ def confirmation_page(form: AppForm, manifest: "ManifestForm", server_url: str) 
 <h1>Check what the App may do</h1>
 <table>
 <tr><th scope=row>Name</th><td>{escape(form.name)}</td></tr>
-<tr><th scope=row>Owner</th><td>{escape(form.owner) or "your own account"}, who alone can install it</td></tr>
+<tr><th scope=row>Owner</th><td>{escape(form.owner) or "your own account"}, the only one that can install it</td></tr>
 <tr><th scope=row>Events go to</th><td>{escape(form.webhook_url)}</td></tr>
 <tr><th scope=row>Events</th><td>{events}</td></tr>
 </table>
@@ -143,9 +143,9 @@ def _field(form: AppForm, name: Literal["name", "url"], label: str, hint: str) -
 def _input(form: AppForm, name: str, value: str, attributes: str) -> str:
     mistake = form.mistakes.get(name, "")
     invalid = ' aria-invalid="true"' if mistake else ""
-    told = f'\n<p class="mistake" role="alert">{escape(mistake)}</p>' if mistake else ""
+    message = f'\n<p class="mistake" role="alert">{escape(mistake)}</p>' if mistake else ""
     fixed = 'autocomplete="off" autocapitalize="off" spellcheck="false"'
-    return f'<input type="text" name="{name}" value="{escape(value)}" {attributes}{invalid} {fixed}>{told}'
+    return f'<input type="text" name="{name}" value="{escape(value)}" {attributes}{invalid} {fixed}>{message}'
 
 
 def _left_over_note(url: str) -> str:

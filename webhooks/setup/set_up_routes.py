@@ -24,7 +24,7 @@ from webhooks.setup.set_up_visitor import COOKIE, SetUpVisitor, is_own_form
 
 LARGEST_FORM: Final = 16 * 1024
 _UNKNOWN_BROWSER: Final = Refused(
-    "This page is for whoever started the service",
+    "This page is only for the person who started the service",
     fix="Open the address that `plangate serve` printed. It works once, in one browser; for a new one, stop the "
     "service and start it again.",
 )
@@ -110,8 +110,8 @@ class SetUpRoutes:
             return self._page(form_page(form, self.set_up.server_url, self.set_up.left_over), 422)
         self._form = form
         callback = f"http://{request.headers['host']}/setup/callback"
-        wanted = {"name": form.name, "organization": form.owner, "webhook_url": form.webhook_url}
-        manifest = self.set_up.begin(**wanted, redirect_url=callback)
+        choices = {"name": form.name, "organization": form.owner, "webhook_url": form.webhook_url}
+        manifest = self.set_up.begin(**choices, redirect_url=callback)
         return self._page(confirmation_page(form, manifest, self.set_up.server_url))
 
     async def _finish(self, request: Request) -> Response:

@@ -33,10 +33,10 @@ _CHANGES: Final = frozenset({CallKind.COMMAND, CallKind.BACKGROUND, CallKind.DEL
 
 async def due_reminders(session: Session, kinds: Sequence[CallKind]) -> list[str]:
     """Return the reminders that belong after the results of calls of these kinds."""
-    found = [] if CallKind.LIST in kinds else _about_todos(session)
+    reminders = [] if CallKind.LIST in kinds else _about_todos(session)
     if session.context.stamps and _CHANGES & set(kinds):
-        found += await _about_files(session)
-    return found
+        reminders += await _about_files(session)
+    return reminders
 
 
 async def due_memory(session: Session, calls: Sequence[ToolInput]) -> list[str]:
@@ -48,8 +48,8 @@ async def due_memory(session: Session, calls: Sequence[ToolInput]) -> list[str]:
     if context.memory is None:
         return []
     paths = (relative(path, context.folder) for call in calls if (path := _edited_path(call)))
-    opened = [path for path in paths if path in context.stamps]
-    text = await context.memory.below(opened, _reminders(session.history)) if opened else ""
+    read_paths = [path for path in paths if path in context.stamps]
+    text = await context.memory.below(read_paths, _reminders(session.history)) if read_paths else ""
     return [reminder_text(text)] if text else []
 
 
@@ -81,10 +81,10 @@ def _about_todos(session: Session) -> list[str]:
         return []
     text = OLD if session.context.todos else EMPTY
     unfinished = not session.context.todos or any(status != "completed" for _, status in session.context.todos)
-    return [text] if unfinished and _quiet(session.history) else []
+    return [text] if unfinished and _has_old_list(session.history) else []
 
 
-def _quiet(history: Sequence[Json]) -> bool:
+def _has_old_list(history: Sequence[Json]) -> bool:
     """Return whether none of the last answers wrote the list, and no reminder of it came between them."""
     answers = 0
     for message in reversed(history):
@@ -107,8 +107,8 @@ async def _about_files(session: Session) -> list[str]:
     except PlangateError:
         return []
     changed = output.details.get("changed")
-    found = changed if isinstance(changed, dict) else {}
-    new = {path: str(stamp) for path, stamp in found.items() if context.reported_stamps.get(path) != stamp}
+    stamps = changed if isinstance(changed, dict) else {}
+    new = {path: str(stamp) for path, stamp in stamps.items() if context.reported_stamps.get(path) != stamp}
     context.reported_stamps.update(new)
     if not new:
         return []

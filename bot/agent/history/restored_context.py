@@ -44,34 +44,36 @@ async def restored_context(session: Session, messages: Sequence[Json], kept: Seq
     """
     blocks = _opening(messages[0])
     blocks += [_text(words) for words in _words(messages[1:], kept)]
-    told = [
+    lines = [
         *_plan(list(answered_calls(messages))),
         *_todos(session),
         f"The permission mode is {session.context.mode} now.",
     ]
     if session.context.mode is Mode.PLAN:
-        told.append("Plan mode is still on: nothing may be changed before a person has approved a plan.")
-    blocks += [_text(reminder_text(text)) for text in told]
+        lines.append("Plan mode is still on: nothing may be changed before a person has approved a plan.")
+    blocks += [_text(reminder_text(text)) for text in lines]
     return [*blocks, *[block async for block in _files(session, messages, kept, window)]]
 
 
 def digest(messages: Sequence[Json]) -> str:
     """Return a summary made without a model: files changed and read, commands run, failures, and the last answers."""
     calls = list(answered_calls(messages))
-    changed = _paths(call for call, _, failed in calls if call["name"] in _CHANGING and not failed)
-    read = _paths(call for call, _, failed in calls if call["name"] == "Read" and not failed)
-    commands = [_short(call["input"].get("command", "")) for call, _, _ in calls if call["name"] == "Bash"]
-    errors = [f"{call['name']}: {_short(text)}" for call, text, failed in calls if failed]
-    answers = [_short(text) for message in messages if message["role"] == "assistant" and (text := text_of(message))]
+    files_changed = _paths(call for call, _, failed in calls if call["name"] in _CHANGING and not failed)
+    files_read = _paths(call for call, _, failed in calls if call["name"] == "Read" and not failed)
+    commands = [_escaped_line(call["input"].get("command", "")) for call, _, _ in calls if call["name"] == "Bash"]
+    errors = [f"{call['name']}: {_escaped_line(text)}" for call, text, failed in calls if failed]
+    answers = [
+        _escaped_line(text) for message in messages if message["role"] == "assistant" and (text := text_of(message))
+    ]
     parts = {
-        "Files that were changed": changed,
-        "Files that were read": read,
+        "Files that were changed": files_changed,
+        "Files that were read": files_read,
         "Commands that ran": commands,
         "Calls that failed": errors,
         "What you said last": answers[-10:],
     }
-    lists = {name: "\n".join(f"- {item}" for item in found[-LISTED:]) for name, found in parts.items() if found}
-    return "\n\n".join(f"{name}:\n{listed}" for name, listed in lists.items()) or "Nothing was done yet."
+    lists = {name: "\n".join(f"- {item}" for item in entries[-LISTED:]) for name, entries in parts.items() if entries}
+    return "\n\n".join(f"{name}:\n{lines}" for name, lines in lists.items()) or "Nothing was done yet."
 
 
 def answered_calls(messages: Sequence[Json]) -> Iterator[AnsweredCall]:
@@ -91,10 +93,10 @@ def _opening(first: Json) -> list[Json]:
 
 def _words(messages: Sequence[Json], kept: Sequence[Json]) -> list[str]:
     """Return what people added during the session, verbatim, unless it stays in the history anyway."""
-    staying = {text for message in kept for text in _texts(message)}
-    found = [text for message in messages for text in _texts(message) if text not in staying and _is_said(text)]
+    kept_texts = {text for message in kept for text in _texts(message)}
+    texts = [text for message in messages for text in _texts(message) if text not in kept_texts and _is_said(text)]
     room, newest = WORDS, []
-    for text in reversed(list(dict.fromkeys(found))):
+    for text in reversed(list(dict.fromkeys(texts))):
         room -= len(text)
         if room < 0:
             break
@@ -127,19 +129,19 @@ def _plan(calls: Sequence[AnsweredCall]) -> Iterator[str]:
 
 def _todos(session: Session) -> Iterator[str]:
     if session.context.todos:
-        listed = "\n".join(
-            f"- [{status}] {escape_harness_markup(content)}" for content, status in session.context.todos
-        )
-        yield f"Your todo list now:\n{listed}"
+        rows = "\n".join(f"- [{status}] {escape_harness_markup(content)}" for content, status in session.context.todos)
+        yield f"Your todo list now:\n{rows}"
 
 
 async def _files(session: Session, messages: Sequence[Json], kept: Sequence[Json], window: int) -> AsyncIterator[Json]:
     """Yield the current content of the files that were read last. Files that cannot be read are skipped."""
     folder, room = session.context.folder, int(window * FILE_SHARE) * BYTES_PER_TOKEN
-    staying = {relative(path, folder) for path in _paths(call for call, *_ in answered_calls(kept))}
-    read = [call for call, _, failed in answered_calls(messages) if call["name"] in {"Read", *_CHANGING} and not failed]
-    recent = dict.fromkeys(relative(path, folder) for path in _paths(reversed(read)))
-    for path in [path for path in recent if path not in staying][:FILES]:
+    kept_paths = {relative(path, folder) for path in _paths(call for call, *_ in answered_calls(kept))}
+    calls = [
+        call for call, _, failed in answered_calls(messages) if call["name"] in {"Read", *_CHANGING} and not failed
+    ]
+    recent = dict.fromkeys(relative(path, folder) for path in _paths(reversed(calls)))
+    for path in [path for path in recent if path not in kept_paths][:FILES]:
         arguments = {"file_path": path, "limit": FILE_LINES}
         ruled = dispatch.prepare(session, {"id": "again", "name": "Read", "input": arguments})
         if not isinstance(ruled, dispatch.ReadyCall):
@@ -167,7 +169,7 @@ def _result_text(result: Json) -> str:
     return content if isinstance(content, str) else text_of({"content": content})
 
 
-def _short(text: str) -> str:
+def _escaped_line(text: str) -> str:
     return escape_harness_markup(shorten_line(str(text), SHORT))
 
 

@@ -23,7 +23,7 @@ _DELTA_KEYS = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-
+_SUMMARY_KEYS = frozenset({"content", "encrypted_content"})
 
 LONGEST_WHY = 300
 """Characters of the service's explanation of a refusal."""
@@ -85,10 +85,10 @@ class StreamedAnswer:
                 raise self._fault
             if any(map("".join, self._json.values())):
                 raise MalformedAnswer("the model's answer ended in the middle of a tool call")
-        return whole(self.blocks)
+        return assistant_message(self.blocks)
 
     def _feed_block(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
-        """Take in one event of the stream, and return what it means to the reader, if anything."""
+        """Process one event of the stream, and return what the session may see of it, if anything."""
         match event.get("type"):
             case "message_start":
                 self.usage.update(event["message"].get("usage") or {})
@@ -103,8 +103,8 @@ class StreamedAnswer:
                 self._close(event["index"])
                 return self._call(event["index"])
             case "message_delta":
-                self.stop_reason = event["delta"].get("stop_reason")
-                self.why = refusal(event["delta"].get("stop_details"))
+                self.stop_reason = event["delta"].get("stop_reason") or self.stop_reason  # there may be several
+                self.why = refusal(event["delta"].get("stop_details")) or self.why
                 used = event.get("usage") or {}
                 self.usage.update({key: value for key, value in used.items() if value is not None})
             case "message_stop":
@@ -120,6 +120,9 @@ class StreamedAnswer:
         kind = delta.get("type", "")
         if kind == "citations_delta":
             self.blocks[index]["citations"] = [*(self.blocks[index].get("citations") or []), delta["citation"]]
+            return None
+        if kind == "compaction_delta":  # it replaces; the library does the same
+            self.blocks[index] |= {key: value for key, value in delta.items() if key in _SUMMARY_KEYS}
             return None
         key = _DELTA_KEYS.get(kind)
         if key is None:
@@ -153,7 +156,7 @@ class StreamedAnswer:
         block = self.blocks[index] if index < len(self.blocks) else {}
         if block.get("type") != "tool_use" or self._fault is not None:
             return None
-        return CallReceived(whole([block])["content"][0])
+        return CallReceived(assistant_message([block])["content"][0])
 
 
 def parse_object(text: str | bytes) -> Json:
@@ -168,17 +171,17 @@ def parse_object(text: str | bytes) -> Json:
 
 
 def _refusal_text(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
-def whole(blocks: Any) -> Json:
+def assistant_message(blocks: Any) -> Json:
     """Return the assistant message of these blocks; raises MalformedAnswer if they cannot be acted on or sent back."""
     calls: list[str] = []
     with reading():
         for block in blocks:
             match block["type"]:
                 case "text" if not isinstance(block["text"], str):
-                    raise MalformedAnswer("the model's answer has a text that is none")
+                    raise MalformedAnswer("a text block of the model's answer holds no text")
                 case "tool_use" if not isinstance(block["input"], dict):
                     raise MalformedAnswer("a tool call's input is not a JSON object")
                 case "tool_use" if not (isinstance(block["name"], str) and isinstance(block["id"], str)):
@@ -194,9 +197,9 @@ def whole(blocks: Any) -> Json:
 
 def refusal(details: Any) -> str:
     """Return the service's explanation of a refusal in one line, as far as there is one; none of it is trusted."""
-    told = [details.get(name) for name in ("category", "explanation")] if isinstance(details, dict) else []
+    parts = [details.get(name) for name in ("category", "explanation")] if isinstance(details, dict) else []
     return shorten_line(
-        with_visible_codepoints(": ".join(text for text in told if isinstance(text, str) and text)), LONGEST_WHY
+        with_visible_codepoints(": ".join(text for text in parts if isinstance(text, str) and text)), LONGEST_WHY
     )
 
 

@@ -15,15 +15,24 @@ from functools import partial
 from typing import Any, Final
 
 from bot.agent.async_iteration import iterate_within
-from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, parse_object, reading, refusal, usage_of, whole
+from bot.agent.model.answer import (
+    MalformedAnswer,
+    StreamedAnswer,
+    assistant_message,
+    parse_object,
+    reading,
+    refusal,
+    usage_of,
+)
 from bot.agent.model.connection import Connection, OutgoingCall, direct_connection, report_silence
 from bot.agent.model.context_fields import COMPACTION
-from bot.agent.model.failures import LONGEST_WAIT, CallFailure, ErrorEvent, status_failure
+from bot.agent.model.failures import LONGEST, LONGEST_WAIT, CallFailure, ErrorEvent, status_failure
 from bot.agent.model.features import Feature, refused_features, without_features
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import ModelSpec, cost_usd, merge_listing, resolve
 from bot.agent.model.workload_identity import WorkloadIdentity, identity_failure
 from bot.core.errors import PlangateError
+from bot.core.lines import shorten_line
 from bot.core.transcript import Json
 from bot.ports import Abilities, AnswerCompleted, AnswerStarted, Clock, ModelEvent, ModelRequest, Notice, Replay
 
@@ -31,9 +40,9 @@ _log: Final = logging.getLogger(__name__)
 
 NON_STREAMING_CAP: Final = 21_333
 """Above this the library refuses a request that does not stream."""
-TELLING: Final = 5.0
+DESCRIBING_SECONDS: Final = 5.0
 """Seconds that the server may take to describe a model; after that the request is sent without the description."""
-CLOSING: Final = 0.5
+CLOSING_SECONDS: Final = 0.5
 """Seconds to wait for a stream's end after message_stop; its connection is reused only if it was read to the end."""
 
 
@@ -76,8 +85,8 @@ class AnthropicModel:
     _connection: Connection = field(init=False)
 
     def __post_init__(self) -> None:
-        made = direct_connection(self.api_key, self.base_url, self.identity, self.patience.silence)
-        self._connection = self.connection or made
+        direct = direct_connection(self.api_key, self.base_url, self.identity, self.patience.silence)
+        self._connection = self.connection or direct
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Yield one answer as it arrives; see the port. A Notice voids what was shown of the answer before it."""
@@ -92,8 +101,8 @@ class AnthropicModel:
                 return
             except Exception as error:  # noqa: BLE001 - classified; an error that is not a failed call is raised again
                 failure = _classify(error)
-            void = self._void(answer, tries.spec)
-            notice = self._adapt(tries, call, failure) or await self._again(tries, failure)
+            void = self._partial_answer(answer, tries.spec)
+            notice = self._adapt(tries, call, failure) or await self._plan_retry(tries, failure)
             if notice is None:
                 if void:
                     yield Notice("void", "the answer broke off; the part that arrived is billed", void=void)
@@ -104,23 +113,23 @@ class AnthropicModel:
 
     async def check_model(self, name: str) -> str:
         """Look up a model by alias or id on the server and return its id; raises Transient or Refused with the cure."""
-        asked, betas = self.spec(name).id, () if self._lacks(COMPACTION) else (COMPACTION,)
+        requested_id, betas = self.spec(name).id, () if self._lacks(COMPACTION) else (COMPACTION,)
         try:
-            told = await self._connection.model(asked, betas)
+            listing = await self._connection.model(requested_id, betas)
         except Exception as error:
             failure = _classify(error)
             if self._refuse(failure, refused_features(failure, {}, betas)):
                 return await self.check_model(name)
             raise failure.as_error() from error
-        found = str(told.get("id") or asked)
-        for ident in {asked, found}:
-            self.specs[ident] = merge_listing(self.spec(ident), told)
-        return found
+        served_id = str(listing.get("id") or requested_id)
+        for ident in {requested_id, served_id}:
+            self.specs[ident] = merge_listing(self.spec(ident), listing)
+        return served_id
 
     def spec(self, name: str) -> ModelSpec:
         """Return the spec of an alias or an id, from the service or else from the table, without missing features."""
-        found = resolve(name)
-        return without_features(self.specs.get(found.id, found), self.missing)
+        spec = resolve(name)
+        return without_features(self.specs.get(spec.id, spec), self.missing)
 
     async def _load_spec(self, name: str) -> ModelSpec:
         """Return the spec of a model, as the service reports it if it does; the service is asked once (M12).
@@ -132,7 +141,7 @@ class AnthropicModel:
             if spec.id not in self.specs:
                 self.specs[spec.id] = spec
                 with suppress(PlangateError, TimeoutError):
-                    async with asyncio.timeout(TELLING):
+                    async with asyncio.timeout(DESCRIBING_SECONDS):
                         await self.check_model(name)
         return self.spec(name)
 
@@ -151,7 +160,7 @@ class AnthropicModel:
         prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
         return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices, spec.reads_images, spec.id)
 
-    def _other(self, spec: ModelSpec, fallback: str) -> ModelSpec | None:
+    def _fallback_spec(self, spec: ModelSpec, fallback: str) -> ModelSpec | None:
         """Return the model to continue with if this one does not answer; None if there is no other."""
         other = self.spec(fallback) if fallback else spec
         return other if other.id != spec.id else None
@@ -166,12 +175,12 @@ class AnthropicModel:
     def _call(self, tries: "_Tries") -> OutgoingCall:
         """Return the call to send for a request, streaming or not."""
         cap = self.output_cap if tries.streaming else min(self.output_cap or NON_STREAMING_CAP, NON_STREAMING_CAP)
-        sent = parameters(tries.request, tries.spec, cap=cap, extra=self.extra_body)
-        betas = sent.pop("extra_headers", {}).get("anthropic-beta", "")
-        sent |= sent.pop("extra_body", {})
+        fields = parameters(tries.request, tries.spec, cap=cap, extra=self.extra_body)
+        betas = fields.pop("extra_headers", {}).get("anthropic-beta", "")
+        fields |= fields.pop("extra_body", {})
         if tries.streaming:
-            sent["stream"] = True
-        return OutgoingCall(sent, tuple(betas.split(",")) if betas else (), tries.request)
+            fields["stream"] = True
+        return OutgoingCall(fields, tuple(betas.split(",")) if betas else (), tries.request)
 
     def _adapt(self, tries: "_Tries", call: OutgoingCall, failure: CallFailure) -> Notice | None:
         """Change a refused call so that it does without what was refused; None if that is not possible."""
@@ -186,22 +195,22 @@ class AnthropicModel:
             return None
         return Notice("feature", f"{failure.text}; going on without {', '.join(feature.name for feature in lost)}")
 
-    async def _again(self, tries: "_Tries", failure: CallFailure) -> Notice | None:
+    async def _plan_retry(self, tries: "_Tries", failure: CallFailure) -> Notice | None:
         """Decide how a failed call is repeated: with another model, or after a wait; None if the failure is final."""
         tries.failures += 1
         tries.overloads = tries.overloads + 1 if failure.overloaded else 0
-        over = tries.failures >= self.patience.tries
-        gone = tries.overloads >= self.patience.overloads or failure.unavailable
-        if gone and not over and (other := self._other(tries.spec, tries.request.fallback)):
+        is_last = tries.failures >= self.patience.tries
+        is_down = tries.overloads >= self.patience.overloads or failure.unavailable
+        if is_down and not is_last and (other := self._fallback_spec(tries.spec, tries.request.fallback)):
             why = "unavailable" if failure.unavailable else "overloaded"
             text = f"{tries.spec.id} is {why}; going on with {other.id}"
             tries.spec, tries.overloads = await self._load_spec(other.id), 0
             return Notice("fallback", text, other.id)
-        if over or not failure.retryable:
+        if is_last or not failure.retryable:
             return None
-        plain = tries.streaming and failure.broke_off
-        tries.streaming = tries.request.streams and not plain
-        tries.wait = 0.0 if plain else self._wait(failure, tries.failures)
+        is_plain = tries.streaming and failure.broke_off
+        tries.streaming = tries.request.streams and not is_plain
+        tries.wait = 0.0 if is_plain else self._wait(failure, tries.failures)
         return Notice("retry", f"{failure.text}; trying again ({tries.failures} of {self.patience.tries - 1})")
 
     def _refuse(self, failure: CallFailure, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
@@ -225,15 +234,15 @@ class AnthropicModel:
             iterate_within(self._events(call), self.patience.total, idle=self.patience.quiet)
         ) as events:
             async for event in events:
-                shown = answer.feed(event)
-                if isinstance(shown, AnswerStarted):
-                    yield AnswerStarted(partial(self._void, answer, spec))
-                elif shown is not None:
-                    yield shown
+                model_event = answer.feed(event)
+                if isinstance(model_event, AnswerStarted):
+                    yield AnswerStarted(partial(self._partial_answer, answer, spec))
+                elif model_event is not None:
+                    yield model_event
                 if answer.complete:
                     break
             with suppress(Exception):
-                async with asyncio.timeout(CLOSING):
+                async with asyncio.timeout(CLOSING_SECONDS):
                     await anext(events)
         yield self._completion(answer, answer.message(), answer.usage, spec)
 
@@ -247,16 +256,16 @@ class AnthropicModel:
 
     async def _request_whole(self, call: OutgoingCall, spec: ModelSpec, answer: StreamedAnswer) -> AnswerCompleted:
         """Make one request without streaming; the message is taken from the raw body."""
-        said = parse_object(await self._connection.request_whole(call))
+        body = parse_object(await self._connection.request_whole(call))
         with reading():
-            answer.usage.update(said.get("usage") or {})
-            if not isinstance(said["stop_reason"], str):
+            answer.usage.update(body.get("usage") or {})
+            if not isinstance(body["stop_reason"], str):
                 raise MalformedAnswer("the model's answer does not say why it ended")
-            answer.stop_reason, answer.why = said["stop_reason"], refusal(said.get("stop_details"))
-            message = whole(said["content"])
+            answer.stop_reason, answer.why = body["stop_reason"], refusal(body.get("stop_details"))
+            message = assistant_message(body["content"])
         return self._completion(answer, message, answer.usage, spec)
 
-    def _void(self, answer: StreamedAnswer, spec: ModelSpec) -> AnswerCompleted | None:
+    def _partial_answer(self, answer: StreamedAnswer, spec: ModelSpec) -> AnswerCompleted | None:
         """Return what was received of an answer that broke off; None if the service had not reported its usage."""
         with suppress(MalformedAnswer):
             message = {"role": "assistant", "content": answer.blocks}
@@ -316,9 +325,10 @@ def _classify(error: Exception) -> CallFailure:
         case WorkloadIdentityError():
             return identity_failure(error)
         case APIConnectionError() | httpx2.RequestError() | TimeoutError() | MalformedAnswer():
-            return CallFailure(
-                f"the connection to the model failed: {str(error) or type(error).__name__}", retryable=True
-            )
+            # the library says only "Connection error."; other causes may quote headers, and with them the key
+            cause = error.__cause__ if isinstance(error.__cause__, httpx2.ConnectError) else error
+            text = shorten_line(str(cause) or type(cause).__name__, LONGEST)
+            return CallFailure(f"the connection to the model failed: {text}", retryable=True)
         case UnicodeDecodeError():
             return CallFailure(f"the model's answer cannot be read: {error}", retryable=True)
         case _:

@@ -72,7 +72,7 @@ class Connection:
         """Make a call that does not stream, and return the body of the answer."""
         import httpx2
 
-        client = await self._ready()
+        client = await self._opened_client()
         options: RequestOptions = {**_options(call.betas), "timeout": WHOLE_ANSWER}
         response: httpx2.Response = await client.post(
             PATH, cast_to=httpx2.Response, options=options, **self._payload(call)
@@ -84,7 +84,7 @@ class Connection:
 
         Raises TimeoutError after `silence` seconds without an event. Calls `hear` at each event, including pings.
         """
-        client = await self._ready()
+        client = await self._opened_client()
         from anthropic import AsyncStream
 
         kind = AsyncStream[object]
@@ -105,7 +105,7 @@ class Connection:
         """Return the server's description of a model. https://platform.claude.com/docs/en/api/beta/models/retrieve"""
         import httpx2
 
-        client = await self._ready()
+        client = await self._opened_client()
         path = f"{MODELS}/{quote(ident, safe='')}"
         response = await client.get(path, cast_to=httpx2.Response, options=_options(betas))
         return parse_object(response.content)
@@ -114,16 +114,16 @@ class Connection:
         """Import the library and make the client, unless that is done; blocks, and may be called from any thread."""
         with self._making:
             load_types_on_demand()
-            made = self._client or self.connect()
-            self._client = made
-        return made
+            client = self._client or self.connect()
+            self._client = client
+        return client
 
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:
             await self._client.close()
 
-    async def _ready(self) -> "Client":
+    async def _opened_client(self) -> "Client":
         return await asyncio.to_thread(self.open) if self._client is None else self._client
 
     def _payload(self, call: OutgoingCall) -> dict[str, Any]:
@@ -187,25 +187,25 @@ def _options(betas: tuple[str, ...]) -> "RequestOptions":
 
 @contextmanager
 def report_silence(seconds: float, say: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Call `say` once for every silence of that length; the context yields a function to call at every sound."""
+    """Call `say` once for each silence of that length. Yields a function to call whenever something arrives."""
     loop = asyncio.get_running_loop()
-    heard, said = loop.time(), False
+    last_arrival, is_reported = loop.time(), False
     timer: asyncio.TimerHandle
 
-    def sound() -> None:
-        nonlocal heard, said
-        heard, said = loop.time(), False
+    def record_arrival() -> None:
+        nonlocal last_arrival, is_reported
+        last_arrival, is_reported = loop.time(), False
 
     def look() -> None:
-        nonlocal said, timer
-        left = heard + seconds - loop.time()
-        if left <= 0 and not said:
-            said = True
+        nonlocal is_reported, timer
+        remaining = last_arrival + seconds - loop.time()
+        if remaining <= 0 and not is_reported:
+            is_reported = True
             say()
-        timer = loop.call_later(left if left > 0 else seconds, look)
+        timer = loop.call_later(remaining if remaining > 0 else seconds, look)
 
     timer = loop.call_later(seconds, look)
     try:
-        yield sound
+        yield record_arrival
     finally:
         timer.cancel()

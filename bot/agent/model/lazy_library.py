@@ -50,8 +50,8 @@ class _Loader(Loader):
         """Record where each name of the package is defined."""
         homes: dict[str, str] = {}
         stars: list[str] = []
-        for home, listed, single in _EXPORTS.findall(Path(str(module.__file__)).read_text()):
-            for export in filter(None, map(str.strip, (listed or single).split(","))):
+        for home, several, single in _EXPORTS.findall(Path(str(module.__file__)).read_text()):
+            for export in filter(None, map(str.strip, (several or single).split(","))):
                 if export == "*":
                     stars.insert(0, home)  # a later one overrides the others
                 else:
@@ -68,18 +68,18 @@ class _Package(ModuleType):
             raise AttributeError(name)
         home = self.__dict__.get("_homes", {}).get(name, "")
         if home and home != ".":
-            found: object = getattr(import_module(home, self.__name__), name)
+            value: object = getattr(import_module(home, self.__name__), name)
         else:
-            found = self._import_submodule(name) or self._find_in_stars(name)
-        setattr(self, name, found)
-        return found
+            value = self._import_submodule(name) or self._find_in_stars(name)
+        setattr(self, name, value)
+        return value
 
     def _import_submodule(self, name: str) -> ModuleType | None:
         full = f"{self.__name__}.{name}"
         return import_module(full) if PathFinder.find_spec(full, self.__path__) else None
 
     def _find_in_stars(self, name: str) -> object:
-        for star in self.__dict__["_stars"]:
+        for star in self.__dict__["_stars"] if not name.startswith("_") else ():  # which a star never imports
             module = import_module(star, self.__name__)
             if hasattr(module, name):
                 return getattr(module, name)

@@ -127,8 +127,8 @@ def resolve(name: str) -> ModelSpec:
     An id that ends with a date has the spec of the same model without the date.
     """
     model = ALIASES.get(name, name)
-    if known := SPECS.get(_DATE.sub("", model)):
-        return replace(known, id=model)
+    if spec := SPECS.get(_DATE.sub("", model)):
+        return replace(spec, id=model)
     return ModelSpec(
         model,
         window=UNKNOWN_WINDOW,
@@ -148,21 +148,17 @@ def merge_listing(spec: ModelSpec, listing: Mapping[str, Any]) -> ModelSpec:
     https://platform.claude.com/docs/en/api/models-list
     """
 
-    def can(*path: str) -> bool | None:
-        found: Any = listing.get("capabilities")
-        for name in path:
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return bool(found.get("supported")) if isinstance(found, Mapping) else None
-
     def size(name: str, otherwise: int) -> int:
         value = listing.get(name)
         return value if isinstance(value, int) and value > 0 else otherwise
 
-    def may(otherwise: bool, *path: str) -> bool:
-        value = can(*path)
+    def supports(otherwise: bool, *path: str) -> bool:
+        value = _capability(listing, *path)
         return otherwise if value is None else value
 
-    forms = {"adaptive": can("thinking", "types", "adaptive"), "budget": can("thinking", "types", "enabled")}
+    modes = {"adaptive": "adaptive", "budget": "enabled"}
+    forms = {form: _capability(listing, "thinking", "types", mode) for form, mode in modes.items()}
+    efforts = tuple(level for level in EFFORTS if _capability(listing, "effort", level))
     thinking = next((form for form, accepted in forms.items() if accepted), spec.thinking)
     if forms.get(thinking) is False:
         thinking = "none"
@@ -172,13 +168,21 @@ def merge_listing(spec: ModelSpec, listing: Mapping[str, Any]) -> ModelSpec:
         max_output=size("max_tokens", spec.max_output),
         thinking=thinking,
         interleaves=spec.interleaves or thinking == "budget",
-        may_disable=may(spec.may_disable, "thinking", "types", "disabled"),
-        efforts=spec.efforts if can("effort") is None else tuple(level for level in EFFORTS if can("effort", level)),
-        summarizes=may(spec.summarizes, "compaction", "summarize"),
-        clears=may(spec.clears, "context_management", "clear_tool_uses_20250919"),
-        structured=may(spec.structured, "structured_outputs"),
-        reads_images=may(spec.reads_images, "image_input"),
+        may_disable=supports(spec.may_disable, "thinking", "types", "disabled"),
+        efforts=spec.efforts if _capability(listing, "effort") is None else efforts,
+        summarizes=supports(spec.summarizes, "compaction", "summarize"),
+        clears=supports(spec.clears, "context_management", "clear_tool_uses_20250919"),
+        structured=supports(spec.structured, "structured_outputs"),
+        reads_images=supports(spec.reads_images, "image_input"),
     )
+
+
+def _capability(listing: Mapping[str, Any], *path: str) -> bool | None:
+    """Return whether a model supports something, as the listing says; None if it does not say."""
+    value: Any = listing.get("capabilities")
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return bool(value.get("supported")) if isinstance(value, Mapping) else None
 
 
 def cost_usd(spec: ModelSpec, usage: Usage) -> float | None:

@@ -117,13 +117,13 @@ write there.
 
 _COMPOUND: Final = re.compile(r"[;&|\n`<>]|\$[(\[{]")
 """Signs that start another command, or that bash evaluates: ${x@P} and $[x] run substitutions found in a value."""
-_BETWEEN: Final = re.compile(r"[;&|\n`(){}<>]")
-_BEFORE: Final = re.compile(
+_SEPARATORS: Final = re.compile(r"[;&|\n`(){}<>]")
+_PRECEDING: Final = re.compile(
     r"^(?:(?:[A-Za-z_]\w*=\S*|(?:\S*/)?(?:!|if|then|else|elif|while|until|do|time|exec|command|builtin|eval|env|nohup|nice|"
     r"sudo|xargs|timeout|setsid|stdbuf|sh|bash|dash|zsh)(?:\s+(?:-\S*|\d\S*))*)\s+)+"
 )
 _FOLDER: Final = re.compile(r"^\S*/")
-_OF_GIT: Final = re.compile(r"^git(?:\s+(?:-[Cc]\s+\S+|-\S+))+\s+")
+_GIT_OPTIONS: Final = re.compile(r"^git(?:\s+(?:-[Cc]\s+\S+|-\S+))+\s+")
 """git's own options, before its subcommand."""
 _HOST: Final = re.compile(r"https://([a-z0-9.-]+)(?=[:/]|$)", re.ASCII)
 SEARCH: Final = "WebSearch"
@@ -155,7 +155,7 @@ class Rule:
         if rule_paths.about_paths(tool):
             return rule_paths.covers(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
-        return about == self.pattern if tool == "Bash" and _compound(about) else self._is(about)
+        return about == self.pattern if tool == "Bash" and _compound(about) else self._matches_subject(about)
 
     def touches(self, tool: str, tool_input: Json) -> bool:
         """Return whether the rule covers any part of a call, as deny and ask rules require.
@@ -171,7 +171,7 @@ class Rule:
             return rule_paths.reaches(self.pattern, tool, tool_input)
         about = subject(tool, tool_input)
         parts = _parts(about) if tool == "Bash" else ()
-        return any(map(self._is, (about, *parts)))
+        return any(map(self._matches_subject, (about, *parts)))
 
     def _named_by(self, command: str) -> bool:
         """Return whether a command names a path of this rule.
@@ -183,16 +183,16 @@ class Rule:
         writes = rule_paths.applies_to("Edit", self.tool)
         return rule_paths.named_by(self.pattern, command) and not (writes and is_read_only(command))
 
-    def _is(self, subject: str) -> bool:
+    def _matches_subject(self, subject: str) -> bool:
         """Return whether the pattern matches one command or path.
 
         ``prefix:*`` matches the prefix alone or followed by arguments.
         """
         if self.tool == FETCH:
-            found = _HOST.match(subject)
-            return self.domain == "*" or (found is not None and covers(self.domain, found[1]))
-        prefix, colon, rest = self.pattern.rpartition(":")
-        if colon and rest == "*":
+            match = _HOST.match(subject)
+            return self.domain == "*" or (match is not None and covers(self.domain, match[1]))
+        prefix, colon, suffix = self.pattern.rpartition(":")
+        if colon and suffix == "*":
             return subject == prefix or subject.startswith(prefix + " ")
         return fnmatchcase(subject, self.pattern)
 
@@ -252,8 +252,8 @@ class PermissionGate:
 
     def _word(self, mode: Mode, kind: CallKind) -> Ruling:
         word = DECISIONS[mode][kind]
-        held = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not CallKind.COMMAND
-        return word if held else _NO_SANDBOX
+        is_contained = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not CallKind.COMMAND
+        return word if is_contained else _NO_SANDBOX
 
 
 def subject(tool: str, tool_input: Json) -> str:
@@ -276,7 +276,7 @@ def _parts(command: str) -> Iterator[str]:
     """
     from bot.agent.permissions.shell_policy import strip_quotes
 
-    for part in _BETWEEN.split(command.replace("\\\n", "")):
-        yield _BEFORE.sub("", part.strip())
-        bare = _BEFORE.sub("", " ".join(strip_quotes(part).split()))
-        yield _OF_GIT.sub("git ", _FOLDER.sub("", bare))
+    for part in _SEPARATORS.split(command.replace("\\\n", "")):
+        yield _PRECEDING.sub("", part.strip())
+        bare = _PRECEDING.sub("", " ".join(strip_quotes(part).split()))
+        yield _GIT_OPTIONS.sub("git ", _FOLDER.sub("", bare))

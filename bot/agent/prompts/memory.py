@@ -57,7 +57,7 @@ class MemoryFile:
 
 @dataclass(slots=True)
 class ProjectMemory:
-    """The project memory of one commit. What was read of a folder is not read again."""
+    """The project memory of one commit. Each folder is read once."""
 
     files: ProjectFiles
     _folders: dict[str, tuple[MemoryFile, ...]] = field(default_factory=dict)
@@ -66,19 +66,19 @@ class ProjectMemory:
         """Return the memory for the first message; "" if there is none."""
         return _render(GUIDANCE, await self._read("", ROOT), LIMIT)
 
-    async def below(self, paths: Iterable[str], said: Sequence[str]) -> str:
-        """Return the memory of the folders that hold `paths`, as far as it is not among the texts `said`; "" for none.
+    async def below(self, paths: Iterable[str], earlier: Sequence[str]) -> str:
+        """Return the memory of the folders that hold `paths`, without what `earlier` texts have; "" for none.
 
         Paths are relative to the root. What was said before counts toward LIMIT.
         """
-        memories = [text.partition(HEAD)[2] for text in said if HEAD in text]
-        found: dict[str, MemoryFile] = {}
+        memories = [text.partition(HEAD)[2] for text in earlier if HEAD in text]
+        files: dict[str, MemoryFile] = {}
         for folder in dict.fromkeys(folder for path in paths for folder in _folders_above(path)):
             for file in await self._read(folder, NESTED):
                 if not any(_title(file) in memory or (file.text and file.text in memory) for memory in memories):
-                    found.setdefault(file.path, file)
+                    files.setdefault(file.path, file)
         room = LIMIT - sum(len(memory.encode()) for memory in memories)
-        return _render(BELOW, tuple(found.values()), room)
+        return _render(BELOW, tuple(files.values()), room)
 
     async def _read(self, folder: str, names: Sequence[str]) -> tuple[MemoryFile, ...]:
         """Return the memory files of a folder, each followed by what it imports."""
@@ -88,17 +88,17 @@ class ProjectMemory:
 
     async def _collect(self, paths: Sequence[str]) -> tuple[MemoryFile, ...]:
         """Read files and what they import: one reading of all files for each level of imports."""
-        found: dict[str, MemoryFile] = {}
+        files: dict[str, MemoryFile] = {}
         level: Sequence[str] = paths
         for _ in range(DEPTH + 1):
-            wanted = [path for path in dict.fromkeys(level) if path not in found][: 2 * MOST]
-            starts = await self.files.read(wanted, LIMIT) if wanted else {}
-            for path in wanted:
-                if path in starts and len(found) < MOST:
-                    found[path] = _memory_file(path, starts[path])
-            named = [(name, path) for path in wanted if path in found for name in found[path].imports]
-            level = [candidate for name, path in named for candidate in import_candidates(name, path)]
-        return _in_order(paths, found)
+            batch = [path for path in dict.fromkeys(level) if path not in files][: 2 * MOST]
+            starts = await self.files.read(batch, LIMIT) if batch else {}
+            for path in batch:
+                if path in starts and len(files) < MOST:
+                    files[path] = _memory_file(path, starts[path])
+            imports = [(name, path) for path in batch if path in files for name in files[path].imports]
+            level = [candidate for name, path in imports for candidate in import_candidates(name, path)]
+        return _in_order(paths, files)
 
 
 def _memory_file(path: str, start: FileStart) -> MemoryFile:
@@ -109,7 +109,7 @@ def _memory_file(path: str, start: FileStart) -> MemoryFile:
 
 
 def _in_order(paths: Sequence[str], files: dict[str, MemoryFile]) -> tuple[MemoryFile, ...]:
-    """Return each file once, followed by what it imports. A text that was there before is left out."""
+    """Return each file once, followed by what it imports. A text that an earlier file has is left out."""
     ordered: dict[str, MemoryFile] = {}
 
     def take(path: str) -> None:
@@ -143,11 +143,11 @@ def _render(head: str, files: Sequence[MemoryFile], room: int) -> str:
     """Return the text of memory files, with at most `room` bytes of theirs; "" for no files."""
     parts = list[str]()
     for file in files:
-        shown = _beginning(file.text, room)
-        room -= len(shown.encode())
-        is_cut = len(shown) < len(file.text) or not file.whole
-        note = f"[{len(shown.encode()):,} of {file.size:,} bytes are shown: project memory is cut at {LIMIT:,} bytes]"
-        parts.append(_title(file) + "\n".join([*([shown] if shown else []), *([note] if is_cut else [])]))
+        text = _beginning(file.text, room)
+        room -= len(text.encode())
+        is_cut = len(text) < len(file.text) or not file.whole
+        note = f"[{len(text.encode()):,} of {file.size:,} bytes are shown: project memory is cut at {LIMIT:,} bytes]"
+        parts.append(_title(file) + "\n".join([*([text] if text else []), *([note] if is_cut else [])]))
     return head + "\n" + "\n".join(parts) if parts else ""
 
 

@@ -21,7 +21,7 @@ _PART: Final = re.compile(
     re.DOTALL,
 )
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
-_AFTER: Final = ".,;:!?)]}'\""
+_PUNCTUATION: Final = ".,;:!?)]}'\""
 """Punctuation that may follow a path in a sentence."""
 MOST_IMPORTS: Final = 50
 """Most imports of one file that are followed."""
@@ -35,39 +35,41 @@ def visible_memory(text: str) -> tuple[str, tuple[str, ...]]:
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     imports: list[str] = []
-    kept = "".join(piece if is_code else _without_comments(piece, imports) for piece, is_code in _pieces(text))
-    seen, _ = without_invisible_runs(kept)
-    return escape_harness_markup(seen).strip(), tuple(dict.fromkeys(imports))[:MOST_IMPORTS]
+    uncommented = "".join(piece if is_code else _without_comments(piece, imports) for piece, is_code in _pieces(text))
+    visible, _ = without_invisible_runs(uncommented)
+    return escape_harness_markup(visible).strip(), tuple(dict.fromkeys(imports))[:MOST_IMPORTS]
 
 
-def import_candidates(written: str, importer: str) -> tuple[str, ...]:
+def import_candidates(reference: str, importer: str) -> tuple[str, ...]:
     """Return the paths in the repository that an import may mean, the likeliest first; none if it leads out of it.
 
     The second candidate is the path without the punctuation of the sentence around it.
     """
-    name, folder = written.partition("#")[0], posixpath.dirname(importer)
+    name, folder = reference.partition("#")[0], posixpath.dirname(importer)
     paths = (
-        posixpath.normpath(posixpath.join(folder, spelling)) for spelling in (name, name.rstrip(_AFTER)) if spelling
+        posixpath.normpath(posixpath.join(folder, spelling))
+        for spelling in (name, name.rstrip(_PUNCTUATION))
+        if spelling
     )
     return tuple(dict.fromkeys(path for path in paths if path.partition("/")[0] not in {"", ".", ".."}))
 
 
 def _without_comments(text: str, imports: list[str]) -> str:
     """Return a text that is no code block without its HTML comments, and add its imports to `imports`."""
-    kept, at = list[str](), 0
+    parts, at = list[str](), 0
     while part := _PART.search(text, at):
-        kept.append(text[at : part.start()])
+        parts.append(text[at : part.start()])
         at = part.end()
         if part["comment"] is None:
-            kept.append(part[0])
+            parts.append(part[0])
             imports += [part["path"]] if part["path"] else []
         elif (end := text.find("-->", at)) >= 0:
             at = end + len("-->")
         elif text[text.rfind("\n", 0, part.start()) + 1 : part.start()].strip():
-            kept.append(part[0])  # within a line, a comment that never ends is text
+            parts.append(part[0])  # within a line, a comment that never ends is text
         else:
             at = len(text)
-    return "".join([*kept, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:

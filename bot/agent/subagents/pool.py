@@ -91,11 +91,11 @@ class SubagentPool:
         """Run one sub-agent, and return its report. A refused call gets an error that names the types or the reason."""
         kind = self.types.get(agent_type)
         made_before = kind is not None and any(
-            run.assignment.same(kind, description, brief) for run in self._earlier_runs
+            run.assignment.is_for(kind, description, brief) for run in self._earlier_runs
         )
         if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
-            known = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
-            return ToolOutput(known if kind is None else refusal, is_error=True)
+            unknown_type = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
+            return ToolOutput(unknown_type if kind is None else refusal, is_error=True)
         several = self.policy.agents_on_one_task(kind, self._used)
         if several <= 1:
             return await self._run_one(kind, description, brief, emit)
@@ -131,7 +131,7 @@ class SubagentPool:
     def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
         """Return the assignment of a call: the unreported one of an earlier process, or a new one."""
         for earlier in self._earlier_runs:
-            if earlier.assignment.same(kind, description, brief):
+            if earlier.assignment.is_for(kind, description, brief):
                 self._earlier_runs.remove(earlier)
                 return earlier.assignment, earlier
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")

@@ -61,14 +61,14 @@ def types_of(files: Mapping[str, str]) -> Mapping[str, AgentType]:
         raise Misconfigured(f"more than {MOST} types of agents", where=FOLDER, fix="remove some")
     types = dict(TYPES)
     for path, text in sorted(files.items()):
-        kind = parse(path, text)
+        kind = parse_type(path, text)
         if kind.name in types:
             raise Misconfigured(f"there is already a type {kind.name!r}", where=f"{path}:1", fix="choose another name")
         types[kind.name] = kind
     return MappingProxyType(types)
 
 
-def parse(path: str, text: str) -> AgentType:
+def parse_type(path: str, text: str) -> AgentType:
     """Parse one file. Raises Misconfigured with file and line."""
     if len(text.encode()) > LARGEST:
         raise Misconfigured(f"larger than {LARGEST // 1024} KiB", where=path, fix="shorten it")
@@ -82,8 +82,8 @@ def parse(path: str, text: str) -> AgentType:
         front = FrontMatter.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        said = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
-        raise _mistake(path, value, first["loc"], said=said) from error
+        problem = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        raise _mistake(path, value, first["loc"], problem=problem) from error
     return _type(path, value, front, job=match[2].strip())
 
 
@@ -92,11 +92,11 @@ def _type(path: str, value: Any, front: FrontMatter, *, job: str) -> AgentType:
     names = tuple(dict.fromkeys(_READING if front.tools is None else front.tools))
     for name in names:
         if name not in _TOOLS:
-            raise _mistake(path, value, ("tools",), said=f"no tool {name!r} that a sub-agent may have")
+            raise _mistake(path, value, ("tools",), problem=f"no tool {name!r} that a sub-agent may have")
         if name == "Bash" and front.paths:
             if front.tools is None:
                 continue
-            raise _mistake(path, value, ("tools",), said="Bash cannot be limited to paths: remove one of the two")
+            raise _mistake(path, value, ("tools",), problem="Bash cannot be limited to paths: remove one of the two")
     tools = tuple(_TOOLS[name] for name in names if not (name == "Bash" and front.paths))
     writes = not _EDITING.isdisjoint(names)
     background = BACKGROUND if writes and any(tool.name == "Bash" for tool in tools) else ()
@@ -138,7 +138,7 @@ def _mapping(path: str, front: str) -> Any:
     return value
 
 
-def _mistake(path: str, value: Any, keys: tuple[int | str, ...], *, said: str) -> Misconfigured:
+def _mistake(path: str, value: Any, keys: tuple[int | str, ...], *, problem: str) -> Misconfigured:
     """Return an error that names the line of the innermost key found in the file."""
     line = 1
     for key in keys:
@@ -148,4 +148,4 @@ def _mistake(path: str, value: Any, keys: tuple[int | str, ...], *, said: str) -
         except (AttributeError, KeyError, IndexError, TypeError):
             break
     name = ".".join(map(str, keys))
-    return Misconfigured(f"{name}: {said}", where=f"{path}:{line}", fix="correct it")
+    return Misconfigured(f"{name}: {problem}", where=f"{path}:{line}", fix="correct it")

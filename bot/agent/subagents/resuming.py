@@ -75,7 +75,7 @@ class Assignment:
             losses=facts["losses"],
         )
 
-    def same(self, kind: AgentType, description: str, brief: str) -> bool:
+    def is_for(self, kind: AgentType, description: str, brief: str) -> bool:
         """Return whether a call asks for this assignment."""
         return (self.kind, self.description, self.brief) == (kind.name, description, brief)
 
@@ -95,9 +95,9 @@ def restore_rows(parent: SessionLog, lines: Sequence[Line]) -> dict[AgentId, Age
             rows.setdefault(agent, row)
             if agent not in booked:
                 _book(resources, agent, resources.transcripts.load(SessionId(body["session"])))
-        elif body.get("note") == ENDED and (known := rows.get(AgentId(body["agent"]))):
+        elif body.get("note") == ENDED and (earlier := rows.get(AgentId(body["agent"]))):
             counts = {count: body[count] for count in COUNTS if count in body}
-            rows[known.agent] = replace(known, state=Lifecycle(body["state"]), **counts)
+            rows[earlier.agent] = replace(earlier, state=Lifecycle(body["state"]), **counts)
     return {agent: replace(row, cost_usd=resources.ledger.of(agent).known_usd) for agent, row in rows.items()}
 
 
@@ -117,17 +117,17 @@ def in_flight(lines: Sequence[Line]) -> list[str]:
 
 def interrupted_assignments(lines: Sequence[Line]) -> list[EarlierRun]:
     """Return the runs whose reports did not reach the parent, in the order in which they began."""
-    found: dict[str, EarlierRun] = {}
+    runs: dict[str, EarlierRun] = {}
     for line in lines:
         body = line.body
         if line.kind is not LineKind.NOTE:
-            found.clear()
+            runs.clear()
         elif body["note"] == BEGAN and "brief" in body:
-            found[body["agent"]] = EarlierRun(Assignment.of(body), SessionId(body["session"]))
-        elif body["note"] == ENDED and "report" in body and (known := found.get(body["agent"])):
+            runs[body["agent"]] = EarlierRun(Assignment.of(body), SessionId(body["session"]))
+        elif body["note"] == ENDED and "report" in body and (run := runs.get(body["agent"])):
             report = ToolOutput(body["report"], body["is_error"], details={"agent": body["agent"]})
-            found[body["agent"]] = replace(known, report=report)
-    return list(found.values())
+            runs[body["agent"]] = replace(run, report=report)
+    return list(runs.values())
 
 
 def adopt_interrupted(session: Session, lines: Sequence[Line]) -> None:

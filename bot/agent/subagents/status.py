@@ -135,9 +135,9 @@ class SubagentStatus:
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
         return self.recoveries[-1]
 
-    def mark_interrupted(self, what: str) -> Recovery:
+    def mark_interrupted(self, remedy: str) -> Recovery:
         """Record an interruption with an earlier process and what is done about it, and return the event."""
-        self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, what))
+        self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, remedy))
         return self.recoveries[-1]
 
     def mark_unmerged(self, error: PlangateError) -> None:
@@ -147,8 +147,8 @@ class SubagentStatus:
 
     def note(self, session: Session) -> None:
         """Record what a session has done so far: its calls, and its last words."""
-        called = [call for message in session.history for call in tool_calls(message)][-SHOWN:]
-        lines = [f"- {call['name']} {next(iter(call['input'].values()), '')}".rstrip()[:SHORT] for call in called]
+        calls = [call for message in session.history for call in tool_calls(message)][-SHOWN:]
+        lines = [f"- {call['name']} {next(iter(call['input'].values()), '')}".rstrip()[:SHORT] for call in calls]
         words = [text for message in session.history if message["role"] == "assistant" and (text := text_of(message))]
         self.so_far = "\n".join([*lines, *words[-1:]]) or "nothing"
 
@@ -175,9 +175,9 @@ class SubagentStatus:
         parts += [f"Note: {self.remark}."] if self.remark else []
         if self.so_far and not self.is_success:
             parts.append(f"What it did so far:\n{cut(as_data(self.so_far), self.report_tokens)}")
-        denied = [recovery.text for recovery in self.recoveries if recovery.outcome is RecoveryOutcome.ESCALATED]
-        if denied:
-            parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(denied)))
+        escalations = [recovery.text for recovery in self.recoveries if recovery.outcome is RecoveryOutcome.ESCALATED]
+        if escalations:
+            parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(escalations)))
         if self.plan:
             parts.append(f"Its plan (nobody has approved it):\n{as_data(self.plan)}")
         return ToolOutput(report(parts, self.merge), is_error=not self.is_success, details={"agent": self.row.agent})
@@ -209,8 +209,8 @@ def _merge_text(merge: MergeResult) -> str:
     lines = [f"Merged into your checkout: {_path_list(merge.merged) or 'nothing'}."]
     for path in paths[:DIFFS_SHOWN]:
         diffs = cut(as_data(merge.conflicts[path]), DIFFS_ROOM // min(len(paths), DIFFS_SHOWN) // TOKEN_CHARACTERS)
-        told = "your side was kept. The sub-agent's change, then yours, as diffs"
-        lines.append(f"CONFLICT in {as_data(path)}: {told}:\n{diffs}")
+        outcome = "your side was kept. The sub-agent's change, then yours, as diffs"
+        lines.append(f"CONFLICT in {as_data(path)}: {outcome}:\n{diffs}")
     if further := paths[DIFFS_SHOWN:]:
         lines.append(f"CONFLICT in {len(further)} more files, where your side was kept too: {_path_list(further)}.")
     return "\n".join(lines)
@@ -219,6 +219,6 @@ def _merge_text(merge: MergeResult) -> str:
 def _path_list(paths: Sequence[str]) -> str:
     """List as many paths as fit, and the number of those left out."""
     names = [as_data(path) for path in paths]
-    shown = sum(size <= NAMES_ROOM for size in accumulate(len(name) + 2 for name in names))
-    more = f" and {len(names) - shown:,} more" if shown < len(names) else ""
-    return ", ".join(names[:shown]) + more
+    fitting = sum(size <= NAMES_ROOM for size in accumulate(len(name) + 2 for name in names))
+    more = f" and {len(names) - fitting:,} more" if fitting < len(names) else ""
+    return ", ".join(names[:fitting]) + more

@@ -34,21 +34,21 @@ class AgentType:
     """Text that describes its job to it. Empty for the prompt file of its name."""
 
 
-_SEEING: Final = (*LOOKING, *LISTING, *READING_WEB)
+_READING: Final = (*LOOKING, *LISTING, *READING_WEB)
 TYPES: Final[Mapping[str, AgentType]] = MappingProxyType(
     {
         kind.name: kind
         for kind in (
-            AgentType("explore", "finds things out, changes nothing, reports briefly.", (*_SEEING, *READING_GITHUB)),
+            AgentType("explore", "finds things out, changes nothing, reports briefly.", (*_READING, *READING_GITHUB)),
             AgentType(
                 "plan",
                 "thinks a change through, changes nothing, returns a numbered plan.",
-                (*_SEEING, *READING_GITHUB, PLAN),
+                (*_READING, *READING_GITHUB, PLAN),
             ),
             AgentType(
                 "code",
                 "makes a change in a checkout of its own.",
-                (*_SEEING, *BACKGROUND, *EDITING),
+                (*_READING, *BACKGROUND, *EDITING),
                 writes=True,
             ),
         )
@@ -92,10 +92,10 @@ def limits_of(configured: Limits, own: Mapping[str, float], *, untrusted: bool) 
     if untrusted:
         lowest = {name: min(getattr(configured, name), getattr(RESTRICTED, name)) for name in _CONFIGURED}
         limits = replace(RESTRICTED, **lowest)
-        own = {name: _lower(getattr(limits, name), value) for name, value in own.items()}
+        own = {name: _lower_limit(getattr(limits, name), value) for name, value in own.items()}
     return replace(limits, **own)  # type: ignore[arg-type]  # named as the fields are
 
 
-def _lower(bound: float | None, value: float) -> float:
+def _lower_limit(bound: float | None, value: float) -> float:
     """Return the lower of two limits; None means no bound."""
     return value if bound is None else min(bound, value)

@@ -45,7 +45,7 @@ class GitHubReadInput(ToolInput):
         return self
 
     def query(self, *, strangers: bool) -> RepositoryQuery:
-        """Return what the reader is asked."""
+        """Return the query that this input asks for."""
         path = (self.path or "").strip("/")
         return RepositoryQuery(self.what, self.number or 0, self.commit or "", path, self.page, strangers)
 
@@ -53,18 +53,18 @@ class GitHubReadInput(ToolInput):
 async def _call(tool_input: GitHubReadInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     reads = context.reads
     if reads is None:
-        return ToolOutput("No repository on GitHub stands behind this session.", is_error=True)
+        return ToolOutput("This session is not about a repository on GitHub.", is_error=True)
     if not reads.used.admit():
         return ToolOutput(_USED_UP, is_error=True)
     return await _read(tool_input, reads)
 
 
 async def _read(tool_input: GitHubReadInput, reads: RepositoryReads) -> ToolOutput:
-    found = await reads.reader.read(tool_input.query(strangers=reads.strangers))
-    text = _result_text(found, tool_input.page, min(LONGEST, reads.used.left))
+    result = await reads.reader.read(tool_input.query(strangers=reads.strangers))
+    text = _result_text(result, tool_input.page, min(LONGEST, reads.used.left))
     size = len(text.encode())
     reads.used.size += size
-    return ToolOutput(text, details={"bytes": size, "strangers": any(passage.foreign for passage in found.passages)})
+    return ToolOutput(text, details={"bytes": size, "strangers": any(passage.foreign for passage in result.passages)})
 
 
 def _result_text(text: RepositoryText, page: int, room: int) -> str:

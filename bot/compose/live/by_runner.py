@@ -55,10 +55,10 @@ class ExperimentJobs:
 
     async def refs(self) -> str:
         """Return what the job saw of its pushes under a ruleset."""
-        seen = await self.answer("refs")
+        answer = await self.answer("refs")
         if self._unprotected is not None:
             raise NotRun(self._unprotected.what)
-        return seen
+        return answer
 
     async def schedule(self) -> str:
         """Return the kind of the sender of a scheduled run."""
@@ -68,7 +68,7 @@ class ExperimentJobs:
         )
 
         async def look() -> str | None:
-            return (await self._heard()).get("schedule")
+            return (await self._job_comments()).get("schedule")
 
         return await self.testbed.wait(self.testbed.patience.schedule, look, "a scheduled run")
 
@@ -115,23 +115,23 @@ class ExperimentJobs:
             return "started"
 
         async def look() -> str | None:
-            return (await self._heard()).get("end")
+            return (await self._job_comments()).get("end")
 
         try:
             await testbed.wait(testbed.patience.runner, start, "GitHub knows the workflow")
             await testbed.wait(testbed.patience.runner, look, "the answers of the job")
         except NotRun as error:
             raise NotRun(f"needs a runner: {error.what}") from error
-        self._answers = await self._heard()
+        self._answers = await self._job_comments()
         self._answers["secret"] += f", {await testbed.repository.deployment_count(NAME)} deployments"
 
-    async def _heard(self) -> dict[str, str]:
+    async def _job_comments(self) -> dict[str, str]:
         """Return the comments of jobs on the issue, without those of people."""
-        told: dict[str, str] = {}
+        comments: dict[str, str] = {}
         for comment in await self.testbed.repository.comments(self.testbed.issue):
-            found = dict(_ANSWER.findall(comment.text)) if comment.author.kind is ActorKind.BOT else {}
-            told |= found | ({"identity": _identity(comment)} if "end" in found else {})
-        return told
+            answers = dict(_ANSWER.findall(comment.text)) if comment.author.kind is ActorKind.BOT else {}
+            comments |= answers | ({"identity": _identity(comment)} if "end" in answers else {})
+        return comments
 
 
 def _identity(comment: LiveComment) -> str:

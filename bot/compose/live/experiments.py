@@ -1,4 +1,4 @@
-"""Runs the experiments one after the other, and holds what they see against the table."""
+"""Runs the experiments one after the other, and compares their results with the table."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -23,7 +23,7 @@ Experiment = Callable[[], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """What the experiments need of the person in front of them, and how long they wait."""
+    """How the experiments speak with the person who runs them, and how long they wait."""
 
     tell: Callable[[str], None]
     confirms: Callable[[str], bool]
@@ -35,7 +35,7 @@ class Console:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentOutcome:
-    """What was seen of one expectation; `seen` is empty if the experiment was not made, for a reason."""
+    """The result of one expectation. `seen` is empty if the experiment was not made; `reason` tells why."""
 
     expectation: Expectation
     seen: str = ""
@@ -43,7 +43,7 @@ class ExperimentOutcome:
 
     @property
     def differs(self) -> bool:
-        """Whether GitHub does something else than the bot expects."""
+        """Whether GitHub behaves differently than the bot expects."""
         return bool(self.seen) and self.seen not in self.expectation.expected
 
 
@@ -82,8 +82,8 @@ async def run_experiments(testbed: Testbed, skipped: Collection[int] = ()) -> li
             testbed.tell(f"{row.experiment}. {row.question} ...")
             outcomes.append(await _outcome(testbed, row, every[row.key]))
     finally:
-        for left in await asyncio.shield(testbed.close()):
-            testbed.tell(f"could not be removed: {left}")
+        for failure in await asyncio.shield(testbed.close()):
+            testbed.tell(f"could not be removed: {failure}")
         testbed.tell(
             f"GitHub keeps the closed issue #{testbed.issue}, closed pull requests, and runs: delete the repository."
         )
@@ -95,7 +95,7 @@ async def run_live(
 ) -> list[ExperimentOutcome]:
     """Run the experiments in the repository OWNER/REPO, after the person has confirmed it.
 
-    Raises Misconfigured, before anything is written, without that word or in a repository that somebody uses.
+    Raises Misconfigured, before anything is written, if the person does not confirm it or the repository is in use.
     """
     if settings.github.as_app or not settings.github.token:
         raise Misconfigured(
@@ -113,7 +113,7 @@ async def run_live(
     testbed = Testbed(repository, remote, checkup.profile, clock, console.tell, console.is_skipped, console.patience)
     try:
         await testbed.require_disposable()
-        if not console.confirms(f"{at.owner}/{at.name}"):
+        if not console.confirms(at.full_name):
             raise Misconfigured("not confirmed", where=name, fix="type its whole name, or add --yes")
         async for what in remove_leftovers(testbed):
             console.tell(f"Removed what an earlier run left behind: {what}.")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from bot.compose.live.testbed import COMMITS, NAME, PULL, REF, Testbed
 from bot.github.live_repository import MESSAGE
-from bot.github.repository_settings import environment
+from bot.github.repository_settings import environment_settings
 
 
 async def remove_leftovers(testbed: Testbed) -> AsyncIterator[str]:
@@ -23,7 +23,7 @@ async def remove_leftovers(testbed: Testbed) -> AsyncIterator[str]:
         for ref in await repository.refs(prefix.removeprefix("refs/")):
             await repository.remove_ref(ref)
             yield ref
-    if await environment(repository.client, repository.at, NAME):
+    if await environment_settings(repository.client, repository.at, NAME):
         await repository.remove_environment(NAME)
         yield f"environment {NAME}"
     if number := await _remove_commits(testbed):

@@ -3,7 +3,7 @@
 Rules
 - The removal of something is registered before it is created, and finds it by its name, so that Ctrl-C leaves nothing
   behind. Requests are sent one at a time, so a request under way ends before the removal begins.
-- What a killed run left behind is found by its name (leftovers.py), and does not make a repository one in use.
+- What a killed run left behind is found by its name (leftovers.py), and does not make a repository count as in use.
 - What cannot be removed is named. GitHub keeps closed issues and pull requests, and the runs of workflows.
 - A repository that somebody uses is refused before anything is written.
 """
@@ -26,7 +26,7 @@ from bot.workspace import run
 from bot.workspace.remote import RemoteRepository
 
 COMMITS: Final = 10
-"""Commits of the default branch from which on a repository counts as one that somebody uses."""
+"""Number of commits on the default branch with which a repository counts as in use."""
 NAME: Final = "plangate-live"
 """Name of everything that the experiments create, or its beginning."""
 PULL: Final = f"{NAME}: a pull request"
@@ -70,30 +70,30 @@ class Testbed:
     _folder: Path | None = None
 
     async def require_disposable(self) -> None:
-        """Raise Misconfigured unless the repository is one to throw away. Writes nothing."""
-        seen, where = self.profile, f"{self.repository.at.owner}/{self.repository.at.name}"
+        """Raise Misconfigured unless the repository is disposable. Writes nothing."""
+        profile, where = self.profile, self.repository.at.full_name
         reasons = [
-            (not seen.may_administer, "this token does not administer it"),
-            (seen.archived, "it is archived"),
-            (seen.stars > 0, f"it has {seen.stars} stars"),
-            (seen.forks > 0 or seen.is_fork, "it has forks, or is one"),
-            (not seen.has_issues, "it has no issues"),
+            (not profile.may_administer, "this token does not administer it"),
+            (profile.archived, "it is archived"),
+            (profile.stars > 0, f"it has {profile.stars} stars"),
+            (profile.forks > 0 or profile.is_fork, "it has forks, or is one"),
+            (not profile.has_issues, "it has no issues"),
         ]
         for bad, reason in reasons:
             if bad:
-                raise Misconfigured(f"not a repository to throw away: {reason}", where=where, fix=_EMPTY)
+                raise Misconfigured(f"not a disposable repository: {reason}", where=where, fix=_EMPTY)
         try:
             commits = await self.repository.commits(COMMITS)
         except (Missing, Unprocessable):
             raise Misconfigured("it has no commit yet", where=where, fix="add a README") from None
         if len(commits) >= COMMITS:
-            raise Misconfigured(f"not a repository to throw away: {COMMITS} commits or more", where=where, fix=_EMPTY)
-        ours = [message == MESSAGE for _, message in commits]
-        if ours != sorted(ours, reverse=True):
-            what = "not a repository to throw away: commits of others after those of an earlier run"
+            raise Misconfigured(f"not a disposable repository: {COMMITS} commits or more", where=where, fix=_EMPTY)
+        is_own = [message == MESSAGE for _, message in commits]
+        if is_own != sorted(is_own, reverse=True):
+            what = "not a disposable repository: commits of others after those of an earlier run"
             raise Misconfigured(what, where=where, fix=_EMPTY)
         if await self.repository.open_titles() - {NAME, PULL}:
-            raise Misconfigured("not a repository to throw away: open issues or pull requests", where=where, fix=_EMPTY)
+            raise Misconfigured("not a disposable repository: open issues or pull requests", where=where, fix=_EMPTY)
         if refs := sorted(ref for ref in await self.repository.refs("plangate/") if not ref.startswith(REF)):
             what = f"the bot's state is there already ({', '.join(refs[:3])})"
             raise Misconfigured(what, where=where, fix=_EMPTY)
@@ -109,12 +109,12 @@ class Testbed:
         self.issue = await self.repository.open_issue(NAME, "Experiments of plangate doctor --live.")
 
     def undo_with(self, what: str, undo: Callable[[], Awaitable[object]]) -> None:
-        """Note how to remove something that is about to be made. The newest is removed first."""
+        """Register how to remove something that is about to be made. The newest is removed first."""
         self._undo.append((what, undo))
 
     async def undo_since(self, mark: int) -> list[str]:
         """Remove what was made after a mark, newest first. Return what could not be removed, with the reason."""
-        left: list[str] = []
+        failures: list[str] = []
         while len(self._undo) > mark:
             what, undo = self._undo.pop()
             try:
@@ -122,8 +122,8 @@ class Testbed:
             except Missing:
                 continue
             except PlangateError as error:
-                left.append(f"{what} ({error.what})")
-        return left
+                failures.append(f"{what} ({error.what})")
+        return failures
 
     @property
     def mark(self) -> int:
@@ -154,13 +154,13 @@ class Testbed:
     async def wait(self, seconds: float, look: Callable[[], Awaitable[str | None]], what: str) -> str:
         """Return what `look` finds, within a time limit. Raises NotRun after it, or if the person skips it."""
         until = self.clock.monotonic() + seconds
-        while (found := await look()) is None:
+        while (answer := await look()) is None:
             if self.is_skipped():
                 raise NotRun(f"skipped: {what}")
             if self.clock.monotonic() >= until:
                 raise NotRun(f"not seen within {seconds:.0f} seconds: {what}")
             await self.clock.sleep(5.0)
-        return found
+        return answer
 
 
 async def run_and_clean(testbed: Testbed, experiment: Callable[[], Awaitable[str]]) -> str:
@@ -169,5 +169,5 @@ async def run_and_clean(testbed: Testbed, experiment: Callable[[], Awaitable[str
     try:
         return await experiment()
     finally:
-        for left in await asyncio.shield(testbed.undo_since(mark)):
-            testbed.tell(f"could not be removed: {left}")
+        for failure in await asyncio.shield(testbed.undo_since(mark)):
+            testbed.tell(f"could not be removed: {failure}")

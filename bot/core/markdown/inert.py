@@ -66,9 +66,9 @@ def inert_markdown(text: str, allowed_hosts: Collection[str] = ()) -> str:
     plain = with_visible_codepoints(_ANSI.sub("", disarm_text(_ANSI.sub("", newlines(text)))))
     calm = _Neutralizer(frozenset(host.lower() for host in allowed_hosts))
     try:
-        made = _close_code_block(_cap_length(calm.text(plain)))
-        if calm.holds(made):
-            return made
+        inert = _close_code_block(_cap_length(calm.text(plain)))
+        if calm.holds(inert):
+            return inert
     except TooComplex:
         pass
     return _cap_length(_as_code(plain))
@@ -82,10 +82,10 @@ def cut(text: str, characters: int) -> str:
     if len(text) <= characters:
         return text
     room = max(0, characters - len(_CUT))
-    kept = _at_line(text[:room])
-    while len(made := inert_markdown(kept)) > room:
-        kept = _at_line(kept[: len(kept) - (len(made) - room)])
-    return made + _CUT
+    beginning = _at_line(text[:room])
+    while len(inert := inert_markdown(beginning)) > room:
+        beginning = _at_line(beginning[: len(beginning) - (len(inert) - room)])
+    return inert + _CUT
 
 
 def _at_line(text: str) -> str:
@@ -95,18 +95,19 @@ def _at_line(text: str) -> str:
 
 def inert_line(text: str) -> str:
     """Return a text as an inert title: one line without active closing keywords or marks that skip checks."""
-    return _quiet(" ".join(with_visible_codepoints(_ANSI.sub("", text)).split()))[:TITLE_CHARACTERS]
+    return _without_keywords(" ".join(with_visible_codepoints(_ANSI.sub("", text)).split()))[:TITLE_CHARACTERS]
 
 
 def inert_message(text: str) -> str:
     """Return a text as an inert commit message: like `inert_line`, and without mentions or trailers."""
     calm = _outside_spans(
-        _quiet(with_visible_codepoints(_ANSI.sub("", newlines(text)))), lambda part: _PERSON.sub(_code_span, part)
+        _without_keywords(with_visible_codepoints(_ANSI.sub("", newlines(text)))),
+        lambda part: _PERSON.sub(_code_span, part),
     )
     return _TRAILER.sub("  ", calm)
 
 
-def _quiet(text: str) -> str:
+def _without_keywords(text: str) -> str:
     """Return plain text without active closing keywords or marks that skip checks."""
     calm = _outside_spans(text, lambda part: _CLOSING.sub(lambda match: match[1] + _code(match[2]), part))
     return _SKIPPING.sub(r"(\1)", calm)
@@ -188,13 +189,13 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
     """Apply `change` to a text outside its code blocks."""
     if not may_have_code_block(text):
         return change(text)
-    lines, made, at = text.split("\n"), list[str](), 0
+    lines, parts, at = text.split("\n"), list[str](), 0
     for token in _parse(text):
         if token.type in {"fence", "code_block"} and token.map:
             start, end = token.map
-            made += [*([change("\n".join(lines[at:start]))] if start > at else []), *_block(token, lines[start:end])]
+            parts += [*([change("\n".join(lines[at:start]))] if start > at else []), *_block(token, lines[start:end])]
             at = end
-    return "\n".join([*made, *([change("\n".join(lines[at:]))] if at < len(lines) else [])])
+    return "\n".join([*parts, *([change("\n".join(lines[at:]))] if at < len(lines) else [])])
 
 
 def _block(token: "Token", lines: list[str]) -> list[str]:
@@ -226,11 +227,11 @@ def _shows(part: "Token") -> str:
 
 def _outside_spans(text: str, change: Callable[[str], str]) -> str:
     """Apply `change` to a text outside its code spans."""
-    made, at = list[str](), 0
+    parts, at = list[str](), 0
     for start, end in _spans(text):
-        made += (change(text[at:start]), text[start:end])
+        parts += (change(text[at:start]), text[start:end])
         at = end
-    return "".join((*made, change(text[at:])))
+    return "".join((*parts, change(text[at:])))
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

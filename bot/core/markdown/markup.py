@@ -25,9 +25,11 @@ _SMALLER: Final = frozenset(("sub", "sup", "small"))
 _SMALLEST: Final = 4
 """This many nested elements make text too small to read."""
 _EMPTY: Final = frozenset("area base br col embed hr img input link meta source track wbr".split())
-_PHRASES: Final = frozenset("span q cite dfn kbd mark abbr sub sup samp var ins del time label bdo bdi data".split())
+_INLINE_ELEMENTS: Final = frozenset(
+    "span q cite dfn kbd mark abbr sub sup samp var ins del time label bdo bdi data".split()
+)
 """Elements that end with their paragraph."""
-_PLAIN: Final = frozenset(
+_TEXTLESS_ATTRIBUTES: Final = frozenset(
     "align valign width height border colspan rowspan open start reversed type checked disabled hidden dir lang".split()
 )
 """Attributes that carry no text."""
@@ -37,7 +39,7 @@ _UNSEEN: Final = re.compile(
     r"|color\s*:\s*(?:white|transparent|#fff)|(?:text-indent|left|top)\s*:\s*-|clip|scale)",
     re.IGNORECASE,
 )
-_LEADING: Final = re.compile(r"(?:https?|mailto):|[^:]*\Z|[/?#.]", re.IGNORECASE)
+_KEPT_LINK: Final = re.compile(r"(?:https?|mailto):|[^:]*\Z|[/?#.]", re.IGNORECASE)
 """Links that GitHub keeps. For other links it shows only the words."""
 _COMMENT_END: Final = "-->"
 _MARKS: Final = frozenset("<!-")
@@ -92,35 +94,35 @@ class Markup(HTMLParser):
         self._comments_end = _COMMENT_END in "".join(child.content for child in children)
         for kind, run in groupby(children, _kind):
             if kind == "text":
-                self._say("".join(child.content for child in run))
+                self._add_text("".join(child.content for child in run))
             else:
                 for child in run:
                     self._part(child)
         self.close()
         self._end_links()
-        return Hiding(tuple(tag for tag in self._hiding if tag not in _PHRASES), self._until)
+        return Hiding(tuple(tag for tag in self._hiding if tag not in _INLINE_ELEMENTS), self._until)
 
     def _resume(self, source: str) -> str:
         """Return what follows the awaited sign; "" if it does not come."""
         if not self._until:
             return source
-        hidden, found, rest = source.partition(self._until)
+        hidden, sign, tail = source.partition(self._until)
         self.removed.append(hidden)
-        if not found:
+        if not sign:
             return ""
-        rest = rest if self._until == _COMMENT_END else rest.partition(">")[2]
+        tail = tail if self._until == _COMMENT_END else tail.partition(">")[2]
         self._until = ""
-        return rest
+        return tail
 
     def _part(self, child: "Token") -> None:
         """Take in one part of the text: words, or a tag."""
         match child.type:
             case "text_special":
-                self._say(child.content, child.content)
+                self._add_text(child.content, child.content)
             case "code_inline":
-                self._say(f"`{child.content}`", _speech_of_code_span(child.content))
+                self._add_text(f"`{child.content}`", _speech_of_code_span(child.content))
             case "softbreak" | "hardbreak":
-                self._say("\n")
+                self._add_text("\n")
             case "html_inline":
                 self.feed(self._resume(child.content))
             case "image":
@@ -137,7 +139,7 @@ class Markup(HTMLParser):
         """Show that there is a picture. Its words and source are not visible."""
         source, title = str(child.attrGet("src") or ""), str(child.attrGet("title") or "")
         self.removed.append(f"![{child.content}]({' '.join(filter(None, (source, title)))})")
-        self._say("(picture)", "")
+        self._add_text("(picture)", "")
 
     def _end_link(self) -> None:
         """Show where a link leads, unless the link itself is invisible or GitHub lets it lead nowhere."""
@@ -145,28 +147,28 @@ class Markup(HTMLParser):
         words = self.shown[since:]
         if not target or words.endswith(target):
             return
-        if is_blank(words) or not _LEADING.match(target):
+        if is_blank(words) or not _KEPT_LINK.match(target):
             self.removed.append(target)
         else:
-            self._say(f" ({target})", "")
+            self._add_text(f" ({target})", "")
 
     def _end_links(self) -> None:
         while self._links:
             self._end_link()
 
-    def _say(self, text: str, spoken: str | None = None) -> None:
+    def _add_text(self, text: str, spoken: str | None = None) -> None:
         """Add visible text, unless an element or an unparsed comment hides it."""
         if self._hiding or self._until:
             self.removed.append(text)
         elif spoken is None:
-            self._tell(text)
+            self._add_uncommented(text)
         elif self.cut:
             self.removed.append(text)
         else:
             self.shown += text
             self.spoken += "" if self._links else spoken
 
-    def _tell(self, text: str) -> None:
+    def _add_uncommented(self, text: str) -> None:
         """Add the parts of a text that are outside comments. A comment without an end is text, as in CommonMark.
 
         CommonMark's versions differ in which comments with an end are text, so all of those count as hidden.
@@ -174,21 +176,21 @@ class Markup(HTMLParser):
         """
         while text:
             sign = _COMMENT_END if self.cut else "<!--"
-            head, found, text = text.partition(sign) if self._comments_end else (text, "", "")
+            head, delimiter, text = text.partition(sign) if self._comments_end else (text, "", "")
             if self.cut:
-                self.removed.append(head + found)
+                self.removed.append(head + delimiter)
             else:
                 self.shown += head
                 self.spoken += "" if self._links else head
-            self.cut = self.cut != bool(found)
+            self.cut = self.cut != bool(delimiter)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Handle the start of an element: what it hides, what it shows, and what its attributes hold."""
         values = {name: value or "" for name, value in attrs}
-        if set(values) - _PLAIN - ({"href"} if tag == "a" else set()):
+        if set(values) - _TEXTLESS_ATTRIBUTES - ({"href"} if tag == "a" else set()):
             self.removed.append(self.get_starttag_text() or "")
         if tag in _EMPTY:
-            self._say({"br": "\n", "img": "(picture)"}.get(tag, ""), "\n" if tag == "br" else "")
+            self._add_text({"br": "\n", "img": "(picture)"}.get(tag, ""), "\n" if tag == "br" else "")
         elif tag in _HIDING or "hidden" in values or _UNSEEN.search(values.get("style", "")) or self._hiding:
             self._hiding.append(tag)
         elif tag in _SMALLER:
@@ -197,7 +199,7 @@ class Markup(HTMLParser):
         elif tag == "a":
             self._links.append((values.get("href", ""), len(self.shown)))
         elif tag in _BREAKING:
-            self._say("\n")
+            self._add_text("\n")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Handle an element that closes itself. GitHub reads `<b/>` as `<b>`, as HTML does."""
@@ -214,7 +216,7 @@ class Markup(HTMLParser):
         elif tag in _SMALLER:
             self._small = max(0, self._small - 1)
         elif tag in _BREAKING and not self.shown.endswith("\n"):
-            self._say("\n")
+            self._add_text("\n")
 
     def set_cdata_mode(self, elem: str, **_: object) -> None:
         """Do nothing, so that parsing goes on as usual. The content of a style or script is hidden with its element."""
@@ -246,7 +248,7 @@ class Markup(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Handle text. Comment signs in it are written as entities, so they are visible."""
-        self._say(data, data)
+        self._add_text(data, data)
 
     def handle_comment(self, data: str) -> None:
         """Collect a comment as removed."""

@@ -21,10 +21,8 @@ class CanaryAlarm:
 
     values: tuple[str, ...] = field(default=(), repr=False)
     is_triggered: bool = False
-    _known: KnownSecrets = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._known = KnownSecrets(self.named_values)
+    _known: KnownSecrets | None = field(init=False, repr=False, default=None)
+    """The values, indexed at the first text: most looks run no session."""
 
     @property
     def named_values(self) -> Values:
@@ -33,6 +31,8 @@ class CanaryAlarm:
 
     def listen(self, text: str) -> None:
         """Raise CanaryShown for a text that contains a canary, and for every text after that."""
+        if self._known is None:
+            self._known = KnownSecrets(self.named_values)
         self.is_triggered = self.is_triggered or bool(
             self._known and any(True for _ in self._known.spans(text, plain(text)))
         )

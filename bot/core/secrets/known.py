@@ -21,9 +21,9 @@ SHORTEST: Final = 8
 PIECE: Final = 16
 """Characters of a secret whose disclosure is as bad as that of the whole."""
 GRAM: Final = 8
-_SQUEEZED_PIECE: Final = 14
+_ALPHANUMERIC_PIECE: Final = 14
 """Letters and digits that count as a piece when other signs are left out."""
-_PLACES: Final = 16
+_MOST_PLACES: Final = 16
 """The number of occurrences of one gram that are examined. A repetitive value has more."""
 
 _FRAME: Final = re.compile(r"-----[^\n-]{1,80}-----")
@@ -58,14 +58,14 @@ class _Index:
         grams, step, last = self.grams, self.shortest - GRAM + 1, 0
         steps = range(0, len(text) - GRAM + 1, step)
         for at in [at for at in steps if text[at : at + GRAM] in grams]:
-            if at >= last and (found := self._longest(text, at)):
-                yield found
-                last = found[1]
+            if at >= last and (piece := self._longest(text, at)):
+                yield piece
+                last = piece[1]
 
     def _longest(self, text: str, at: int) -> tuple[int, int, str] | None:
         """Return the longest piece around a gram, or None if it is too short."""
         gram, best, place = text[at : at + GRAM], (0, 0, ""), -1
-        for _ in range(_PLACES):
+        for _ in range(_MOST_PLACES):
             place = self.joined.find(gram, place + 1)
             if place < 0:
                 break
@@ -76,6 +76,12 @@ class _Index:
 
     def _kind(self, place: int) -> str:
         return next(kind for end, kind in self.owners if place < end)
+
+    def __add__(self, other: "_Index") -> "_Index":
+        """Return the index of both, which must have the same shortest piece."""
+        size = len(self.joined)
+        owners = (*self.owners, *((size + end, kind) for end, kind in other.owners))
+        return _Index(self.joined + other.joined, self.grams | other.grams, owners, self.shortest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,36 +96,47 @@ class KnownSecrets:
     def __post_init__(self) -> None:
         bodies = [(body, kind) for value, kind in self.values for body in _bodies(value)]
         long = [(body, kind) for body, kind in bodies if len(body) >= PIECE]
-        exact = [(lowercase_in_place(way), kind) for body, kind in long for way in (body, body[::-1])]
-        loose = [(alphanumerics(lowercase_in_place(way)), kind) for body, kind in long for way in _ways(body)]
+        exact = [(lowercase_in_place(spelling), kind) for body, kind in long for spelling in (body, body[::-1])]
+        loose = [
+            (alphanumerics(lowercase_in_place(spelling)), kind) for body, kind in long for spelling in _spellings(body)
+        ]
         short = {
-            lowercase_in_place(way): kind
+            lowercase_in_place(spelling): kind
             for body, kind in bodies
             if SHORTEST <= len(body) < PIECE
-            for way in _ways(body)
-            if len(way) >= SHORTEST
+            for spelling in _spellings(body)
+            if len(spelling) >= SHORTEST
         }
         if long:
-            object.__setattr__(self, "_long", (_index(exact, PIECE), _index(loose, _SQUEEZED_PIECE)))
+            object.__setattr__(self, "_long", (_index(exact, PIECE), _index(loose, _ALPHANUMERIC_PIECE)))
         object.__setattr__(self, "_short", tuple(short.items()))
 
     def __bool__(self) -> bool:
         return bool(self._long or self._short)
 
+    def __add__(self, other: "KnownSecrets") -> "KnownSecrets":
+        """Return the secrets of both. No value is indexed again, because indexing a key takes milliseconds."""
+        joined = KnownSecrets()
+        object.__setattr__(joined, "values", (*self.values, *other.values))
+        pairs = zip(self._long, other._long, strict=True) if self._long and other._long else ()
+        object.__setattr__(joined, "_long", tuple(one + more for one, more in pairs) or self._long or other._long)
+        object.__setattr__(joined, "_short", (*self._short, *other._short))
+        return joined
+
     def spans(self, text: str, other: FoldedText | None) -> Iterator[Span]:
         """Yield the secrets in a text. `other` is its `plain` form. Spans may overlap."""
         lower = lowercase_in_place(text)
-        yield from self._whole(lower)
+        yield from self._short_values(lower)
         if self._long is None:
             return
-        written, loose = self._long
-        for start, end, kind in written.pieces(lower):
+        exact, loose = self._long
+        for start, end, kind in exact.pieces(lower):
             yield Span(start, end, kind)
         yield from _relaxed_spellings(loose, without_line_breaks(lower), None)
         if other is not None:
             yield from _relaxed_spellings(loose, without_line_breaks(lowercase_in_place(other.text)), other)
 
-    def _whole(self, lower: str) -> Iterator[Span]:
+    def _short_values(self, lower: str) -> Iterator[Span]:
         """Yield the short values."""
         for value, kind in self._short:
             at = lower.find(value)
@@ -130,9 +147,9 @@ class KnownSecrets:
 
 def _relaxed_spellings(index: _Index, lower: str, way: FoldedText | None) -> Iterator[Span]:
     """Yield values found by their letters and digits alone."""
-    found = list(index.pieces(alphanumerics(lower)))
-    places = places_of(lower, [at for start, end, _ in found for at in (start, end - 1)])
-    for first, last, (_, _, kind) in zip(places, places, found, strict=False):
+    pieces = list(index.pieces(alphanumerics(lower)))
+    places = places_of(lower, [at for start, end, _ in pieces for at in (start, end - 1)])
+    for first, last, (_, _, kind) in zip(places, places, pieces, strict=False):
         yield Span(*(way.original(first, last + 1) if way else (first, last + 1)), kind)
 
 
@@ -147,7 +164,7 @@ def _bodies(value: str) -> list[str]:
     ]
 
 
-def _ways(body: str) -> Iterator[str]:
+def _spellings(body: str) -> Iterator[str]:
     """Yield all spellings of a value that differ in their letters and digits."""
     raw = body.encode("utf-8", "surrogatepass")
     yield body
@@ -164,25 +181,25 @@ def _ways(body: str) -> Iterator[str]:
             yield whole[first : len(whole) - (0, 3, 2)[last]].translate({43: 45, 47: 95})
 
 
-def _index(ways: Iterable[tuple[str, str]], shortest: int) -> _Index:
+def _index(spellings: Iterable[tuple[str, str]], shortest: int) -> _Index:
     """Return the index of the given spellings."""
     joined, owners, size, grams = list[str](), list[tuple[int, str]](), 0, set[str]()
-    for way, kind in dict.fromkeys(ways):
-        if len(way) < shortest:
+    for spelling, kind in dict.fromkeys(spellings):
+        if len(spelling) < shortest:
             continue
-        joined += (way, "\0")
-        size += len(way) + 1
+        joined += (spelling, "\0")
+        size += len(spelling) + 1
         owners.append((size, kind))
-        grams.update(way[at : at + GRAM] for at in range(len(way) - GRAM + 1))
+        grams.update(spelling[at : at + GRAM] for at in range(len(spelling) - GRAM + 1))
     return _Index("".join(joined), frozenset(grams), tuple(owners), shortest)
 
 
 def _extend_match(text: str, at: int, other: str, place: int) -> tuple[int, int]:
     """Return the range in `text` where both texts agree around the given positions, within one value."""
-    start, there = at, place
-    while start > 0 and there > 0 and text[start - 1] == other[there - 1] != "\0":
-        start, there = start - 1, there - 1
-    end, there = at + GRAM, place + GRAM
-    while end < len(text) and there < len(other) and text[end] == other[there] != "\0":
-        end, there = end + 1, there + 1
+    start, other_at = at, place
+    while start > 0 and other_at > 0 and text[start - 1] == other[other_at - 1] != "\0":
+        start, other_at = start - 1, other_at - 1
+    end, other_at = at + GRAM, place + GRAM
+    while end < len(text) and other_at < len(other) and text[end] == other[other_at] != "\0":
+        end, other_at = end + 1, other_at + 1
     return start, end

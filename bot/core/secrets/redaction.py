@@ -18,7 +18,7 @@ _PASSES: Final = 4
 """The number of passes. Removing secrets can bring another one together, so redaction repeats up to this limit."""
 
 Values: TypeAlias = tuple[tuple[str, str], ...]
-"""Secret values, each with its kind: letters, digits, and spaces."""
+"""Secret values, each with its kind. A kind consists of letters, digits, and spaces."""
 
 
 @dataclass(slots=True)
@@ -35,11 +35,17 @@ class Redactor:
 
     def learn(self, value: str, kind: str) -> None:
         """Add a secret to find from now on."""
-        if any(value == known for known, _ in (*self._young.values, *self._old.values)):
+        if any(value == existing for existing, _ in (*self._young.values, *self._old.values)):
             return
         if len(self._young.values) >= LEARNED:
             self._old, self._young = self._young, _Indexed()
         self._young.values = (*self._young.values, (value, kind))
+
+    def fork(self) -> "Redactor":
+        """Return a redactor for the same values, whose index they share, that remembers tokens of its own."""
+        redactor = Redactor()
+        redactor.values, redactor._given = self.values, self._given
+        return redactor
 
     def redact(self, text: str) -> str:
         """Return the text without secrets; a text without any is returned as it is."""
@@ -68,47 +74,50 @@ class Redactor:
         spans = [*self._known_spans(text, other), *kinds.spans(text)]
         if other is not None:
             spans += [Span(*other.original(span.start, span.end), span.kind) for span in kinds.spans(other.text)]
-        return _apart(spans)
+        return _join_overlaps(spans)
 
     def find_known_secrets(self, text: str) -> Sequence[Span]:
         """Return the known secrets in a text, in order and without overlaps."""
-        return _apart(self._known_spans(text, plain(text)))
+        return _join_overlaps(self._known_spans(text, plain(text)))
 
     def _known_spans(self, text: str, other: FoldedText | None) -> Iterator[Span]:
         for indexed in (self._given, self._young, self._old):  # what `learn` moves meanwhile moves from left to right
-            if known := indexed.secrets():
-                yield from known.spans(text, other)
+            if secrets := indexed.secrets():
+                yield from secrets.spans(text, other)
 
 
 @dataclass(slots=True)
 class _Indexed:
-    """Values that are indexed when they are next looked for, because indexing a key takes milliseconds."""
+    """Values that are indexed when they are next looked for, each once, because indexing a key takes milliseconds.
+
+    Values are only added, at the end.
+    """
 
     values: Values = field(default=(), repr=False)
     _secrets: KnownSecrets = field(default=KnownSecrets(), repr=False)
 
     def secrets(self) -> KnownSecrets:
         """Return the index of the values. Another thread may add one meanwhile, which the next call then finds."""
-        known, values = self._secrets, self.values
-        if known.values != values:
-            known = self._secrets = KnownSecrets(values)
-        return known
+        index, values = self._secrets, self.values
+        if new := values[len(index.values) :]:
+            index = self._secrets = index + KnownSecrets(new)
+        return index
 
 
-def _apart(spans: Iterable[Span]) -> list[Span]:
+def _join_overlaps(spans: Iterable[Span]) -> list[Span]:
     """Return spans with overlapping ones joined, under the kind of the one that begins first and is longest."""
-    made: list[Span] = []
+    joined: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        if made and span.start < made[-1].end:
-            made[-1] = Span(made[-1].start, max(made[-1].end, span.end), made[-1].kind)
+        if joined and span.start < joined[-1].end:
+            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end), joined[-1].kind)
         else:
-            made.append(span)
-    return made
+            joined.append(span)
+    return joined
 
 
 def _without(text: str, spans: Sequence[Span]) -> str:
-    made, at = list[str](), 0
+    parts, at = list[str](), 0
     for span in spans:
-        made += (text[at : span.start], f"[redacted: {span.kind}]")
+        parts += (text[at : span.start], f"[redacted: {span.kind}]")
         at = span.end
-    return "".join(made) + text[at:]
+    return "".join(parts) + text[at:]

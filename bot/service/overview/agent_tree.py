@@ -50,7 +50,7 @@ def agent_tree(steps: Sequence[JournalStep]) -> tuple[AgentNode, ...]:
             cost_usd=last.session_costs.get(name),
             seconds=seconds[name].total_seconds() if name in seconds else None,
             tool_calls=None,
-            children=tuple(_child(row) for row in rows.get(name, ())),
+            children=tuple(_subagent_node(row) for row in rows.get(name, ())),
         )
         for name in names
         if name
@@ -97,7 +97,7 @@ def _rows(steps: Sequence[JournalStep]) -> Mapping[str, Sequence[Mapping[str, An
     }
 
 
-def _child(row: Mapping[str, Any]) -> AgentNode:
+def _subagent_node(row: Mapping[str, Any]) -> AgentNode:
     agent = AgentRow(**row)
     return AgentNode(
         name=agent.description,

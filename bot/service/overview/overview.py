@@ -145,17 +145,17 @@ class Overview:
 
     async def transcript(self, address: ThreadAddress, session: str, page: int) -> TranscriptPage | None:
         """Return one page of a session's transcript; None if none is stored. Raises Refused if it does not open."""
-        known = await self.sessions.transcripts(address)
-        lines = await self.sessions.transcript(address, session) if session in known else ()
+        sessions = await self.sessions.transcripts(address)
+        lines = await self.sessions.transcript(address, session) if session in sessions else ()
         if not lines:
             return None
-        found = await asyncio.to_thread(transcript_page, session, lines, page, self.redactor)
-        return replace(found, sessions=redact_view(tuple(known), self.redactor))
+        view = await asyncio.to_thread(transcript_page, session, lines, page, self.redactor)
+        return replace(view, sessions=redact_view(tuple(sessions), self.redactor))
 
     async def transcript_extent(self, address: ThreadAddress, session: str) -> str:
         """Return a word that changes whenever a session's transcript grows; "" if none is stored."""
-        known = await self.sessions.transcripts(address)
-        return await self.sessions.extent(address, session) if session in known else ""
+        sessions = await self.sessions.transcripts(address)
+        return await self.sessions.extent(address, session) if session in sessions else ""
 
     async def steps(self, address: ThreadAddress) -> Sequence[JournalStep]:
         """Return the entries of a thread, folded, at least one. The caller redacts what it shows of them.
@@ -165,7 +165,7 @@ class Overview:
         """
         entries = await self.journals.entries(address)
         if not entries:
-            where = f"{address.owner}/{address.name}#{address.number}"
+            where = str(address)
             raise Refused("this thread has no journal any more", where=where, fix="run plangate reindex")
         try:
             return await asyncio.to_thread(lambda: [*journal_steps(entries)])
@@ -175,8 +175,8 @@ class Overview:
 
     async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
         """Return the costs since a day (UTC) of these repositories; None: of all."""
-        found = await asyncio.to_thread(self.index.bookings, since, repositories)
-        return redact_view(add_up(found, since), self.redactor)
+        bookings = await asyncio.to_thread(self.index.bookings, since, repositories)
+        return redact_view(add_up(bookings, since), self.redactor)
 
     async def maintenance(self) -> MaintenanceView:
         """Return the scheduled tasks."""

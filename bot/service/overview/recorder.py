@@ -49,14 +49,14 @@ class Recorder:
         self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], every: Sequence[int]
     ) -> None:
         try:
-            known = self.index.origins(repository)
+            origins = self.index.origins(repository)
             self.index.keep_only(repository, every)
         except (sqlite3.Error, OSError, PlangateError) as error:
             _log.warning("the thread index cannot be read: %s", error)
             return
         for address, entries in threads:
             now = _origin(address, entries)
-            if not known.get(address.number) == self._computed.get((repository, address.number)) == now:
+            if not origins.get(address.number) == self._computed.get((repository, address.number)) == now:
                 self._put(address, entries)
 
     def _put(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
@@ -79,6 +79,4 @@ def thread_record(address: ThreadAddress, entries: Sequence[Entry], server_url: 
 
 
 def _origin(address: ThreadAddress, entries: Sequence[Entry]) -> RecordOrigin:
-    return RecordOrigin(
-        entries[-1].chain_hash if entries else "", f"{address.owner}/{address.name}", address.installation
-    )
+    return RecordOrigin(entries[-1].chain_hash if entries else "", address.full_name, address.installation)

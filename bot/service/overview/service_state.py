@@ -74,4 +74,4 @@ def _view(delivery: StoredDelivery) -> DeliveryView:
 
 
 def _name(address: ThreadAddress | None) -> str:
-    return f"{address.owner}/{address.name}#{address.number}" if address is not None else ""
+    return str(address) if address is not None else ""

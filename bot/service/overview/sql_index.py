@@ -44,7 +44,7 @@ class Statements(Protocol):
 
 
 class SqlIndex(ABC):
-    """The ThreadIndex port in a database. Rows of another version's shape do not count, and are computed again."""
+    """The ThreadIndex port in a database. Rows that another version stored in another shape are computed again."""
 
     contains: ClassVar[str]
     """The condition that a column `words` contains a value."""
@@ -67,7 +67,7 @@ class SqlIndex(ABC):
             database.execute(_PUT, row)
             database.execute("DELETE FROM plangate_bookings WHERE (repository, number) = (?, ?)", key)
             for booking in record.bookings:
-                database.execute(_BOOK, (*key, _shape(), booking.day.isoformat(), *_amounts(booking)))
+                database.execute(_BOOK, (*key, _shape_digest(), booking.day.isoformat(), *_amounts(booking)))
 
         self._run(store)
 
@@ -97,7 +97,7 @@ class SqlIndex(ABC):
         return ThreadAddress(*rows[0]) if rows else None
 
     def page(self, query: ThreadQuery) -> ThreadPage:
-        """Return a page of threads. Raises Refused if the cursor is none of ours."""
+        """Return a page of threads. Raises Refused for a cursor that no page returned."""
         where, values = self._filters(query)
         ((total,),) = self._select("count(*)", where, *values)
         if query.after:
@@ -119,21 +119,21 @@ class SqlIndex(ABC):
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
         where, values = self._visible(visible)
         statement = f"{_BOOKINGS} WHERE shape = ? AND day >= ? AND {where} GROUP BY day, name, person, model"
-        parameters = _shape(), (since or date.min).isoformat(), *values
+        parameters = _shape_digest(), (since or date.min).isoformat(), *values
         rows = self._run(lambda database: database.execute(statement, parameters))
         return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
 
     def tasks(self, visible: Collection[str] | None) -> Sequence[TaskView]:
         """Return the scheduled tasks, by repository and name."""
         where, values = self._visible(visible)
-        found = [
+        views = [
             _tasks().validate_json(row[0]) for row in self._select("task", f"task IS NOT NULL AND {where}", *values)
         ]
-        return sorted(found, key=lambda view: (view.repository.casefold(), view.task))
+        return sorted(views, key=lambda view: (view.repository.casefold(), view.task))
 
     def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:
         statement = f"SELECT {columns} FROM plangate_threads WHERE shape = ? AND {where}"  # noqa: S608 - our own texts
-        return self._run(lambda database: database.execute(statement, (_shape(), *values)))
+        return self._run(lambda database: database.execute(statement, (_shape_digest(), *values)))
 
     def _filters(self, query: ThreadQuery) -> tuple[str, list[object]]:
         """Return the condition of a query, and its values."""
@@ -141,10 +141,10 @@ class SqlIndex(ABC):
         if query.repository:
             where += " AND folded = ?"
             values.append(query.repository.casefold())
-        for column, wanted in (("stage", query.stages), ("waiting_for", query.waiting_for)):
-            if wanted:
-                where += f" AND {column} IN ({','.join('?' * len(wanted))})"
-                values += sorted(map(str, wanted))
+        for column, choices in (("stage", query.stages), ("waiting_for", query.waiting_for)):
+            if choices:
+                where += f" AND {column} IN ({','.join('?' * len(choices))})"
+                values += sorted(map(str, choices))
         for word in query.search.replace("\0", "\ufffd").casefold().split():
             where += f" AND {self.contains}"
             values.append(word)
@@ -160,11 +160,11 @@ class SqlIndex(ABC):
 def _row(record: ThreadRecord) -> tuple[object, ...]:
     """Return the columns of a record, in the order of the table."""
     address, summary, name = record.address, record.summary, record.summary.repository
-    words = f"{summary.title}\n{name}#{address.number}\n{summary.requester}".casefold()
+    searched = f"{summary.title}\n{name}#{address.number}\n{summary.requester}".casefold()
     return (
         address.repository,
         address.number,
-        _shape(),
+        _shape_digest(),
         address.installation,
         address.owner,
         address.name,
@@ -172,7 +172,7 @@ def _row(record: ThreadRecord) -> tuple[object, ...]:
         str(summary.stage),
         str(summary.waiting_for),
         summary.updated.astimezone(UTC).isoformat(timespec="microseconds"),
-        words,
+        searched,
         record.chain_hash,
         _summaries().dump_json(summary).decode(),
         _tasks().dump_json(record.task).decode() if record.task is not None else None,
@@ -208,14 +208,14 @@ def _decode_cursor(text: str) -> tuple[str, int, int]:
         updated, repository, number = json.loads(urlsafe_b64decode(f"{text}==="))
         at = datetime.fromisoformat(updated).astimezone(UTC)
     except (ValueError, TypeError) as error:
-        raise Refused("this is no cursor of a page", where="after", fix="use `next` of the page before") from error
+        raise Refused("this is not the cursor of a page", where="after", fix="use `next` of the page before") from error
     if not all(isinstance(part, int) and abs(part) < 2**63 for part in (repository, number)):
-        raise Refused("this is no cursor of a page", where="after", fix="use `next` of the page before")
+        raise Refused("this is not the cursor of a page", where="after", fix="use `next` of the page before")
     return at.isoformat(timespec="microseconds"), repository, number
 
 
 @cache
-def _shape() -> str:
+def _shape_digest() -> str:
     """Return a word that changes with the shape of what the tables hold."""
     schemas = json.dumps([_summaries().json_schema(), _tasks().json_schema()], sort_keys=True)
     return f"{zlib.crc32(schemas.encode()):08x}"

@@ -28,7 +28,7 @@ def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: 
     last = steps[-1]
     state, request = last.after, last.after.request
     return ThreadSummary(
-        repository=f"{address.owner}/{address.name}",
+        repository=address.full_name,
         number=address.number,
         title=_title(state),
         stage=state.stage,
@@ -47,7 +47,7 @@ def summarize(address: ThreadAddress, steps: Sequence[JournalStep], server_url: 
 def describe(address: ThreadAddress, steps: Sequence[JournalStep], server_url: str) -> ThreadDetail:
     """Return everything that is shown of a thread with at least one entry."""
     state, plans = steps[-1].after, plan_versions(steps)
-    read, written = state.tokens
+    input_tokens, output_tokens = state.tokens
     return ThreadDetail(
         summary=summarize(address, steps, server_url),
         plan=plans[-1] if plans else None,
@@ -56,8 +56,8 @@ def describe(address: ThreadAddress, steps: Sequence[JournalStep], server_url: s
         checks=tuple(map(_check, state.work.checks)) if state.work is not None else (),
         approvals=approval_views(steps),
         timeline=tuple(map(timeline_entry, steps)),
-        tokens_input=read,
-        tokens_output=written,
+        tokens_input=input_tokens,
+        tokens_output=output_tokens,
         budget_usd=state.budget_usd or None,
         mode=state.mode,
         detail=state.result.detail,
@@ -71,7 +71,7 @@ def task_view(address: ThreadAddress, steps: Sequence[JournalStep], server_url: 
     if history is None:
         return None
     return TaskView(
-        repository=f"{address.owner}/{address.name}",
+        repository=address.full_name,
         task=history.task,
         issue=address.number,
         url=thread_url(address, server_url),
@@ -116,7 +116,7 @@ def waits_for(state: ThreadState) -> WaitsFor:
 
 def thread_url(address: ThreadAddress, server_url: str) -> str:
     """Return the URL of a thread. GitHub forwards that of an issue to the pull request of the same number."""
-    return f"{server_url.rstrip('/')}/{address.owner}/{address.name}/issues/{address.number}"
+    return f"{server_url.rstrip('/')}/{address.full_name}/issues/{address.number}"
 
 
 def _title(state: ThreadState) -> str:

@@ -29,7 +29,7 @@ LONGEST: Final = 8_000
 """Characters of one text that is shown. A longer one loses its middle."""
 NOTE_LENGTH: Final = 300
 _SUBJECTS: Final = ("file_path", "notebook_path", "command", "pattern", "url", "query", "description", "path")
-"""Arguments that say what a call is about, the most telling one first."""
+"""Arguments that can be the subject of a call, the preferred one first."""
 _CHANGES: Final = frozenset({"old_string", "new_string", "content", "edits", "new_source"})
 _NOT_SHOWN: Final = frozenset({"note", "message", "usage"})
 
@@ -53,15 +53,15 @@ def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: 
     pages = max(1, -(-len(groups) // STEPS_EACH))
     page = min(max(1, number), pages)
     first = (page - 1) * STEPS_EACH
-    shown = enumerate(groups[first : first + STEPS_EACH], start=first)
-    opened = next((line.body for line in lines if line.kind is LineKind.OPENED), {})
+    numbered = enumerate(groups[first : first + STEPS_EACH], start=first)
+    opening = next((line.body for line in lines if line.kind is LineKind.OPENED), {})
     answers = [line.body for line in lines if _is_answer(line)]
     view = TranscriptPage(
         session=session,
         sessions=(),
-        agent_type=str(opened.get("agent_type", "")),
-        model=str(opened.get("model", "")),
-        mode=str(opened.get("mode", "")),
+        agent_type=str(opening.get("agent_type", "")),
+        model=str(opening.get("model", "")),
+        mode=str(opening.get("mode", "")),
         began=lines[0].at,
         seconds=(lines[-1].at - lines[0].at).total_seconds(),
         answers=len(answers),
@@ -70,7 +70,7 @@ def transcript_page(session: str, lines: Sequence[Line], number: int, redactor: 
         subagents=tuple(_subagents(lines)),
         page=page,
         pages=pages,
-        steps=tuple(_step(at, group, redactor) for at, group in shown),
+        steps=tuple(_step(at, group, redactor) for at, group in numbered),
     )
     return redact_view(view, redactor)
 
@@ -106,8 +106,8 @@ def _subagents(lines: Iterable[Line]) -> Iterator[SubagentSession]:
             yield SubagentSession(str(body["session"]), str(body["type"]), str(body["description"]))
 
 
-def _step(number: int, stored: Sequence[Line], redactor: Redactor) -> TranscriptStep:
-    lines = [Line(line.kind, line.at, redactor.redact_json(line.body)) for line in stored]
+def _step(number: int, unredacted: Sequence[Line], redactor: Redactor) -> TranscriptStep:
+    lines = [Line(line.kind, line.at, redactor.redact_json(line.body)) for line in unredacted]
     results = dict(_results(lines))
     answers = [line.body for line in lines if _is_answer(line)]
     prices = [body["cost_usd"] for body in answers if body.get("cost_usd") is not None]
@@ -164,8 +164,8 @@ def _note(body: Json) -> str:
             return f"Sub-agent {body.get('agent')} {body.get('state')}{report}"
         case name:
             facts = ", ".join(f"{key} {_text(value)}" for key, value in body.items() if key not in _NOT_SHOWN)
-            words = str(name).replace("_", " ").capitalize()
-            return f"{words}: {facts}" if facts else words
+            title = str(name).replace("_", " ").capitalize()
+            return f"{title}: {facts}" if facts else title
 
 
 def _block(block: Json, results: Mapping[str, Json], *, is_answer: bool) -> Iterator[StepPart]:
@@ -187,12 +187,12 @@ def _call(block: Json, result: Json | None) -> ToolCall:
     arguments: Json = block["input"] if isinstance(block["input"], dict) else {"input": block["input"]}
     about = next((name for name in _SUBJECTS if isinstance(arguments.get(name), str)), "")
     replacements = tuple(_replacements(arguments)) if about in {"file_path", "notebook_path"} else ()
-    shown = {about, *_CHANGES} if replacements else {about}
-    rest = {name: value for name, value in arguments.items() if name not in shown}
+    shown_names = {about, *_CHANGES} if replacements else {about}
+    others = {name: value for name, value in arguments.items() if name not in shown_names}
     return ToolCall(
         tool=str(block["name"]),
         subject=_shorten(str(arguments.get(about, ""))),
-        arguments=_shorten(json.dumps(rest, ensure_ascii=False, indent=2)) if rest else "",
+        arguments=_shorten(json.dumps(others, ensure_ascii=False, indent=2)) if others else "",
         replacements=replacements,
         result=_shorten(_text(result.get("content", ""))) if result is not None else "",
         failed=bool(result and result.get("is_error")),
@@ -211,7 +211,7 @@ def _replacements(tool_input: Json) -> Iterator[FileReplacement]:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a result: what is no text is named in parentheses."""
+    """Return the text of a result, with the type of each other block in parentheses."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     blocks = (block if isinstance(block, dict) else {"text": block} for block in content)

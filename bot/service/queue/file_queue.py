@@ -5,20 +5,16 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 
 from bot.clock import SystemClock
 from bot.core.names import ThreadAddress
+from bot.github.relevance import needs_look
 from bot.service.delivery_log import Delivery
-from bot.service.inbox import LIMIT, Inbox, run_in_intake_pool
+from bot.service.inbox import Inbox, run_in_intake_pool
 from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.group_commit import GroupCommit
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.service.worker import Worker
-
-MOST_OF_ONE: Final = LIMIT // 2
-"""Maximum number of threads of one installation that do not rest. Its further deliveries are refused, which leaves room
-for those of others. What they reported is read later (W3)."""
 
 
 @dataclass(slots=True)
@@ -34,16 +30,18 @@ class FileQueue:
 
     async def store(self, delivery: Delivery) -> Outcome:
         """Store a delivery as a file, and wake its thread. Joins a file that waits for the same look."""
+        if not self._may_need_look(delivery):
+            return Outcome.NOT_FOR_US
         if self.worker and self.worker.covers(delivery.address):
             self.worker.wake(delivery.address)
             return Outcome.JOINED
         installation = delivery.address.installation if delivery.address else None
-        if installation and self.worker and self.worker.busy >= MOST_OF_ONE <= self.worker.busy_with(installation):
+        if installation and self.worker and self.worker.busy >= self.most_of_one <= self.worker.busy_with(installation):
             return Outcome.NO_ROOM
         return await self._commit.store(delivery)
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
-        """Return those of these deliveries that this process has seen."""
+        """Return which of these deliveries this process has seen."""
         return frozenset(guid for guid in guids if self.inbox.knows(guid))
 
     async def probe(self) -> None:
@@ -73,6 +71,12 @@ class FileQueue:
     async def list_stored(self) -> Sequence[StoredDelivery]:
         """Return the deliveries that wait for a look, and the files that could not be read."""
         return await asyncio.to_thread(self._list_stored)
+
+    @property
+    def most_of_one(self) -> int:
+        """Maximum number of threads of one installation that do not rest. Its further deliveries are refused, which
+        leaves room for those of others. What they reported is read later (W3)."""
+        return self.inbox.limit // 2
 
     @property
     def has_worker(self) -> bool:
@@ -105,7 +109,18 @@ class FileQueue:
                 self.worker.deliver(delivery)
         return [Outcome.STORED if is_new else Outcome.DUPLICATE for is_new in new]
 
+    def _may_need_look(self, delivery: Delivery) -> bool:
+        """Return whether a look could find anything, as far as this process knows the thread and its repository."""
+        address, report = delivery.address, delivery.report
+        if self.worker is None or address is None or report is None:
+            return True
+        listening = self.worker.host.listening(address.repository)
+        return listening is None or needs_look(report, listening, is_open=self.worker.may_be_open(address))
+
     def _list_stored(self) -> Sequence[StoredDelivery]:
-        waiting = [StoredDelivery(each.guid, each.event, each.address, at) for each, at in self.inbox.list_stored()]
+        waiting = [
+            StoredDelivery(delivery.guid, delivery.event, delivery.address, at)
+            for delivery, at in self.inbox.list_stored()
+        ]
         aside = [StoredDelivery(name, "", None, at, is_readable=False) for name, at in self.inbox.list_unreadable()]
-        return sorted([*waiting, *aside], key=lambda each: each.stored_at)
+        return sorted([*waiting, *aside], key=lambda delivery: delivery.stored_at)

@@ -3,6 +3,8 @@
 Rules
 - A look begins in a look slot. If it needs a session and this process has a free session slot, it trades for that. If
   not, it ends, and a session job waits until any process has one. So short looks never wait behind sessions.
+- While every look slot is taken, further looks may wait: sessions then pause before each step, because both need the
+  same processors.
 - Every BEAT seconds a worker says that it lives. One that is silent for STALLED seconds is declared dead, and its jobs
   are given to others. A worker declares others dead only after its own beats went well for as long, because after an
   outage of the database all of them were silent.
@@ -37,10 +39,12 @@ POLL_SECONDS: Final = 1.0
 """Seconds between two fetches of a worker that nobody notifies, such as while LISTEN is not up."""
 BEAT_SECONDS: Final = 5.0
 STALLED_SECONDS: Final = 25.0
-"""With a beat of another worker, and its next fetch, a dead worker's job begins again within 45 s."""
+"""Seconds of silence after which a worker counts as dead. Its jobs begin again within 45 s, at the next beat and fetch
+of another worker."""
 WATCH_SECONDS: Final = 0.5
 MISSES: Final = 3
-"""A process that ended is missed so often within 1.5 s. A living one attaches again after 0.5 s and a moment."""
+"""Number of times in a row that a worker's session must be missing. That takes 1.5 s; a living worker opens a new one
+after little more than 0.5 s."""
 SETTLED_SECONDS: Final = 10.0
 """Seconds in which every worker opens a new session after an outage of the database."""
 GRACE_SECONDS: Final = 25.0
@@ -49,7 +53,7 @@ GRACE_SECONDS: Final = 25.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a worker does what, in seconds."""
+    """The intervals of a worker's periodic work, in seconds."""
 
     poll: float = POLL_SECONDS
     beat: float = BEAT_SECONDS
@@ -125,8 +129,12 @@ class JobWorker:
             self._news.set()
 
         while True:
-            with suppress(Transient):  # the fetching says so
+            try:
                 await self.jobs.listen(hear)
+            except Transient:
+                pass  # the fetching says so
+            except Exception as error:  # noqa: BLE001 - the outermost shell: without news the queue is polled
+                failure("listen for jobs", error)
             await self.clock.sleep(self.pace.poll)
 
     async def _fetch(self) -> None:
@@ -150,8 +158,9 @@ class JobWorker:
         while not self._ends and (queues := self._free_queues()) and self.id is not None:
             job = await self.jobs.fetch(queues, self.id)
             if job is None:
-                return
+                break
             self._begin(job)
+        self.host.hold_sessions(LOOKS not in self._free_queues())
 
     def _free_queues(self) -> list[str]:
         """Return the queues for whose jobs there is a slot."""
@@ -294,4 +303,4 @@ class JobWorker:
 
 def _name(job: Job) -> dict[str, Any]:
     address: ThreadAddress | None = job.address
-    return {"thread": f"{address.owner}/{address.name}#{address.number}" if address else "every"}
+    return {"thread": str(address) if address else "every"}

@@ -5,7 +5,7 @@ waiting:
 - look (queue `looks`): carry the thread on.
 - session (queue `sessions`): the same, for a thread whose look found no free session slot.
 - listen (queue `looks`): read what people said while another job of the thread runs. It has a lock of its own.
-Installations take turns: what many of one wait for delays no other one.
+Installations take turns, so that many waiting jobs of one do not delay the others.
 
 A job that runs is identified by its number and its attempt. A worker that was declared dead and comes back (a paused
 machine) can neither finish nor return a job that another worker has begun again.
@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bot.core.names import ThreadAddress
+from bot.github.relevance import Listening
 from bot.service.delivery_log import Delivery
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.store.postgres.database import Database, as_transient, run
@@ -64,6 +65,18 @@ _LET_GO: Final = "DELETE FROM plangate_leases WHERE holder = %(holder)s"
 _KNOWN: Final = "SELECT guid FROM plangate_deliveries WHERE guid = ANY(%(guids)s)"
 _FORGET: Final = "DELETE FROM plangate_deliveries WHERE stored_at < now() - make_interval(days => %(days)s)"
 _WAITING: Final = "SELECT DISTINCT lock FROM procrastinate_jobs WHERE status = 'todo' AND lock = ANY(%(locks)s)"
+_LISTENERS: Final = """
+SELECT t.about, l.bot, l.mention, (
+    EXISTS (SELECT FROM plangate_watched w WHERE w.repository = t.repository AND w.number = t.number)
+    OR EXISTS (SELECT FROM procrastinate_jobs j WHERE j.status = 'doing' AND j.lock IN (t.about, 'listen ' || t.about))
+    OR EXISTS (
+        SELECT FROM procrastinate_jobs j WHERE j.status = 'todo'
+        AND j.queueing_lock IN ('look ' || t.about, 'session ' || t.about, 'listen ' || t.about)
+    )
+) AS is_open
+FROM unnest(%(repositories)s::bigint[], %(numbers)s::bigint[], %(abouts)s::text[]) AS t (repository, number, about)
+JOIN plangate_listeners l ON l.repository = t.repository
+"""
 _LOAD: Final = """
 SELECT count(DISTINCT lock) AS busy,
     count(*) FILTER (WHERE queue_name = 'sessions' AND status = 'doing') AS sessions,
@@ -112,12 +125,12 @@ class WorkerSession:
             return frozenset(row["worker"] for row in await run(self.connection, _LOST))
 
     async def dismiss(self, workers: Collection[int]) -> int:
-        """Declare those of these workers dead whose session is still ended. Return how many jobs they had."""
+        """Declare dead those of these workers that still have no session. Return how many jobs they had."""
         with as_transient():
             return int((await run(self.connection, _DISMISS, workers=list(workers)))[0]["count"])
 
 
-class HearsOfJobs(Protocol):
+class JobListener(Protocol):
     """Called when a job was deferred, in any process."""
 
     async def __call__(self) -> None:
@@ -137,17 +150,17 @@ class Jobs:
 
     async def store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
         """Store deliveries and defer their looks, in one transaction. Return the outcome of each."""
-        first = {each.guid: each for each in reversed(deliveries)}
-        threads = [_values(each.address) for each in first.values()]
+        first = {delivery.guid: delivery for delivery in reversed(deliveries)}
+        looks = [_values(delivery.address) for delivery in first.values()]
         rows = await self.database.rows(
             _STORE_ALL,
             guids=list(first),
-            events=[each.event for each in first.values()],
-            abouts=[each["about"] for each in threads],
-            args=[each["args"] for each in threads],
+            events=[delivery.event for delivery in first.values()],
+            abouts=[look["about"] for look in looks],
+            args=[look["args"] for look in looks],
         )
         outcomes = {row["guid"]: Outcome(row["outcome"]) for row in rows}
-        return [outcomes.pop(each.guid, Outcome.DUPLICATE) for each in deliveries]
+        return [outcomes.pop(delivery.guid, Outcome.DUPLICATE) for delivery in deliveries]
 
     async def wake(self, address: ThreadAddress | None) -> None:
         """Make sure that a look at a thread begins after this call."""
@@ -165,19 +178,19 @@ class Jobs:
 
         try:
             with _transient():
-                found = await (await self._procrastinate()).fetch_job(list(queues), worker)
+                row = await (await self._procrastinate()).fetch_job(list(queues), worker)
         except UniqueViolation:  # another worker began one of the same thread at this moment
             return None
         except ForeignKeyViolation:  # this worker was declared dead, as its next beat tells it
             return None
-        if found is None or found.id is None:
+        if row is None or row.id is None:
             return None
-        about = found.task_kwargs
+        about = row.task_kwargs
         try:
             address = ThreadAddress(**about) if about else None  # type: ignore[arg-type]  # as `_values` wrote it
-            return Job(found.id, found.attempts, Task(found.task_name), address)
+            return Job(row.id, row.attempts, Task(row.task_name), address)
         except (TypeError, ValueError):  # a worker of the next release, which runs beside this one, deferred it
-            await self.give_back(Job(found.id, found.attempts, Task.LOOK, None), UNKNOWN_SECONDS)
+            await self.give_back(Job(row.id, row.attempts, Task.LOOK, None), UNKNOWN_SECONDS)
             return None
 
     async def finish(self, job: Job) -> bool:
@@ -206,7 +219,7 @@ class Jobs:
         await self.database.rows(_UNREGISTER, worker=worker)
 
     async def take_over(self, seconds: float) -> int:
-        """Return to the queue the jobs of workers that were not heard of for so long. Return how many there were."""
+        """Return to the queue the jobs of workers that were silent for `seconds`. Return how many there were."""
         return int((await self.database.rows(_TAKE_OVER, seconds=seconds))[0]["count"])
 
     @asynccontextmanager
@@ -228,7 +241,7 @@ class Jobs:
         await self.database.rows(_LET_GO, holder=holder)
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
-        """Return those of these deliveries that are stored."""
+        """Return which of these deliveries are stored."""
         return frozenset(row["guid"] for row in await self.database.rows(_KNOWN, guids=list(guids)))
 
     async def forget_deliveries(self) -> None:
@@ -236,10 +249,25 @@ class Jobs:
         await self.database.rows(_FORGET, days=KEPT_DAYS)
 
     async def find_waiting(self, addresses: Sequence[ThreadAddress]) -> frozenset[ThreadAddress]:
-        """Return those of these threads for which a job waits."""
-        by_lock = {_about(address): address for address in addresses}
+        """Return for which of these threads a job waits."""
+        by_lock = {_lock_name(address): address for address in addresses}
         rows = await self.database.rows(_WAITING, locks=list(by_lock))
         return frozenset(by_lock[row["lock"]] for row in rows)
+
+    async def find_listeners(self, addresses: Collection[ThreadAddress]) -> dict[ThreadAddress, tuple[Listening, bool]]:
+        """Return what the bot listens to in the repositories of threads, and whether each thread is open.
+
+        It is open if a look left something that waits there, or if a job waits or runs. Threads of a repository that
+        was never looked at are left out.
+        """
+        by_lock = {_lock_name(address): address for address in addresses}
+        rows = await self.database.rows(
+            _LISTENERS,
+            repositories=[address.repository for address in by_lock.values()],
+            numbers=[address.number for address in by_lock.values()],
+            abouts=list(by_lock),
+        )
+        return {by_lock[row["about"]]: (Listening(row["bot"], row["mention"]), row["is_open"]) for row in rows}
 
     async def load(self) -> Load:
         """Return for how many threads a job waits or runs, and how many sessions run and wait."""
@@ -250,7 +278,7 @@ class Jobs:
         rows = await self.database.rows(_NEWEST)
         return [StoredDelivery(row["guid"], row["event"], None, row["stored_at"]) for row in reversed(rows)]
 
-    async def listen(self, hear: HearsOfJobs) -> None:
+    async def listen(self, hear: JobListener) -> None:
         """Call `hear` for each job that is deferred, until cancelled or the connection breaks."""
 
         async def forward(**_: Any) -> None:
@@ -284,7 +312,7 @@ def _transient() -> Iterator[None]:
             raise error.__cause__ or error from None
 
 
-def _about(address: ThreadAddress | None) -> str:
+def _lock_name(address: ThreadAddress | None) -> str:
     return EVERY if address is None else f"thread {address.repository}/{address.number}"
 
 
@@ -292,4 +320,4 @@ def _values(address: ThreadAddress | None) -> dict[str, Any]:
     from psycopg.types.json import Jsonb
 
     args = {} if address is None else dict(zip(_FIELDS, _READ_FIELDS(address), strict=True))
-    return {"about": _about(address), "args": Jsonb(args)}
+    return {"about": _lock_name(address), "args": Jsonb(args)}

@@ -1,7 +1,7 @@
 """The queue in PostgreSQL: any number of processes on any number of machines store deliveries and look at threads."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from bot.clock import SystemClock
 from bot.config.settings import ServiceSettings
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
+from bot.github.relevance import Listening, needs_look
 from bot.logs import failure, say
 from bot.ports import Clock
 from bot.service.delivery_log import Delivery
@@ -53,7 +54,7 @@ class PostgresQueue:
     def __post_init__(self) -> None:
         self.breakers = InstallationBreakers(self.clock)
         self._jobs = Jobs(self.database)
-        self._commit = GroupCommit(self._jobs.store_all)
+        self._commit = GroupCommit(self._store_all)
         self._watching = Watching(self.host, self.database, self._jobs)
 
     async def store(self, delivery: Delivery) -> Outcome:
@@ -61,7 +62,7 @@ class PostgresQueue:
         return await self._commit.store(delivery)
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
-        """Return those of these deliveries that any process stored."""
+        """Return which of these deliveries any process has stored."""
         return await self._jobs.known_guids(guids)
 
     async def probe(self) -> None:
@@ -133,13 +134,20 @@ class PostgresQueue:
 
     async def _lead(self) -> None:
         while True:
-            asked, led = self.clock.monotonic(), self.leads
-            with suppress(Transient):
-                if await self._jobs.lead(self._holder, LEASE_SECONDS):
-                    self._leads_until = asked + LEASE_SECONDS
-                    if not led:
-                        say("this process does the periodic work")
+            try:
+                await self._renew_lease()
+            except Transient:
+                pass  # whoever needs the database says so
+            except Exception as error:  # noqa: BLE001 - the outermost shell: the next renewal tries again
+                failure("lease", error)
             await self.clock.sleep(RENEWAL_SECONDS)
+
+    async def _renew_lease(self) -> None:
+        began, led = self.clock.monotonic(), self.leads
+        if await self._jobs.lead(self._holder, LEASE_SECONDS):
+            self._leads_until = began + LEASE_SECONDS
+            if not led:
+                say("this process does the periodic work")
 
     async def _defer_woken(self) -> None:
         while True:
@@ -151,9 +159,31 @@ class PostgresQueue:
                 self._woken.put_nowait(address)
                 await self.clock.sleep(self.pace.poll)
 
+    async def _store_all(self, deliveries: Sequence[Delivery]) -> Sequence[Outcome]:
+        """Store those of the deliveries that may need a look, in one transaction."""
+        threads = {
+            delivery.address for delivery in deliveries if delivery.report is not None and delivery.address is not None
+        }
+        listeners = await self._jobs.find_listeners(threads) if threads else {}
+        kept = [delivery for delivery in deliveries if _may_need_look(delivery, listeners)]
+        stored = zip(kept, await self._jobs.store_all(kept) if kept else (), strict=True)
+        outcomes = {delivery.guid: outcome for delivery, outcome in stored}
+        return [outcomes.get(delivery.guid, Outcome.NOT_FOR_US) for delivery in deliveries]
+
     async def _forget(self) -> None:
         while True:
             if self.leads:
-                with suppress(Transient):
+                try:
                     await self._jobs.forget_deliveries()
+                except Exception as error:  # noqa: BLE001 - the outermost shell: the next hour tries again
+                    failure("forget deliveries", error)
             await self.clock.sleep(FORGET_SECONDS)
+
+
+def _may_need_look(delivery: Delivery, listeners: Mapping[ThreadAddress, tuple[Listening, bool]]) -> bool:
+    """Return whether a look could find anything, as far as is known of the thread."""
+    address, report = delivery.address, delivery.report
+    if address is None or report is None or address not in listeners:
+        return True
+    listening, is_open = listeners[address]
+    return needs_look(report, listening, is_open=is_open)

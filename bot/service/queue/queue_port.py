@@ -21,6 +21,8 @@ class Outcome(StrEnum):
     JOINED = "joined"
     """A look at this thread waits already, so that it covers this delivery as well."""
     DUPLICATE = "duplicate"
+    NOT_FOR_US = "not for us"
+    """A look at the thread could find nothing, so that nothing is stored."""
     NO_ROOM = "not stored"
 
 
@@ -57,11 +59,12 @@ class Queue(Protocol):
     async def store(self, delivery: Delivery) -> Outcome:
         """Store a delivery, so that a look at its thread begins after this call even if the process dies (W2).
 
-        The same guid is stored once. Raises OSError or Transient if it cannot be stored; then nothing is kept.
+        The same guid is stored once. What surely needs no look is not stored. Raises OSError or Transient if it cannot
+        be stored; then nothing is kept.
         """
 
     async def known_guids(self, guids: Collection[str]) -> frozenset[str]:
-        """Return those of these deliveries that were stored lately."""
+        """Return which of these deliveries were stored lately."""
 
     async def probe(self) -> None:
         """Raise OSError or Transient if no delivery can be stored."""

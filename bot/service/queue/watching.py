@@ -13,6 +13,14 @@ from bot.store.postgres.database import Database
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+_LISTENER: Final = """
+INSERT INTO plangate_listeners (repository, bot, mention)
+SELECT new.* FROM (VALUES (%(repository)s::bigint, %(bot)s::bigint, %(mention)s)) AS new (repository, bot, mention)
+WHERE NOT EXISTS (
+    SELECT FROM plangate_listeners l WHERE (l.repository, l.bot, l.mention) = (new.repository, new.bot, new.mention)
+)
+ON CONFLICT (repository) DO UPDATE SET bot = excluded.bot, mention = excluded.mention
+"""
 _RECORD: Final = """
 INSERT INTO plangate_watched (repository, number, facts) VALUES (%(repository)s, %(number)s, %(facts)s)
 ON CONFLICT (repository, number) DO UPDATE SET facts = excluded.facts
@@ -23,26 +31,32 @@ _ALL: Final = "SELECT facts FROM plangate_watched"
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """What is known of the open threads. It only saves requests: a thread that is not here is looked at instead."""
+    """The recorded facts about open threads. They only save requests: a thread without any is looked at instead."""
 
     host: HostPort
     database: Database
     jobs: Jobs
 
     async def record(self, address: ThreadAddress) -> None:
-        """Record what the look of this process at a thread found out."""
-        found, place = self.host.looked_at(address), {"repository": address.repository, "number": address.number}
-        if found.comment or found.rest is not None:
-            await self.database.rows(_RECORD, **place, facts=_reader().dump_json(found).decode())
+        """Record the result of this process's look at a thread, and then what the bot listens to there.
+
+        In this order, so that no process skips a thread on which something waits.
+        """
+        look, place = self.host.looked_at(address), {"repository": address.repository, "number": address.number}
+        if look.comment or look.rest is not None:
+            await self.database.rows(_RECORD, **place, facts=_reader().dump_json(look).decode())
         else:
             await self.database.rows(_FORGET, **place)
+        if listening := self.host.listening(address.repository):
+            values = {"repository": address.repository, "bot": listening.bot, "mention": listening.mention}
+            await self.database.rows(_LISTENER, **values)
 
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
         """Return the threads with a plan or question on display, after telling the host what all looks found out."""
-        found = [_reader().validate_python(row["facts"]) for row in await self.database.rows(_ALL)]
-        for each in found:
-            self.host.recall(each)
-        return tuple(each.address for each in found if each.comment)
+        looks = [_reader().validate_python(row["facts"]) for row in await self.database.rows(_ALL)]
+        for look in looks:
+            self.host.recall(look)
+        return tuple(look.address for look in looks if look.comment)
 
     async def wake_all(
         self,

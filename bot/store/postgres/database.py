@@ -74,7 +74,6 @@ class Database:
             connection_class=AsyncConnection[dict[str, Any]],
             kwargs={
                 "row_factory": dict_row,
-                "autocommit": True,
                 "connect_timeout": CONNECT_SECONDS,
                 "application_name": "plangate",
             },
@@ -83,6 +82,7 @@ class Database:
             timeout=self.wait_seconds,
             reconnect_timeout=RETRY_SECONDS,
             reconnect_failed=self._retry_soon,
+            configure=_commit_each_statement,
             check=_check_connection,
             open=False,
         )
@@ -111,6 +111,12 @@ async def run(connection: "AsyncConnection[dict[str, Any]]", query: str, **value
     return await cursor.fetchall() if cursor.description else []
 
 
+async def _commit_each_statement(connection: "AsyncConnection[dict[str, Any]]") -> None:
+    """Make each statement a transaction of its own. The pool's arguments must not: procrastinate connects with them and
+    with its own ``autocommit`` to listen, and fails if it is given twice."""
+    await connection.set_autocommit(True)
+
+
 async def _check_connection(connection: "AsyncConnection[dict[str, Any]]") -> None:
     """Raise an error if the server has closed the connection, so that the pool replaces it.
 
@@ -135,7 +141,7 @@ def as_transient() -> Iterator[None]:
         yield
     except (OperationalError, InterfaceError, PoolTimeout, PoolClosed) as error:
         raise Transient(
-            "the database cannot be reached", where=VARIABLE, fix=f"see whether it runs ({type(error).__name__})"
+            "the database cannot be reached", where=VARIABLE, fix=f"check that it runs ({type(error).__name__})"
         ) from error
 
 

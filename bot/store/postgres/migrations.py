@@ -44,21 +44,21 @@ class Migration:
 
 async def migrate(database: Database, *, finish: bool = False) -> tuple[str, ...]:
     """Apply what is missing, in order, and return the names. With `finish`, also what had to wait for old workers."""
-    async with database.connection() as connection, _alone(connection):
+    async with database.connection() as connection, _hold_lock(connection):
         await run(connection, _TABLE)
         applied = await _install_procrastinate(connection)
-        for each in await _missing(connection):
-            if each.waits and not finish:
+        for migration in await _unapplied_migrations(connection):
+            if migration.waits and not finish:
                 continue
             async with connection.transaction():
-                await run(connection, each.sql)
-                await run(connection, _RECORD, name=each.name)
-            applied.append(each.name)
+                await run(connection, migration.sql)
+                await run(connection, _RECORD, name=migration.name)
+            applied.append(migration.name)
     return tuple(applied)
 
 
 @asynccontextmanager
-async def _alone(connection: "AsyncConnection[dict[str, Any]]") -> AsyncIterator[None]:
+async def _hold_lock(connection: "AsyncConnection[dict[str, Any]]") -> AsyncIterator[None]:
     """Keep other processes from migrating."""
     await run(connection, _LOCK)
     try:
@@ -71,14 +71,14 @@ async def require_current(database: Database) -> None:
     """Raise Misconfigured if a migration is missing that this release needs. Newer ones do no harm."""
     async with database.connection() as connection:
         missing = await missing_migrations(connection)
-    if lacking := [each.name for each in missing if not each.waits]:
+    if lacking := [migration.name for migration in missing if not migration.waits]:
         raise Misconfigured(f"the database lacks {', '.join(lacking)}", where=VARIABLE, fix="run plangate migrate")
 
 
 async def missing_migrations(connection: "AsyncConnection[dict[str, Any]]") -> list[Migration]:
     """Return the migrations that were not applied, in order."""
     has_table = await run(connection, "SELECT to_regclass('plangate_migrations') IS NOT NULL AS yes")
-    return await _missing(connection) if has_table[0]["yes"] else list(_ours())
+    return await _unapplied_migrations(connection) if has_table[0]["yes"] else list(_own_migrations())
 
 
 async def _install_procrastinate(connection: "AsyncConnection[dict[str, Any]]") -> list[str]:
@@ -89,26 +89,28 @@ async def _install_procrastinate(connection: "AsyncConnection[dict[str, Any]]") 
 
     async with connection.transaction():
         await run(connection, SchemaManager.get_schema())
-        for each in _procrastinates():
-            await run(connection, _RECORD, name=each.name)
+        for migration in _procrastinate_migrations():
+            await run(connection, _RECORD, name=migration.name)
     return ["procrastinate"]
 
 
-async def _missing(connection: "AsyncConnection[dict[str, Any]]") -> list[Migration]:
-    done = {row["name"] for row in await run(connection, "SELECT name FROM plangate_migrations")}
-    return [each for each in (*_procrastinates(), *_ours()) if each.name not in done]
+async def _unapplied_migrations(connection: "AsyncConnection[dict[str, Any]]") -> list[Migration]:
+    applied = {row["name"] for row in await run(connection, "SELECT name FROM plangate_migrations")}
+    return [
+        migration for migration in (*_procrastinate_migrations(), *_own_migrations()) if migration.name not in applied
+    ]
 
 
-def _procrastinates() -> Iterator[Migration]:
+def _procrastinate_migrations() -> Iterator[Migration]:
     return _files("procrastinate.sql", "migrations", prefix="procrastinate/")
 
 
-def _ours() -> Iterator[Migration]:
+def _own_migrations() -> Iterator[Migration]:
     return _files("bot.store.postgres", "sql")
 
 
 def _files(package: str, folder: str, *, prefix: str = "") -> Iterator[Migration]:
-    found: Sequence[Any] = [*(resources.files(package) / folder).iterdir()]
-    for file in sorted(found, key=lambda file: str(file.name)):
+    files: Sequence[Any] = [*(resources.files(package) / folder).iterdir()]
+    for file in sorted(files, key=lambda file: str(file.name)):
         if file.name.endswith(".sql"):
             yield Migration(prefix + file.name, file.read_text(encoding="utf-8"))

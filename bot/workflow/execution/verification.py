@@ -1,12 +1,13 @@
-"""Runs the checks before the work and after it, and hands what fails back to its session (K4, K5).
+"""Runs the checks before the work and after it, and hands failing work back to its session (K4, K5).
 
 Rules
 - The checks are the plan's commands and `execution.verify`. After the work they run on a frozen copy of it, in a
   sandbox of their own: what they write is not published, and publishing refuses another tree (G3a).
 - Before the work they run on a copy of the untouched checkout, and take at most a part of the session's time.
-- The transcript is the truth: it keeps what ran before the work, and the messages that handed something back are their
-  own count. A process that dies anywhere verifies once more, and hands nothing back twice.
-- What failed before the work and is no command of the plan, and what the sandbox cannot run, is never handed back.
+- The transcript is the source of truth. It keeps the results before the work, and counting its messages tells how often
+  work was handed back. After a crash anywhere, the next process verifies again and hands nothing back twice.
+- A check that failed before the work and is not a command of the plan is never handed back, nor one that the sandbox
+  cannot run.
 """
 
 import asyncio
@@ -81,7 +82,7 @@ def check_commands(context: ThreadContext, state: ThreadState) -> tuple[str, ...
 
 
 async def measure_baseline(context: ThreadContext, state: ThreadState, session: Session) -> bool:
-    """Run the checks on the checkout that nobody worked on yet, once in a session, and keep what they showed.
+    """Run the checks on the untouched checkout, once in a session, and keep their results in the transcript.
 
     Return True.
     """
@@ -92,75 +93,82 @@ async def measure_baseline(context: ThreadContext, state: ThreadState, session: 
     try:
         async with _sandbox(context, state, copy) as host:
             seconds = context.settings.limits.seconds
-            found = await run_commands(context, host, commands, seconds=None if seconds is None else seconds / SHARE)
+            results = await run_commands(context, host, commands, seconds=None if seconds is None else seconds / SHARE)
     finally:
         await context.workspace.discard(copy)
-    session.note(BASELINE, {"checks": found})
+    session.note(BASELINE, {"checks": results})
     return True
 
 
 async def baseline_reminders(context: ThreadContext, session: Session) -> list[str]:
     """Return a reminder of the checks' results before the work; none if the session already has it."""
-    begun = any(message["role"] == "assistant" for message in session.history)
-    if not _is_untouched(session) or (not begun and len(session.history) > 1):
+    has_begun = any(message["role"] == "assistant" for message in session.history)
+    if not _is_untouched(session) or (not has_begun and len(session.history) > 1):
         return []
-    found = _baseline(await _lines(context, session.id))
-    return [reminder_text(escape_harness_markup(baseline_text(found)))] if found else []
+    results = _baseline(await _lines(context, session.id))
+    return [reminder_text(escape_harness_markup(baseline_text(results)))] if results else []
 
 
 async def verify(context: ThreadContext, state: ThreadState, session: SessionId) -> Verification:
     """Run the checks on a frozen copy of the work. Raises Refused if it cannot be copied or published."""
     commands, work = check_commands(context, state), await checkout(context, state)
-    left = leftovers(await read_state(context))
+    setup_files = leftovers(await read_state(context))
     if not commands:
-        with suppress(Refused):  # which publishing tells
+        with suppress(Refused):  # publishing reports it
             paths = await context.workspace.changed_paths(work)
-            return Verification(outside=_outside(state, set(paths) - set(left)))
+            return Verification(outside=_outside(state, set(paths) - set(setup_files)))
         return Verification()
-    frozen = await context.workspace.freeze(work, f"checks-{secrets.token_hex(4)}", left)
+    frozen = await context.workspace.freeze(work, f"checks-{secrets.token_hex(4)}", setup_files)
     try:
         async with _sandbox(context, state, frozen.checkout) as host:
             ran = [await run_command_with_output(context, host, line) for line in commands]
     finally:
         await context.workspace.discard(frozen.checkout)
     before = _baseline(await _lines(context, session))
-    known = {check["command"]: _result(check) for check in before or ()}
+    results_before = {check["command"]: _result(check) for check in before or ()}
     return Verification(
-        tuple(check | ({"before": known[line]} if (line := check["command"]) in known else {}) for check, _ in ran),
+        tuple(
+            check | ({"before": results_before[line]} if (line := check["command"]) in results_before else {})
+            for check, _ in ran
+        ),
         {check["command"]: head_and_tail(output) for check, output in ran},
         frozen.tree,
         _outside(state, frozen.paths),
-        NOT_KNOWN if before is None else "" if known.keys() >= set(commands) else NO_TIME,
+        NOT_KNOWN if before is None else "" if results_before.keys() >= set(commands) else NO_TIME,
     )
 
 
-async def hand_back(context: ThreadContext, state: ThreadState, session: SessionId, done: Verification) -> Json | None:
+async def hand_back(
+    context: ThreadContext, state: ThreadState, session: SessionId, verified: Verification
+) -> Json | None:
     """Return the message that hands failing work back to the session, or None if the work stands as it is.
 
-    An amendment was approved as it is: nothing of it is handed back.
+    An amendment was approved with its exact tree, so nothing of it is handed back.
     """
     if state.plan.tree:
         return None
-    begun = [
+    earlier = [
         begin for message in all_messages(await _lines(context, session)) for begin in _reminder_beginnings(message)
     ]
-    failing = _to_repair(state, done) if begun.count(FAILING) < context.settings.repairs else []
+    failing = _to_repair(state, verified) if earlier.count(FAILING) < context.settings.repairs else []
     texts = list[str]()
     if failing:
-        passed = [check for check in done.checks if state_of(check) is CheckState.PASSED]
-        others = [check for check in done.checks if check not in (*failing, *passed)]
+        passed = [check for check in verified.checks if state_of(check) is CheckState.PASSED]
+        others = [check for check in verified.checks if check not in (*failing, *passed)]
         texts.append(reminder_text(escape_harness_markup(failures_text(failing, others))))
-        texts.append(escape_harness_markup(outputs_text(failing, done.outputs)))
-    if done.outside and OUTSIDE not in begun:
-        texts.append(reminder_text(escape_harness_markup(outside_text(done.outside))))
+        texts.append(escape_harness_markup(outputs_text(failing, verified.outputs)))
+    if verified.outside and OUTSIDE not in earlier:
+        texts.append(reminder_text(escape_harness_markup(outside_text(verified.outside))))
     return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]} if texts else None
 
 
-def _to_repair(state: ThreadState, done: Verification) -> list[Json]:
+def _to_repair(state: ThreadState, verified: Verification) -> list[Json]:
     """List the checks that the work broke, and the plan's own checks that fail after it."""
     proofs = {CheckState.FAILED, CheckState.FAILED_BEFORE}
-    mine = dict.fromkeys(state.plan.contract.commands, proofs)
-    return [check for check in done.checks if state_of(check) in mine.get(check["command"], {CheckState.FAILED})]
+    repairable = dict.fromkeys(state.plan.contract.commands, proofs)
+    return [
+        check for check in verified.checks if state_of(check) in repairable.get(check["command"], {CheckState.FAILED})
+    ]
 
 
 def _reminder_beginnings(message: Json) -> list[str]:
@@ -173,8 +181,8 @@ def _reminder_beginnings(message: Json) -> list[str]:
 
 def _is_untouched(session: Session) -> bool:
     """Return whether the session has not begun to work: it is new, or its plan was approved just now."""
-    begun = any(message["role"] == "assistant" for message in session.history)
-    return not begun or pending_plan_call(session.history) is not None
+    has_begun = any(message["role"] == "assistant" for message in session.history)
+    return not has_begun or pending_plan_call(session.history) is not None
 
 
 def _baseline(lines: Iterable[Line]) -> list[Json] | None:
@@ -197,7 +205,7 @@ async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]
 
 @asynccontextmanager
 async def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AsyncIterator[Toolhost]:
-    """Yield a sandbox of its own on a copy, which reaches what approved work may reach."""
+    """Yield a separate sandbox on a copy. It can reach the hosts that approved work may reach."""
     async with journal_network(context, state, SessionId(Path(copy.path).parent.name)) as network_log:
         network = Network(hosts(context, state), network_log.record)
         async with toolhost(context, copy, Access.WRITE, network) as host:

@@ -26,8 +26,8 @@ from bot.workflow.thread_context import ThreadContext
 
 async def post_replies(context: ThreadContext, state: ThreadState, since: int) -> ThreadState:
     """Post the replies to turns that this process took in after position `since`."""
-    mine = [unposted for unposted in state.unposted_texts if isinstance(unposted.event, Heard) and unposted.n > since]
-    return await _post(context, state, mine)
+    texts = [unposted for unposted in state.unposted_texts if isinstance(unposted.event, Heard) and unposted.n > since]
+    return await _post(context, state, texts)
 
 
 async def post_outcomes(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -44,16 +44,16 @@ async def _post(context: ThreadContext, state: ThreadState, texts: Iterable[Unpo
     """Post texts, oldest first, and note each one. The dialogue looks each up first, so a crash repeats none (E1)."""
     for unposted in texts:
         event = unposted.event
-        said = ""
+        progress = ""
         if isinstance(event, Stopped):
-            said = await _progress_so_far(context, state)
+            progress = await _progress_so_far(context, state)
             await end_stopped_planning(context, state)
         if isinstance(event, Published) and event.reviews:
-            await context.dialogue.reply(event.reviews, reply_text.dealt_with(event.commit), unposted.n)
+            await context.dialogue.reply(event.reviews, reply_text.review_addressed(event.commit), unposted.n)
         if isinstance(event, Answered) and event.review is not None:
             await context.dialogue.review(event.review, unposted.n)
         else:
-            await context.dialogue.post(f"{event.owes}\n\n{said}".rstrip(), unposted.n)
+            await context.dialogue.post(f"{event.owes}\n\n{progress}".rstrip(), unposted.n)
         state = defer_notes(context, state, Told(answers=unposted.n))
     return state
 

@@ -1,6 +1,6 @@
-"""What a whole thread may cost, over all its sessions, and what its next work will probably cost (budget.*).
+"""The budget of a thread over all its sessions, and an estimate of what its next work will cost (budget.*).
 
-`budget N` raises what one thread may cost. `day_budget.py` holds what all threads of a repository may cost in a day.
+The command `budget N` raises the budget of one thread. `day_budget.py` holds that of a repository for one day.
 """
 
 from collections import defaultdict
@@ -25,8 +25,8 @@ def bind_budgets(context: ThreadContext, state: ThreadState) -> None:
     """Limit the session to its own budget and to what is left of its thread's budget."""
     ledger = context.resources.ledger
     elsewhere = max(0.0, (state.cost_usd or 0.0) - ledger.cost_usd)
-    left = max(0.0, _of_thread(context, state) - elsewhere)
-    ledger.budget_usd = min(state.budget_usd or context.settings.budget_usd, left)
+    remaining = max(0.0, _of_thread(context, state) - elsewhere)
+    ledger.budget_usd = min(state.budget_usd or context.settings.budget_usd, remaining)
 
 
 async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | None:
@@ -37,7 +37,7 @@ async def limit_move(context: ThreadContext, state: ThreadState) -> Limited | No
     else:
         reason = await context.resources.shared_budget.refusal_reason()
         context.resources.ledger.reason = reason  # "" also clears the reason of a day that is over
-    return Limited(detail=reason, owes=context.outcome_text(Stage.LIMIT, reason)) if reason else None
+    return context.limit_move(reason) if reason else None
 
 
 async def book_stopped(context: ThreadContext, session: SessionId, used: Consumption) -> None:
@@ -47,7 +47,7 @@ async def book_stopped(context: ThreadContext, session: SessionId, used: Consump
 
 
 def spent_note(session: SessionId, used: Consumption, model: str) -> Spent:
-    """Return the entry that says what a session of that main model used."""
+    """Return the journal entry about what a session with that main model used."""
     return Spent(
         session=session,
         cost_usd=used.dollars,
@@ -72,10 +72,10 @@ async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd
 def _executions(entries: Sequence[Entry]) -> list[float]:
     """List the cost of each finished execution in a thread's journal."""
     costs = _costs(entries)
-    done = {
+    executions = {
         event.session for _, event in decode_entries(entries) if isinstance(event, Executed) and event.session in costs
     }
-    return [costs[session] for session in done]
+    return [costs[session] for session in executions]
 
 
 def _costs(entries: Sequence[Entry]) -> defaultdict[str, float]:

@@ -34,6 +34,7 @@ from bot.agent.subagents.project_types import types_of
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
 from bot.core.maintenance import PlanLimits
+from bot.core.moves import Failed, Limited
 from bot.core.names import SessionId
 from bot.core.network import Network
 from bot.core.thread_state import ThreadState
@@ -83,8 +84,8 @@ async def open_session(context: ThreadContext, state: ThreadState, start: Sessio
         resources = replace(context.resources, gate=gate, emit=context.listener, light=settings.light_model)
         environment = await context.environment(state.base)
         place = SessionPlace(context.workspace, tree, host, environment, network, rehearsal, start.scope)
-        made = await _session_settings(context, state, start)
-        assembled = assemble_session(made, resources, place=place, network_log=network_log, lines=lines)
+        session_settings = await _session_settings(context, state, start)
+        assembled = assemble_session(session_settings, resources, place=place, network_log=network_log, lines=lines)
         if lines:
             await restore_session(assembled, lines, journaled=state.consumption(start.session_id))
         bind_budgets(context, state)
@@ -161,8 +162,8 @@ async def _consume(
         async for event in events:
             if isinstance(event, AnswerStarted):
                 continue
-            if isinstance(event, RequestStarted) and event.agent == MAIN and context.is_ending():
-                raise Transient("this process is shutting down", fix="another one continues the session")
+            if isinstance(event, RequestStarted) and event.agent == MAIN:
+                await context.before_step()
             context.listener(event)
             progress.take(event)
             if isinstance(event, Ended):
@@ -209,8 +210,13 @@ def unsent_additions(session: Session, state: ThreadState) -> list[str]:
     """List the additions to the newest request that the session has neither sent nor queued."""
     additions = (escape_reminders(addition_text(entry)) for entry in state.newest_request_entries[1:])
     contents = [message["content"] for message in session.history if message["role"] == "user"]
-    sent = {block.get("text") for content in contents if isinstance(content, list) for block in content}
-    return [text for text in dict.fromkeys(additions) if text not in sent and text not in session.queued]
+    sent_texts = {block.get("text") for content in contents if isinstance(content, list) for block in content}
+    return [text for text in dict.fromkeys(additions) if text not in sent_texts and text not in session.queued]
+
+
+def unfinished_move(context: ThreadContext, ended: Ended) -> Limited | Failed:
+    """Return the move for a session that ended without an answer or a plan."""
+    return context.limit_move(ended.text) if ended.end is End.LIMIT else context.failure_move(ended.text)
 
 
 def has_room(session: Session) -> bool:

@@ -15,7 +15,7 @@ from bot.workflow.thread_context import ThreadContext
 
 
 async def question_move(context: ThreadContext, state: ThreadState, session: Session) -> Asked | None:
-    """Return the move that asks people if the session waits for an answer that is not there yet, else None.
+    """Return the move that asks people, if the session waits for an answer that nobody has given yet, else None.
 
     Saves the transcript first, so that the answer finds the call that waits for it.
     """
@@ -28,8 +28,10 @@ async def question_move(context: ThreadContext, state: ThreadState, session: Ses
     return Asked(asking=asking, session=session.id)
 
 
-async def deliver_reply(context: ThreadContext, state: ThreadState, session: Session, said: Sequence[str] = ()) -> str:
-    """Deliver to a session the answer of people, and what else they said.
+async def deliver_reply(
+    context: ThreadContext, state: ThreadState, session: Session, additions: Sequence[str] = ()
+) -> str:
+    """Deliver people's answer to a session, with the `additions` that they made to the request.
 
     Return the id of the call that they permitted and that must now run, or "".
     """
@@ -41,11 +43,11 @@ async def deliver_reply(context: ThreadContext, state: ThreadState, session: Ses
         await context.dialogue.fold_question(state.question_comment)
     if reply.grant in {Grant.ONCE, Grant.PLAN}:
         return reply.call
-    session.answer(reply.call, escape_reminders(reply.reply or ""), is_error=reply.is_error, reminders=said)
+    session.answer(reply.call, escape_reminders(reply.reply or ""), is_error=reply.is_error, reminders=additions)
     return ""
 
 
 def _reply(state: ThreadState, session: Session) -> Replied | Instructed | None:
     """Return the journaled answer to the session's pending call, even if the rules have changed since."""
-    found = (state.reply(session.id, call["id"]) for call in pending_calls(session.history))
-    return next((reply for reply in found if reply is not None), None)
+    replies = (state.reply(session.id, call["id"]) for call in pending_calls(session.history))
+    return next((reply for reply in replies if reply is not None), None)

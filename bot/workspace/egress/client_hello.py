@@ -101,5 +101,5 @@ def _names(message: _Bytes) -> Iterator[str]:
                 yield entries.vector(2).data.decode("ascii", "backslashreplace")
 
 
-def _refusal(what: str) -> Refused:
-    return Refused(what, fix="speak TLS with the name of the host")
+def _refusal(reason: str) -> Refused:
+    return Refused(reason, fix="speak TLS with the name of the host")

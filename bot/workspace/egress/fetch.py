@@ -22,7 +22,7 @@ from bot.workspace.egress.urls import WebTarget, parse_url, redirect_target
 
 SECONDS: Final = 10.0
 LONGEST: Final = 5 << 20
-_HOPS: Final = 5
+_MOST_REDIRECTS: Final = 5
 _ACCEPT: Final = "text/markdown, text/html, text/plain;q=0.9, text/*;q=0.8, application/json;q=0.7"
 _PIECE: Final = 1 << 16
 _HEAD: Final = 32 << 10
@@ -54,8 +54,9 @@ class Fetcher:
     seconds: float = field(default=SECONDS)
 
     async def fetch(self, url: str, listener: Callable[[NetworkDecision], None]) -> WebPage:
-        """Fetch one page as text; raises Refused if it may not or cannot be parse_url, Transient if no server
-        answers.
+        """Fetch one page as text.
+
+        Raises Refused if it may not be fetched or cannot be read, and Transient if no server answers.
         """
         try:
             target = parse_url(url)
@@ -70,11 +71,13 @@ class Fetcher:
                 f"the answer was not complete within {self.seconds:g} s", where=target.host, fix="use a smaller page"
             ) from error
         except (OSError, EOFError, h11.ProtocolError) as error:
-            raise Transient(f"the connection failed: {type(error).__name__}", where=target.host) from error
+            raise Transient(
+                f"the connection failed: {type(error).__name__}", where=target.host, fix="try again later"
+            ) from error
 
     async def _follow_redirects(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> WebPage:
         """Request a page, and follow its redirects on the same host."""
-        for _ in range(_HOPS + 1):
+        for _ in range(_MOST_REDIRECTS + 1):
             answer = await self._request(target, listener)
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:

@@ -101,12 +101,12 @@ class Proxy:
             async with asyncio.timeout(self._bounds.greeting_seconds):
                 target = await _read_request(connection, inside[0])
         except (Refused, h11.RemoteProtocolError) as error:
-            what = error.what if isinstance(error, Refused) else "not a request that a proxy understands"
+            reason = error.what if isinstance(error, Refused) else "not a request that a proxy understands"
             where = error.where if isinstance(error, Refused) else ""
             report_decision(
-                NetworkDecision(printable_host(where), 0, allowed=False, reason=what), self._network.listener
+                NetworkDecision(printable_host(where), 0, allowed=False, reason=reason), self._network.listener
             )
-            return await _send_response(connection, inside, 400 if not isinstance(error, Refused) else 403, what)
+            return await _send_response(connection, inside, 400 if not isinstance(error, Refused) else 403, reason)
         try:
             outside = await self._route.reach(target.host, target.port, self._network.hosts, self._network.listener)
         except PlangateError as error:
@@ -115,7 +115,7 @@ class Proxy:
             await _send_response(connection, inside, 200, "")
             greeting = await self._forward_greeting(inside, connection.trailing_data[0], target)
             outside[1].write(greeting)
-            await _first(self._pump(inside[0], outside[1]), self._pump(outside[0], inside[1]))
+            await _run_both(self._pump(inside[0], outside[1]), self._pump(outside[0], inside[1]))
         finally:
             await _close_connection(outside[1])
 
@@ -130,8 +130,8 @@ class Proxy:
             if name != target.host:
                 raise Refused(f"the TLS greeting names another host: {printable_host(name)}")
         except Refused as refused:
-            what = NetworkDecision(target.host, target.port, allowed=False, reason=refused.what)
-            report_decision(what, self._network.listener)
+            decision = NetworkDecision(target.host, target.port, allowed=False, reason=refused.what)
+            report_decision(decision, self._network.listener)
             inside[1].write(_ALERT)
             raise EOFError from refused
         return greeting
@@ -162,10 +162,10 @@ async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader
     return parse_authority(target)
 
 
-async def _send_response(connection: h11.Connection, inside: Streams, status: int, said: str) -> None:
+async def _send_response(connection: h11.Connection, inside: Streams, status: int, message: str) -> None:
     """Send the answer to a request. The status line repeats a refusal's reason, because programs show that line."""
     writer = inside[1]
-    text = said.encode("ascii", "backslashreplace") + b"\n"
+    text = message.encode("ascii", "backslashreplace") + b"\n"
     headers = [] if status == 200 else [("Content-Length", str(len(text))), ("Connection", "close")]
     try:
         answer = h11.Response(status_code=status, headers=headers, reason=text[:-1][:200] or b"Connected")
@@ -189,9 +189,9 @@ async def _close_connection(writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
 
-async def _first(*ways: Coroutine[None, None, None]) -> None:
+async def _run_both(*directions: Coroutine[None, None, None]) -> None:
     """Run both directions until both have ended or one has failed, then cancel what is left."""
-    tasks = [asyncio.ensure_future(way) for way in ways]
+    tasks = [asyncio.ensure_future(direction) for direction in directions]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         for task in done:

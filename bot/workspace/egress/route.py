@@ -22,7 +22,7 @@ from bot.workspace.egress.addresses import is_public
 
 LOOKUP_SECONDS: Final = 5.0
 DIAL_SECONDS: Final = 10.0
-_TRIED: Final = 3
+_MOST_TRIED: Final = 3
 _MOST: Final = 64
 _PORTS: Final = frozenset({443})
 _LOG: Final = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ Dial: TypeAlias = Callable[[str, int], Awaitable[Streams]]
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Ask the machine's resolver for a name's addresses; raises OSError."""
-    asked = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    rows = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, asked)
+    query = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    rows = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, query)
     return tuple(dict.fromkeys(str(row[4][0]) for row in rows))
 
 
@@ -69,7 +69,7 @@ class EgressRoute:
             report_decision(NetworkDecision(printable_host(host), port, allowed=False, reason=refused.what), listener)
             raise
         report_decision(NetworkDecision(host, port, allowed=True), listener)
-        for address in addresses[:_TRIED]:
+        for address in addresses[:_MOST_TRIED]:
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
                     return await self.dial(address, port)
@@ -103,10 +103,16 @@ class EgressRoute:
             raise Refused("this port is not open", where=f"{host}:{port}", fix="use https on port 443")
 
 
-def report_decision(what: NetworkDecision, listener: Callable[[NetworkDecision], None]) -> None:
+def report_decision(decision: NetworkDecision, listener: Callable[[NetworkDecision], None]) -> None:
     """Report a decision to the listener and to the log."""
-    _LOG.info("egress %s:%d %s %s", what.host, what.port, "allowed" if what.allowed else "refused", what.reason)
-    listener(what)
+    _LOG.info(
+        "egress %s:%d %s %s",
+        decision.host,
+        decision.port,
+        "allowed" if decision.allowed else "refused",
+        decision.reason,
+    )
+    listener(decision)
 
 
 def printable_host(host: str) -> str:

@@ -255,6 +255,17 @@ async def test_nobody_there_is_tried_again(room: Open) -> None:
 
 
 @pytest.mark.req("M9")
+async def test_why_no_connection_is_made_is_told(room: Open) -> None:
+    """A certificate, a name, or a protocol that is wrong is named, not only that there is no connection."""
+    r = room(lambda _: say("?"))
+    plain = r.api.base_url.replace("http://", "https://")  # it speaks no TLS
+    away = AnthropicModel(r.clock, "key", plain, patience=RetryPolicy(tries=1))
+    with pytest.raises(Transient, match="SSL"):
+        await stream(away, ONE)
+    await away.close()
+
+
+@pytest.mark.req("M9")
 async def test_without_a_key_nothing_is_sent() -> None:
     """The cure is in the error; closing a client that never was is fine."""
     model = AnthropicModel(HandClock(), "")

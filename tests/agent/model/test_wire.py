@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from bot.agent.async_iteration import iterate_within
-from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, whole
+from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, assistant_message
 from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
 from bot.agent.model.connection import timeout
 from bot.ports import AnswerCompleted, ModelRequest, Notice
@@ -63,7 +64,7 @@ async def test_an_answer_is_whole_at_message_stop() -> None:
 @pytest.mark.req("M7")
 async def test_a_long_silence_is_told(room: Open) -> None:
     """Once for each silence, while the answer is still waited for; what comes then counts."""
-    r = room(lambda _: Fault.stall(0.5, reply=say("Late.")), patience=RetryPolicy(report_silence_after=0.1))
+    r = room(lambda _: Fault.stall(1.0, reply=say("Late.")), patience=RetryPolicy(report_silence_after=0.4))
     told: list[str] = []
     (completed,) = of(await stream(r.model, ModelRequest(**ASKED, heartbeat=told.append)), AnswerCompleted)
     assert completed.message["content"][0]["text"] == "Late."
@@ -141,5 +142,31 @@ CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "LS", "input": {}
 def test_what_could_not_be_acted_upon_is_no_answer(blocks: Any) -> None:
     """Nor could it be sent back: it is dropped as a whole and asked for again."""
     with pytest.raises(MalformedAnswer):
-        whole(blocks)
-    assert whole([CALL, {**CALL, "id": "b"}])["content"] == [CALL, {**CALL, "id": "b"}]
+        assistant_message(blocks)
+    assert assistant_message([CALL, {**CALL, "id": "b"}])["content"] == [CALL, {**CALL, "id": "b"}]
+
+
+def feed(*events: dict[str, Any]) -> StreamedAnswer:
+    """Return the answer that those events make."""
+    answer = StreamedAnswer()
+    for event in events:
+        answer.feed(deepcopy(event))
+    return answer
+
+
+@pytest.mark.req("C3", "M7")
+def test_a_summary_may_come_as_a_delta() -> None:
+    """The service's own summary, also what it needs back besides, wherever in the stream it is."""
+    begun = {"type": "content_block_start", "index": 0, "content_block": {"type": "compaction", "content": None}}
+    delta = {"type": "compaction_delta", "content": "So far.", "encrypted_content": "e30="}
+    answer = feed(ANSWER[0], begun, {"type": "content_block_delta", "index": 0, "delta": delta}, *ANSWER[3:]).message()
+    assert answer["content"] == [{"type": "compaction", "content": "So far.", "encrypted_content": "e30="}]
+
+
+@pytest.mark.req("M7")
+def test_why_an_answer_ended_is_told_once() -> None:
+    """A later message_delta that tells only of usage takes nothing back."""
+    later = {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 7}}
+    answer = feed(*ANSWER[:5], later, ANSWER[5])
+    assert answer.message()["content"] == [{"type": "text", "text": "Hello."}]
+    assert (answer.stop_reason, answer.usage["output_tokens"]) == ("end_turn", 7)

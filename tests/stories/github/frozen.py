@@ -21,6 +21,8 @@ QUICK: Final = Pace(poll=0.1, beat=0.2, stalled=2.0, grace=1.0, watch=0.2, settl
 """A worker that is silent for two seconds counts as dead."""
 LIMITS: Final = ServiceSettings(sessions=2, looks=3)
 END_SECONDS: Final = 60.0
+CANCEL_SECONDS: Final = 0.2
+"""Between two cancellations of what a dead worker left behind."""
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class FrozenWorker:
         self._loop.call_soon_threadsafe(self._hold)
 
     def kill(self) -> None:
-        """Freeze the worker for good. Once it is to end, it drops everything where it is."""
+        """Freeze the worker for good. At its end everything is cancelled where it is."""
         self._is_dead = True
         self.freeze()
 
@@ -59,23 +61,24 @@ class FrozenWorker:
         self._thawed.set()
 
     def end(self) -> None:
-        """Thaw the worker if it is frozen, and end it as SIGTERM does."""
+        """Thaw the worker if it is frozen, and end it as SIGTERM does; what a dead one left behind is cancelled."""
         self.thaw()
-        if self._is_dead:
-            return
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._ended.set)
+        if not self._is_dead:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(END_SECONDS)
         assert not self._thread.is_alive(), "the worker did not end"
 
     def _run(self, begun: threading.Event) -> None:
-        with suppress(SystemExit):
+        with suppress(asyncio.CancelledError):
             asyncio.run(self._work(begun))
 
     def _hold(self) -> None:
         self._thawed.wait()
         if self._is_dead:
-            raise SystemExit  # leaves the event loop at once
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._loop.call_later(CANCEL_SECONDS, self._hold)  # what waits for a database that is gone tries again
 
     async def _work(self, begun: threading.Event) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()

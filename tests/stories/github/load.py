@@ -27,6 +27,8 @@ ASKS_EACH: Final = 10
 """Requests of one person in one repository, well below `ask.per_day`."""
 NOISE: Final = 30
 """Issues of each repository on which people talk to each other."""
+NAMING: Final = 3
+"""One in so many of these deliveries has the bot's name in its text, so that only a look can tell."""
 LOG_SECONDS: Final = 0.2
 """How far the times in logs may be off: they round to 0.1 s."""
 PROGRESS: Final = 10.0
@@ -55,12 +57,13 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A delivery that was answered with 202."""
+    """A delivery that was answered with 202, or with 200 because it needs no look."""
 
     thread: str
     sent: float
     seconds: float
     in_burst: bool
+    needs_look: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +73,13 @@ class Place:
     hub: Hub
     talk: dict[int, int]
 
-    def payload(self, number: int) -> bytes:
+    def payload(self, number: int, text: str) -> bytes:
         """Return a delivery about a comment: a look waits for one that was reported and is not there yet."""
         home = self.hub.world.repository(self.hub.repository)
         facts = {
             "action": "created",
             "issue": {"number": number},
-            "comment": {"id": self.talk[number], "body": "Hello."},
+            "comment": {"id": self.talk[number], "body": text},
             "repository": {"id": home.id, "name": home.name, "owner": {"id": 1, "login": home.owner_login}},
             "sender": {"id": 5, "login": "somebody"},
             "installation": {"id": self.hub.installation.id},
@@ -126,17 +129,19 @@ class Sender:
             for count, (due, in_burst) in enumerate(self._times()):
                 time.sleep(max(0.0, began + due - time.monotonic()))
                 place = chance.choice(self.places)
-                pool.submit(self.deliver, place, chance.choice(list(place.talk)), f"noise-{count}", in_burst=in_burst)
+                number = chance.choice(list(place.talk))
+                names_bot = count % NAMING == 0
+                pool.submit(self.deliver, place, number, f"noise-{count}", in_burst=in_burst, names_bot=names_bot)
 
-    def deliver(self, place: Place, number: int, guid: str, *, in_burst: bool) -> None:
+    def deliver(self, place: Place, number: int, guid: str, *, in_burst: bool, names_bot: bool = False) -> None:
         """Deliver once. What is not acknowledged GitHub would list as failed."""
+        body = place.payload(number, "They call it plangate." if names_bot else "Hello.")
         sent, began = time.time(), time.monotonic()
-        if self._post(place.payload(number), guid) in {
-            200,
-            202,
-        }:  # 200: the process that stored it died before it answered
+        status = self._post(body, guid)
+        if status in {200, 202}:  # 200: it needs no look, or the process that stored it died before it answered
             name = f"{place.hub.repository}#{number}"
-            self.acknowledged.append(Acknowledged(name, sent, time.monotonic() - began, in_burst))
+            needs_look = names_bot or status == 202
+            self.acknowledged.append(Acknowledged(name, sent, time.monotonic() - began, in_burst, needs_look))
         else:
             self.refused += 1
 
@@ -257,14 +262,15 @@ class Report:
 
     @property
     def lost(self) -> list[Acknowledged]:
-        """What was acknowledged, and no look began afterwards."""
-        return [each for each in self.acknowledged if _wait(self.starts, each) is None]
+        """What was acknowledged and needs a look, and no look began afterwards."""
+        return [each for each in self.acknowledged if each.needs_look and _wait(self.starts, each) is None]
 
     def lines(self) -> Iterator[str]:
         """Yield the figures."""
+        needing = sum(each.needs_look for each in self.acknowledged)
         yield (
-            f"acknowledged {len(self.acknowledged)}, not {self.refused}, lost {len(self.lost)}, "
-            f"after a second connection {self.anew}"
+            f"acknowledged {len(self.acknowledged)}, of which {needing} need a look, not {self.refused}, "
+            f"lost {len(self.lost)}, after a second connection {self.anew}"
         )
         yield f"threads by number of plans {_shares(self.plans)}, of pull requests {_shares(self.pulls)}"
         calm = [each for each in self.acknowledged if not each.in_burst]
@@ -275,7 +281,7 @@ class Report:
         yield f"of these, {share:.2%} waited in the {len(self.outages)} outages of the database"
         yield _percentiles("the same without them", [each.seconds for each in there])
         for name, began in (("look began after", self.starts), ("look or listen began after", self.reads)):
-            waits = (_wait(began, each) for each in calm)
+            waits = (_wait(began, each) for each in calm if each.needs_look)
             yield _percentiles(f"{name} (outside of the burst)", [wait for wait in waits if wait is not None])
 
     def _met_outage(self, each: Acknowledged) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.core.names import ThreadAddress
-from bot.github.deliveries import parse
+from bot.github.deliveries import parse_delivery
 from bot.service.delivery_log import Delivery
 from bot.service.queue.queue_port import Outcome
 from bot.service.service import Service
@@ -60,11 +60,11 @@ class Mail:
         return copies
 
     async def _deliver(self, each: DeliveryAttempt) -> None:
-        wake = parse(each.event, each.body)
-        if wake is None or self.service.host.is_bot(wake.doer):
+        wake = parse_delivery(each.event, each.body)
+        if wake is None or self.service.host.is_bot(wake.report.doer):
             return
         address = None
         if wake.repository is not None and wake.thread is not None:
             where = wake.installation, wake.repository, wake.owner, wake.name, wake.thread
             address = ThreadAddress(*where, wake.told)
-        assert await self.service.receive(Delivery(each.guid, each.event, address)) is not Outcome.NO_ROOM
+        assert await self.service.receive(Delivery(each.guid, each.event, address, wake.report)) is not Outcome.NO_ROOM

@@ -65,14 +65,24 @@ async def test_a_code_owner_is_enough_for_high_risk(story: Story, model: Model) 
 
 
 @pytest.mark.req("PR1", "PR2")
-@pytest.mark.parametrize("way", ("+1", long("digest"), soak("slash")))
+@pytest.mark.parametrize("way", (long("digest"), soak("slash")))
 async def test_approved(story: Story, way: str) -> None:
-    """A maintainer's yes, however it is given, starts the work and ends in one branch and one pull request."""
+    """A maintainer's yes by a comment leads to one branch and one pull request, as a reaction in test_receipts.py."""
+    await wait_for_approval(story)
+    approves_by_hand(story, way)
+    await check_pull_request(story, "by comment")
+
+
+async def wait_for_approval(story: Story) -> None:
+    """Let somebody ask, and look twice: nothing begins before somebody approves."""
     await story.planned()
     await story.rests()
     assert story.nothing_done()
     assert story.model.worked == 0
-    approves_by_hand(story, way)
+
+
+async def check_pull_request(story: Story, how: str) -> None:
+    """Let the bot see the one approval, and check all that it makes of it."""
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
     (pull,) = story.pulls()
     (branch,) = story.branches()
@@ -84,7 +94,6 @@ async def test_approved(story: Story, way: str) -> None:
     assert people.split("\n")[0] == f"{address} {address}"
     assert f"Co-authored-by: will <{will.id}+will@users.noreply.127.0.0.1>" in people
     assert "- Requested by `will`.\n- Approved by `maya` as plan 1 (" in pull.text.body
-    how = "by reaction" if way == "+1" else "by comment"
     assert f" UTC, {how}.\n- Model: `claude-opus-5-5`. Cost: $" in pull.text.body
     assert pull.text.body.rstrip().endswith("Closes #1")
     assert story.said("tell") == [f"Pull request #{pull.number} is ready for review."]

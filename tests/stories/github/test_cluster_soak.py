@@ -43,8 +43,9 @@ def postgres() -> Iterator[Server]:
     ids=("sample", "minute", "whole"),
 )
 def test_nothing_that_was_acknowledged_is_lost(cluster: Cluster, load: Load) -> None:
-    """Every 20 s a process is killed, and the database crashes twice: each delivery that got its 202 leads to a look
-    that begins afterwards, and each request to one plan and one pull request. Deliveries alone wake: nothing is read.
+    """Every 20 s a process is killed, and the database crashes twice: each delivery that needs a look leads to one that
+    begins after it was acknowledged, and each request to one plan and one pull request. Deliveries alone wake: nothing
+    is read.
     """
     cluster.niceness = NICENESS
     cluster.variables = {"PLANGATE_LOG": "json", "PLANGATE_RECONCILE_SECONDS": "99999"}

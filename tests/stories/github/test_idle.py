@@ -1,11 +1,16 @@
 """What waiting costs: a thread that waits for people is watched, and not looked at again and again (E2)."""
 
+import cProfile
+import pstats
+
 import pytest
 
 from bot.service.resting import LOOKED_AT
 from tests.stories.github.ground import HOME, Story
 from tests.stories.github.test_requests import Cost, cost_of
 
+MOST_CALLS = 6_000
+"""Function calls of the event loop in one look at most: twice what was counted."""
 UPLOAD = f"POST /{HOME}.git/git-upload-pack"
 
 
@@ -26,6 +31,22 @@ async def test_nothing_new(story: Story) -> None:
     assert [logged.name for logged in asked if ".git/" in logged.path].count(UPLOAD) == 1
     assert [b"fetch" in logged.body for logged in asked if logged.name == UPLOAD] == [False]
     assert cost_of(asked) == Cost(2, 0, 0)
+
+
+@pytest.mark.req("E2")
+async def test_look_at_talk(story: Story) -> None:
+    """A look at a thread on which nobody speaks to the bot takes two requests, two queries, a listing of refs, and
+    little computing: function calls are counted, because times depend on the machine."""
+    story.opens("will", "Just talk.")
+    await story.host.look(story.address())
+    await story.host.look(story.address())
+    before, calls = len(story.github.requests), cProfile.Profile()
+    with calls:
+        await story.host.look(story.address())
+    asked = story.github.requests[before:]
+    assert [logged.name for logged in asked if ".git/" in logged.path] == [UPLOAD]
+    assert cost_of(asked) == Cost(2, 2, 2)
+    assert pstats.Stats(calls).total_calls < MOST_CALLS  # type: ignore[attr-defined]  # typeshed lacks it
 
 
 @pytest.mark.long

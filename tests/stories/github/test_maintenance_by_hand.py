@@ -59,7 +59,7 @@ async def test_mistakes_of_a_task_that_is_run_by_hand(story: Story) -> None:
 
     assert await refused("parcel") == "not a repository: 'parcel' (--repo): write OWNER/REPO"
     assert await refused(HOME, "other") == "no task 'other' (maintenance): there are: shipping"
-    said = "the task 'shipping' has no tracking issue yet (maintenance): run plangate sweep once"
+    said = "the task 'shipping' has no tracking issue yet (maintenance): run plangate sweep"
     assert await refused(HOME, "shipping") == said
     configure(story, "    chek: 'true'\n")
     for task in ("", "shipping"):

@@ -1,7 +1,7 @@
 """What looks like a yes and is none: nothing starts, and whoever tried learns why, once."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -163,16 +163,34 @@ async def test_remove_it_and_add_it_again(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+@dataclass
+class Prepared:
+    """Counts how often work was about to begin."""
+
+    times: int = 0
+
+    async def before_work(self) -> None:
+        self.times += 1
+
+
 @pytest.mark.parametrize("way", ("-1", long("command")))
 async def test_rejected(story: Story, way: str) -> None:
-    """A no of somebody who may approve ends the round: nothing is done, and one comment says so."""
+    """A no of somebody who may approve ends the round: nothing is done, and one comment says so. The thread waits from
+    its request to that decision; only work, not waiting, has the machine prepared."""
+    prepared = Prepared()
+    story.host.before_work = prepared.before_work
+    assert not await story.host.waits()
     await story.planned()
+    assert (await story.host.waits(), prepared.times) == (True, 1)
+    await story.rests(1)
+    assert prepared.times == 1
     if way == "command":
         story.says("maya", "@plangate reject Too risky.")
     else:
         story.reacts("maya", way)
     await story.rests()
     assert (await story.rests()).stage is Stage.REJECTED
+    assert (await story.host.waits(), prepared.times) == (False, 1)
     story.reacts("ada", "+1")
     assert (await story.rests()).stage is Stage.REJECTED
     assert story.nothing_done()

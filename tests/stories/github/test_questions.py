@@ -61,22 +61,6 @@ def answer(story: Story) -> str:
     return found[-1]
 
 
-@pytest.mark.req("T4", "L8", "L9")
-async def test_ticked_by_a_writer(asked: Story) -> None:
-    """A writer's tick is the result of the call; the session goes on from its bytes, and the question is folded."""
-    shown = question(asked)
-    assert "- [ ] From 50 on: as the README says" in shown.text.body
-    await asked.rests()
-    assert len(asked.comments()) == 1
-    asked.person("will").tick(shown.id)
-    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
-    assert answer(asked) == '@will answered.\n"Where does free shipping begin?": From 50 on'
-    assert prefixes(asked.model.heard)
-    assert asked.api.refusals == ()
-    assert question(asked).minimized == "outdated"
-    assert len(asked.plans()) == 1
-
-
 @pytest.mark.long
 @pytest.mark.req("T4")
 async def test_answered_in_words(asked: Story) -> None:
@@ -187,20 +171,36 @@ async def requested(story: Story, model: Model) -> Story:
     return story
 
 
-@pytest.mark.req("P7", "L8")
-async def test_allowed_by_a_maintainer(requested: Story) -> None:
-    """The request shows the command; the tick of a maintainer runs exactly that call, and the work goes on."""
-    shown = question(requested)
+@pytest.mark.req("T4", "P7", "L8", "L9")
+async def test_ticked_boxes(asked: Story, model: Model) -> None:
+    """A writer's tick is the result of the planner's call; the session goes on from its bytes, and the question is
+    folded. The request of approved work shows the command; the tick of a maintainer runs exactly that call, and the
+    work goes on."""
+    shown = question(asked)
+    assert "- [ ] From 50 on: as the README says" in shown.text.body
+    await asked.rests()
+    assert len(asked.comments()) == 1
+    asked.person("ada").push(HOME, {".github/plangate.yml": CONFIGURATION})
+    model.work = (PUSHES, *FIX)
+    asked.person("will").tick(shown.id)
+    assert (await asked.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert answer(asked) == '@will answered.\n"Where does free shipping begin?": From 50 on'
+    assert prefixes(model.heard)
+    assert question(asked).minimized == "outdated"
+    assert len(asked.plans()) == 1
+    asked.reacts("maya", "+1")
+    assert (await asked.rests(1)).stage is Stage.ASKED
+    shown = question(asked)
     assert "```\ntouch asked.txt\n```" in shown.text.body
     assert "Bash(touch:*) needs a person's permission in this project" in shown.text.body
     assert f"\n\nWhat it does, in a model's words: {NAMED}\n\n" in shown.text.body
-    assert requested.model.lightly[0].texts() == ("Bash: touch asked.txt",)
-    requested.person("maya").tick(shown.id)
-    await requested.rests(1)
-    (result,) = [each for each in requested.model.works[1].all_results if each.name == "Bash"]
+    assert model.lightly[0].texts() == ("Bash: touch asked.txt",)
+    asked.person("maya").tick(shown.id)
+    await asked.rests(1)
+    (result,) = [each for each in model.works[1].all_results if each.name == "Bash"]
     assert not result.is_error
-    assert prefixes(requested.model.works)
-    assert requested.api.refusals == ()
+    assert prefixes(model.works)
+    assert asked.api.refusals == ()
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ PATH = ".github/plangate.yml"
 TRIES = 2
 """A push whose answer is lost is sent once more, by git itself."""
 TWICE = "ask:\n  per_day: 2\n"
-REFUSAL = "will has asked 2 times today, the most that one person may here (`ask.per_day`)"
+REFUSAL = "will has asked 2 times today, which is the limit for one person here (`ask.per_day`)"
 
 
 def to_midnight(story: Story) -> None:

@@ -9,17 +9,23 @@ from typing import Any
 import pytest
 
 from bot.compose.audit import read_audit
+from bot.compose.overview_parts import StoredTranscripts
 from bot.compose.receipt_check import CheckedCommit, ReceiptRepository
 from bot.config.settings import PATH as CONFIGURATION
 from bot.config.settings import Secret
 from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.receipt_format import KEYS_FILE, KEYS_REF, RECEIPT_FILE, receipt_ref
+from bot.core.secrets.redaction import Redactor
 from bot.receipts.envelope import parse_envelope
 from bot.receipts.verdicts import exit_code
+from bot.service.connections import Connections
+from bot.service.overview.transcript_steps import transcript_page
+from bot.service.overview.transcript_views import PartKind
 from bot.testing.github.faults import Fault, Plan
 from tests.stories.github.ground import FIXED, HOME, Model, Story
 from tests.stories.github.moments import receipt_is_remade, receipt_is_true
+from tests.stories.github.test_approved import check_pull_request, wait_for_approval
 
 LATER = datetime.now(UTC) + timedelta(days=3650)
 
@@ -57,15 +63,34 @@ def check_run_is_there(story: Story, commit: str) -> None:
     assert run.summary == f"Approved by `maya`. The signed receipt is in `{receipt_ref(commit)}`."
 
 
-@pytest.mark.req("RC1", "RC3", "RC6")
-async def test_a_receipt_of_a_story(story: Story, tmp_path: Path) -> None:
-    """It passes every check offline but those that say what the project lacks, and it says what GitHub itself says.
+async def transcripts_are_readable(story: Story, folder: Path) -> None:
+    """Check that the planner's session is listed as the dashboard reads it, with its plan, and its cost of the journal:
+    on this machine, and on one that never worked."""
+    address, here = story.address(), StoredTranscripts(story.host.connections)
+    elsewhere = Connections(replace(story.host.settings, data_dir=folder), story.clock)
+    try:
+        for source in (here, StoredTranscripts(elsewhere)):
+            (session,) = await source.transcripts(address)
+            page = transcript_page(session, await source.transcript(address, session), 1, Redactor())
+            calls = [part.call for step in page.steps for part in step.parts if part.kind is PartKind.CALL]
+            assert calls[-1] is not None
+            assert calls[-1].tool == "exit_plan_mode"
+            assert page.answers == len(page.steps) - 1 > 0
+            assert round(page.cost_usd, 9) == round(story.records[1].cost_usd or 0, 9)
+    finally:
+        await elsewhere.close()
 
-    A check run is on the pushed commit, once.
-    """
-    plan = await story.planned()
+
+@pytest.mark.req("RC1", "RC3", "RC6", "PR1", "PR2")
+async def test_a_reaction_approves_and_a_receipt_says_so(story: Story, tmp_path: Path) -> None:
+    """A maintainer's reaction starts the work, which ends in one branch and one pull request. Its receipt passes every
+    check offline but those that say what the project lacks, and it says what GitHub itself says. A check run is on the
+    pushed commit, once. The planner's session is read here and on another machine."""
+    await wait_for_approval(story)
+    await transcripts_are_readable(story, tmp_path / "elsewhere")
+    plan = story.plan
     story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+    await check_pull_request(story, "by reaction")
     checked, said = check(story, tmp_path)
     check_run_is_there(story, checked.commit)
     failing = [(verdict.check, verdict.objections) for verdict in checked.verdicts if not verdict.passes]
@@ -140,6 +165,7 @@ async def test_a_server_that_refuses_receipts(story: Story) -> None:
     story.reacts("maya", "+1")
     bare = story.world.bare(story.world.repository(HOME))
     hook = bare.folder / "hooks" / "update"
+    hook.parent.mkdir()
     hook.write_text('#!/bin/sh\ncase "$1" in refs/plangate/receipts/*) exit 1 ;; esac\n')
     hook.chmod(0o755)
     assert (await story.rests(1)).stage is Stage.IN_REVIEW

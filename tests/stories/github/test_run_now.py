@@ -45,7 +45,7 @@ async def test_ticks_count_for_the_requests_of_a_day(story: Story) -> None:
     assert len(story.plans(1)) == 1
     tick(story, "maya", 2)
     await run_pass(story)
-    assert "skipped: maya has asked once today, the most that one person may here (ask.per_day)" in body(story, 2)
+    assert "skipped: maya has asked once today, which is the limit for one person here (ask.per_day)" in body(story, 2)
     story.says("maya", "@plangate and another thing", 2)
     await story.rests(2)
     tick(story, "ada", 2)

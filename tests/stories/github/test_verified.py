@@ -116,9 +116,13 @@ async def test_as_often_as_configured(story: Story, model: Model) -> None:
     assert story.file(next(iter(story.branches()))).endswith("# 0\n# 1\n# 2\n")
 
 
-@pytest.mark.req("K5")
+@pytest.mark.req("K5", "E1", "E2")
 async def test_outside_of_the_plan(story: Story, model: Model) -> None:
-    """Each path outside is told once in a result, by an edit or a command; then all are shown once, and reverted."""
+    """Each path outside is told once in a result, by an edit or a command; then all are shown once, and reverted.
+
+    What only notes something, as that a command was answered, is pushed with the next entry: GitHub recommends at most
+    six pushes a minute to a repository.
+    """
     model.work = (
         READ,
         call("Edit", file_path=FIXED, old_string="total > FREE_FROM", new_string="total >= FREE_FROM"),
@@ -129,11 +133,21 @@ async def test_outside_of_the_plan(story: Story, model: Model) -> None:
         call("Bash", command="rm notes.txt more.txt"),
         say("Orders of 50 ship free."),
     )
-    text = await worked(story)
-    assert text.startswith("Orders of 50 ship free.")
+    await story.planned()
+    story.says("will", "@plangate status")
+    story.says("maya", f"@plangate approve {story.digest[:12]}")
+    record = await story.rests(1)
+    assert record.stage is Stage.IN_REVIEW
+    assert (record.pending, record.unposted_texts) == ((), ())
+    (pull,) = story.pulls()
+    assert pull.text.body.startswith("Orders of 50 ship free.")
     told = [result.text.rpartition("\n")[2] for result in model.works[-1].all_results]
     end = "is outside the approved plan's files. Revert it, or go on knowing that the change needs another approval.)"
     assert [line for line in told if "outside" in line] == [f"(`notes.txt` {end}", f"(`more.txt` {end}"]
     (shown,) = (said for said in model.works[-1].texts() if OUTSIDE in said)
     assert f"{OUTSIDE}\n\n- `more.txt`\n- `notes.txt`\n\n" in shown
-    assert Move.OUTGREW not in [entry.kind for entry in await story.entries()]
+    kinds = [entry.kind for entry in (await story.entries())[3:]]
+    assert kinds == ["heard", "heard", "told", "approved", "executed", "published", "told"]
+    bare = story.world.bare(story.world.repository(HOME))
+    pushed = bare.text("log", "--reverse", "--format=%s", "refs/plangate/threads/1").splitlines()
+    assert [note for note in pushed if note != "transcripts"] == [f"journal {n}" for n in (1, 2, 3, 4, 7, 8, 9, 10)]

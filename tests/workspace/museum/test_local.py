@@ -1,8 +1,6 @@
 """The museum at home: what is planted in a person's own repository runs nothing outside of a sandbox."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from bot.core.errors import Refused
 from bot.ports import Access
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.workspace import GitWorkspace
+from tests import forks
 from tests.workspace.ground import Repository, approved, make_repository, order
 from tests.workspace.museum.exhibit import Script, Trap
 from tests.workspace.museum.git_dir import GIT_DIR, SERVER_HOOKS, config, driven, hooks
@@ -107,14 +106,7 @@ async def test_filter_in_the_sandbox_sees_nothing(repository: Repository, tmp_pa
     (repository.path / "src" / "a.py").write_text("a = 2\n")
     script = "import asyncio, sys; from pathlib import Path; from bot.workspace import local_repository as r; "
     script += "print(asyncio.run(r._ask(r.find(Path(sys.argv[1])), ['diff', 'HEAD'], unsafe=False, check=False)).error)"
-    environment = {**os.environ, "MUSEUM": SECRET, "PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run(  # noqa: ASYNC221 - nothing else runs
-        [sys.executable, "-c", script, str(repository.path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = forks.script(script).run(str(repository.path), env=os.environ | {"MUSEUM": SECRET})
     assert "ran" in done.stdout
     assert SECRET not in done.stdout
     assert not witness.exists()
