@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +15,12 @@ from bot.clock import SystemClock
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Transient
 from bot.core.names import ThreadAddress
-from bot.service.queue.job_worker import Pace
+from bot.service.installation_breaker import InstallationBreakers
+from bot.service.queue.job_worker import JobWorker, Pace
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
 from bot.service.queue.postgres_queue import PostgresQueue
 from bot.service.queue.queue_port import Outcome
+from bot.service.queue.watching import Watching
 from bot.service.service import Service
 from bot.store.postgres.database import Database
 from tests import forks
@@ -73,6 +75,33 @@ async def fetched(jobs: Jobs, worker: int) -> Job:
     job = await jobs.fetch(BOTH, worker)
     assert job is not None
     return job
+
+
+class JobsWithoutAnswers(Jobs):
+    """Jobs whose `fetch` begins a job in the database and never returns it."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.has_fetched = asyncio.Event()
+
+    async def fetch(self, queues: Sequence[str], worker: int) -> Job | None:
+        if await super().fetch(queues, worker):
+            self.has_fetched.set()
+            await asyncio.Event().wait()
+        return None
+
+
+@pytest.mark.req("E3")
+async def test_a_job_that_a_worker_fetched_as_it_ended_goes_back_at_once(jobs: Jobs) -> None:
+    """Otherwise its thread would wait until the worker counts as dead."""
+    unanswered, ending = JobsWithoutAnswers(jobs.database), Host()
+    watching = Watching(ending, jobs.database, unanswered)
+    await jobs.store(delivery(1))
+    async with JobWorker(ending, unanswered, watching, 2, 1, InstallationBreakers(SystemClock())).running():
+        await unanswered.has_fetched.wait()
+        assert (await jobs.load()).busy == 1
+    assert ending.numbers() == []
+    assert (await fetched(jobs, await jobs.register())).address == thread(1)
 
 
 @pytest.mark.req("E3")

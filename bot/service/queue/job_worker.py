@@ -98,17 +98,19 @@ class JobWorker:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run jobs while the context is open. At its end work goes back to the queue at its next step, or is cut."""
-        loops = [asyncio.create_task(loop) for loop in (self._listen(), self._beat(), self._watch(), self._fetch())]
+        fetching = asyncio.create_task(self._fetch())
+        loops = [asyncio.create_task(loop) for loop in (self._listen(), self._beat(), self._watch())]
         try:
             yield
         finally:
             self._ends = True
-            self._news.set()
             self.host.end_at_next_step()
+            await end_tasks([fetching])
             await self._end_runs()
             await end_tasks(loops)
             if self.id is not None:
                 with suppress(Transient):
+                    await self.jobs.give_back_others(self.id, ())  # the fetch that was cut may have begun one
                     await self.jobs.unregister(self.id)
 
     async def _end_runs(self) -> None:
