@@ -86,24 +86,39 @@ class MaintenancePass:
         tracked = dict(await self.host.tracked_tasks(self.repository))
         issues = await self.host.tracking_issues(self.repository)
         if not tasks and (mistake := await self._mistake(tracked)):
-            for issue in tracked.values():
-                await issues.warn(issue.issue, mistake_warning(mistake))
+            for task in tracked.values():
+                await issues.warn(task.issue, mistake_warning(mistake))
             return []
-        texts = await issues.read_all([issue.issue for issue in tracked.values()])
-        await self._mark_removed([issue for name, issue in tracked.items() if name not in _names(every)], issues, texts)
-        statuses = []
-        for task in tasks:
-            try:
-                statuses.append(status := await self._run_task(task, settings, issues, tracked, texts=texts))
-                tracked |= {task.name: status.tracked} if status.tracked else {}  # its ticks count for the next tasks
-                texts = {} if status.began else texts  # a session takes time, in which people tick
-            except Conflict:
-                _log.info("another process runs the scheduled task %s", task.name)
-                statuses.append(TaskStatus(task, None, problem="another process runs it"))
-            except PlangateError as error:
-                _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
-                statuses.append(TaskStatus(task, None, problem=str(error)))
+        texts = await issues.read_all([task.issue for task in tracked.values()])
+        await self._mark_removed([task for name, task in tracked.items() if name not in _names(every)], issues, texts)
+        statuses: list[TaskStatus] = []
+        for scheduled in tasks:
+            status = await self._run_or_explain(scheduled, settings, issues, tracked, texts=texts)
+            statuses.append(status)
+            if status.tracked is not None:
+                tracked[scheduled.name] = status.tracked  # its ticks count for the next tasks
+            if status.began:
+                texts = {}  # a session takes time, in which people tick
         return statuses
+
+    async def _run_or_explain(
+        self,
+        task: MaintenanceTask,
+        settings: WorkSettings,
+        issues: TaskIssues,
+        every: Mapping[str, TrackedTask],
+        *,
+        texts: Mapping[ThreadNumber, IssueText],
+    ) -> TaskStatus:
+        """Run one task as `_run_task` does. The status says why the task could not go on, if it could not."""
+        try:
+            return await self._run_task(task, settings, issues, every, texts=texts)
+        except Conflict:
+            _log.info("another process runs the scheduled task %s", task.name)
+            return TaskStatus(task, None, problem="another process runs it")
+        except PlangateError as error:
+            _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
+            return TaskStatus(task, None, problem=str(error))
 
     async def _mistake(self, tracked: Collection[str]) -> str:
         """Return the configuration's mistake if there are tracking issues to show it on; "" for none."""

@@ -128,7 +128,11 @@ async def repository_activity(client: GitHubClient, address: Address) -> Reposit
     """Return when one repository last changed. Raises Missing, and RateLimited like `repository_activities`."""
     data = await _query(client, _ONE_CHANGE_TIMES, {"owner": address.owner, "name": address.name})
     if data["repository"] is None:
-        raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
+        raise Missing(
+            "GitHub has no such repository, or this token may not see it",
+            where=address.path,
+            fix="check the name, and which repositories the App or token may access",
+        )
     return _parse_activity(data["repository"])
 
 

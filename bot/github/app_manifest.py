@@ -161,4 +161,4 @@ async def exchange_code(client: GitHubClient, code: str) -> CreatedApp:
         return CreatedApp.model_validate(answer)
     except ValidationError as error:
         missing = ", ".join(sorted({str(mistake["loc"][0]) for mistake in error.errors() if mistake["loc"]}))
-        raise Refused(f"GitHub's answer is incomplete: {missing or 'everything'}") from None
+        raise Refused(f"GitHub's answer lacks {missing or 'everything'}", fix="create the App again") from None

@@ -223,17 +223,17 @@ class GitHubDialogue:
     ) -> Snapshot:
         """Return a live snapshot of everything that decides about this plan; an incomplete one on failure (A1, A3)."""
         reader = SnapshotReader(
-            self._threads,
-            self.listener.bot,
-            self.listener.mention,
-            self.base,
-            self._roles,
-            self._plan,
-            self.parsed_texts,
-            self.settings.approve_role,
-            onto,
-            pushed,
-            tuple(self._text_with_work_begun(plan, line) for line in begun),
+            threads=self._threads,
+            bot=self.listener.bot,
+            mention=self.listener.mention,
+            branch=self.base,
+            roles=self._roles,
+            posted=self._plan,
+            parsed_texts=self.parsed_texts,
+            approve=self.settings.approve_role,
+            onto=onto,
+            pushed=pushed,
+            begun=tuple(self._text_with_work_begun(plan, line) for line in begun),
         )
         return await reader.look(plan, shown)
 

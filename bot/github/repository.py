@@ -78,7 +78,11 @@ async def repository(client: GitHubClient, address: Address) -> Repository:
     """Return a repository's facts, read by one request. Raises Missing."""
     node = (await client.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
     if node is None:
-        raise Missing("GitHub has no such repository, or this token may not see it", where=address.path)
+        raise Missing(
+            "GitHub has no such repository, or this token may not see it",
+            where=address.path,
+            fix="check the name, and which repositories the App or token may access",
+        )
     branch = node["defaultBranchRef"]
     return Repository(
         id=RepositoryId(node["databaseId"]),

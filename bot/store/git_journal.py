@@ -116,7 +116,11 @@ class GitJournal:
         def change(tip: Tip) -> Mapping[str, bytes]:
             before = self._lines(thread, tip)
             if len(before) != expected:
-                raise Conflict(f"the journal is at {len(before)}, not at {expected}", where=f"thread {thread}")
+                raise Conflict(
+                    f"the journal has {len(before)} entries, not {expected}",
+                    where=f"thread {thread}",
+                    fix="another process wrote first; the next look begins from there",
+                )
             added = self._chain(thread).extend(before, now, entries)
             lines[:] = [*before, *added]
             return {**self._file(thread, expected + 1, added), **self._beside(tip)} if added else {}

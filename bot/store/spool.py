@@ -68,7 +68,11 @@ class Spool:
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if _end_of_last_line(descriptor) != at:
-                raise Conflict("another process writes this session's transcript", where=f"session {session}")
+                raise Conflict(
+                    "another process writes this session's transcript",
+                    where=f"session {session}",
+                    fix="its work goes on there",
+                )
             if os.fstat(descriptor).st_size > at:  # else ext4 would wait until the last append is on the disk
                 os.ftruncate(descriptor, at)
             lines = render(record)

@@ -237,7 +237,9 @@ class SpooledTranscripts:
 
     def _refuse_if_open(self, session: SessionId) -> None:
         if session in self._ends:
-            raise Conflict("another process continued this session", where=f"session {session}")
+            raise Conflict(
+                "another process continued this session", where=f"session {session}", fix="its work goes on there"
+            )
 
     def _record_place(self, session: SessionId, ordinal: int) -> str:
         return place(self._repository, self._thread, f"{FOLDER}/{session}/{ordinal}")

@@ -47,12 +47,12 @@ class Meter:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._shares = TimedQueries(_SHARES_SECONDS)
-        self._memory = _available()
-        self._disk = os.statvfs(host.root.real)
+        self._available_at_start = _available()
+        self._disk_at_start = os.statvfs(host.root.real)
         device = os.stat(host.root.real).st_dev
         scratch = [(folder, os.stat(folder).st_dev == device) for folder in _SCRATCH] if host.is_first_process else []
-        self._in_memory = [folder for folder, on_disk in scratch if not on_disk]
-        self._on_it = [host.root.real, *(folder for folder, on_disk in scratch if on_disk)]
+        self._folders_in_memory = [folder for folder, on_disk in scratch if not on_disk]
+        self._folders_on_disk = [host.root.real, *(folder for folder, on_disk in scratch if on_disk)]
 
     def excess(self, child: Child) -> Excess:
         """Return the limit for which a command must be ended."""
@@ -67,28 +67,31 @@ class Meter:
     def _above_memory(self, every: list[Process], family: list[Process]) -> bool:
         """Return whether memory is above its limit; of several commands, one must use at least its share."""
         limit = self._host.config.memory_mb * _MIB
-        available = _available()
-        used = self._memory - available
-        folders, nameless = sum(map(_in_use, self._in_memory)), _behind_descriptors(family, in_memory=True)
-        if not limit or (used <= limit and folders + nameless + sum(row.rss for row in every) <= limit):
+        if not limit:
             return False
-        shares = self._shares.answer(lambda: {row.pid: _memory(row) for row in every})
+        available = _available()
+        lost = self._available_at_start - available
+        in_folders = sum(map(_in_use, self._folders_in_memory))
+        behind_descriptors = _behind_descriptors(family, in_memory=True)
+        if lost <= limit and in_folders + behind_descriptors + sum(process.rss for process in every) <= limit:
+            return False
+        shares = self._shares.answer(lambda: {process.pid: _memory(process) for process in every})
         if shares is None:
-            return used > limit
-        mine = sum(shares.get(row.pid, 0) for row in family) + nameless
-        total = mine + sum(shares[row.pid] for row in every if row not in family)
-        share = mine * self._host.children.running_commands() >= total
-        return (total + folders > limit and share) or (used > limit and available < _MEMORY_LEFT)
+            return lost > limit
+        own = sum(shares.get(process.pid, 0) for process in family) + behind_descriptors
+        total = own + sum(shares[process.pid] for process in every if process not in family)
+        has_its_share = own * self._host.children.running_commands() >= total
+        return (total + in_folders > limit and has_its_share) or (lost > limit and available < _MEMORY_LEFT)
 
     def _on_disk(self, family: list[Process]) -> Excess:
         """Return the disk limit that is exceeded by files on disk and by removed files that are still open."""
         config, now = self._host.config, os.statvfs(self._host.root.real)
-        bytes_taken = (self._disk.f_bfree - now.f_bfree) * now.f_frsize
-        files_taken = self._disk.f_ffree - now.f_ffree
+        bytes_taken = (self._disk_at_start.f_bfree - now.f_bfree) * now.f_frsize
+        files_taken = self._disk_at_start.f_ffree - now.f_ffree
         disk = config.disk_mb * _MIB
         if (not disk or bytes_taken <= disk) and (not config.files or files_taken <= config.files):
             return Excess.NONE
-        size, count = _bytes_written(self._on_it, self._host.began)
+        size, count = _bytes_written(self._folders_on_disk, self._host.began)
         size += _behind_descriptors(family, in_memory=False)
         if disk and bytes_taken > disk and (size > disk or now.f_bavail * now.f_frsize < _DISK_LEFT):
             return Excess.DISK

@@ -3,7 +3,7 @@
 The move at the end names the tree that was verified last, and publishing refuses any other tree (G3a).
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from bot.agent.ending import request_finish
 from bot.agent.light_calls import pull_request_title
@@ -74,11 +74,8 @@ class _Attempts:
     """What the attempts of one session share: its first one, and one for each message that hands work back to it."""
 
     start: SessionStart
-    handed_back: Json | None = None
-    """The message with which the next attempt begins; None if the work stands as it is."""
-    verified: Verification | None = None
-    """What the checks showed after the last attempt."""
     title: str = ""
+    """The title of the pull request, once an attempt ended its turn."""
     seconds: float = 0.0
     """Seconds that the attempts took so far, without the checks after each."""
     budget_usd: float | None = None
@@ -93,26 +90,62 @@ class _Attempts:
         session.monitor.started -= self.seconds
 
 
+@dataclass(frozen=True, slots=True)
+class _FinishedTurn:
+    """What a session left when it ended its turn, before the checks."""
+
+    summary: str
+    model: str
+    agents: tuple[Json, ...]
+    has_room: bool
+    """Whether its limits allow a repair."""
+
+
 async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMove | None:
     """Work until there is a move. Failing checks and changes outside the plan go back to the session."""
     attempts = _Attempts(_session_start(context, await read_state(context)))
     session = attempts.start.session_id
+    handed_back: Json | None = None
+    previous: Verification | None = None
     while True:
-        move = await _attempt(context, state, attempts)
-        if not isinstance(move, Executed):
-            return move
-        if attempts.handed_back is None:
-            return replace(move, commands=tuple(await commands_run(context, session)))
+        turn = await _attempt(context, state, attempts, handed_back)
+        if not isinstance(turn, _FinishedTurn):
+            return turn
+        try:
+            verified = await run_until_moved(context, state, verify(context, state, session))
+        except Refused as error:
+            return context.failure_move(str(error))
+        if verified is None:
+            return None
+        changed_nothing = previous is not None and previous.tree == verified.tree
+        handed_back = None
+        if turn.has_room and not changed_nothing:
+            handed_back = await hand_back(context, state, session, verified)
+        if handed_back is None or (await read_state(context)).is_finishing:
+            return Executed(
+                title=attempts.title,
+                summary=turn.summary,
+                model=turn.model,
+                agents=turn.agents,
+                checks=verified.checks,
+                commands=tuple(await commands_run(context, session)),
+                tree=verified.tree,
+                no_baseline=verified.no_baseline,
+                digest=state.plan.digest,
+            )
+        previous = verified
 
 
-async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attempts) -> WorkMove | None:
-    """Let the session work until it ends its turn, verify the work, and record what goes back to the session."""
+async def _attempt(
+    context: ThreadContext, state: ThreadState, attempts: _Attempts, handed_back: Json | None
+) -> _FinishedTurn | WorkMove | None:
+    """Let the session work until it ends its turn, after the message that hands work back to it, if there is one."""
     async with open_session(context, state, attempts.start) as session:
         attempts.bind(session)
         if state.is_finishing:
             request_finish(session)
-        if attempts.handed_back is not None:
-            session.add(attempts.handed_back)
+        if handed_back is not None:
+            session.add(handed_back)
         elif await run_until_moved(context, state, measure_baseline(context, state, session)) is None:
             return None
         ended = await _run_session(context, state, session)
@@ -122,28 +155,9 @@ async def _attempt(context: ThreadContext, state: ThreadState, attempts: _Attemp
             return unfinished_move(context, ended)
         light, title = session.context.light, thread_title(context, state)
         attempts.title = attempts.title or await pull_request_title(light, title, ended.text)
+        attempts.seconds = session.monitor.seconds
         agents = tuple(asdict(row_of(agent)) for agent in session.subagents.values())
-        may_go_on, attempts.seconds = has_room(session), session.monitor.seconds
-    try:
-        verified = await run_until_moved(context, state, verify(context, state, session.id))
-    except Refused as error:
-        return context.failure_move(str(error))
-    if verified is None:
-        return None
-    repeats = attempts.verified is not None and attempts.verified.tree == verified.tree
-    message = await hand_back(context, state, session.id, verified) if may_go_on and not repeats else None
-    finishing = message is not None and (await read_state(context)).is_finishing
-    attempts.verified, attempts.handed_back = verified, None if finishing else message
-    return Executed(
-        title=attempts.title,
-        summary=ended.text,
-        model=session.prefix.model,
-        agents=agents,
-        checks=verified.checks,
-        tree=verified.tree,
-        no_baseline=verified.no_baseline,
-        digest=state.plan.digest,
-    )
+        return _FinishedTurn(ended.text, session.prefix.model, agents, has_room(session))
 
 
 async def _is_overtaken(context: ThreadContext, state: ThreadState) -> bool:

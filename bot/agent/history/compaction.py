@@ -77,23 +77,27 @@ async def compact(session: Session, emit: Sink) -> Ended | None:
         return Ended(session.agent, End.LIMIT, TOO_LARGE) if session.is_full else None
     if session.futile_compactions >= FUTILE:
         return Ended(session.agent, End.LIMIT, STUCK)
-    before, by, shortened = session.context_size, "cut", None
-    head = session.history[:start]
+    before, head = session.context_size, session.history[:start]
     recent = cutting.cut_to_fit(session.history[start:], int(RESULT_SHARE * abilities.window))
+    by, history = "cut", [*head, *recent]
     if len(head) > 1:
         everything = all_messages(await asyncio.to_thread(session.resources.transcripts.load, session.id))
         restored = await restored_context(session, everything, recent, abilities.window)
         part = HistoryPart(head, recent, restored, abilities)
-        for by, back_end in _back_ends(part):  # noqa: B007 - names the back-end that made the summary
-            if (shortened := await back_end(session, part, emit)) is not None:
-                break
-        else:
-            by, shortened = "digest", _new_history(part, digest(everything[: len(everything) - len(recent)]))
-    history = shortened if shortened is not None else [*head, *recent]
+        by, history = await _summarize(session, part, everything[: len(everything) - len(recent)], emit)
     after = cutting.tokens([*session.prefix.system, *session.prefix.tools, *history])
     session.shorten(history, by=by, before=before, after=after)
     await emit(Compacted(session.agent, before, after))
     return None
+
+
+async def _summarize(session: Session, part: HistoryPart, older: Sequence[Json], emit: Sink) -> tuple[str, NewHistory]:
+    """Return which back-end made the summary, and the new history. `older` is the whole transcript before the kept
+    turns."""
+    for name, back_end in _back_ends(part):
+        if (history := await back_end(session, part, emit)) is not None:
+            return name, history
+    return "digest", _new_history(part, digest(older))
 
 
 def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:

@@ -111,7 +111,9 @@ class Overview:
         """Return how commands to the bot begin in a repository, such as ``@plangate``."""
         address = await self.find(repository, number)
         if address is None:
-            raise Refused("there is no such thread", where=f"{repository}#{number}")
+            raise Refused(
+                "there is no such thread", where=f"{repository}#{number}", fix="choose one from the list of threads"
+            )
         return await self.mentions.mention(address)
 
     async def deliveries(self) -> StoredDeliveries:

@@ -63,7 +63,9 @@ async def inspect(url: str) -> Inspection:
             url, autocommit=True, connect_timeout=CONNECT_SECONDS, row_factory=dict_row
         )
     except OperationalError as error:
-        raise Transient(f"no connection: {_reason(str(error))}", where=VARIABLE) from None
+        raise Transient(
+            f"no connection: {_reason(str(error))}", where=VARIABLE, fix="check the address, and that the server runs"
+        ) from None
     async with connection:
         return await _inspect(connection)
 

@@ -128,7 +128,10 @@ class Proxy:
                         raise EOFError
                     greeting += piece
             if name != target.host:
-                raise Refused(f"the TLS greeting names another host: {printable_host(name)}")
+                raise Refused(
+                    f"the TLS greeting names another host: {printable_host(name)}",
+                    fix="use the same host for the tunnel and in the greeting",
+                )
         except Refused as refused:
             decision = NetworkDecision(target.host, target.port, allowed=False, reason=refused.what)
             report_decision(decision, self._network.listener)
