@@ -35,7 +35,7 @@ class MemoryJournal:
         """Add entries after `expected`. Raises Conflict, with nothing written, if the journal has another length."""
         before = self._lines.get(thread, ())
         if len(before) != expected:
-            raise Conflict(f"the journal is at {len(before)}, not at {expected}", where=f"thread {thread}")
+            raise Conflict(f"the journal has {len(before)} entries, not {expected}", where=f"thread {thread}")
         if entries:
             self._lines[thread] = before + _chain(thread).extend(before, self._clock.now(), entries)
         return expected + len(entries)

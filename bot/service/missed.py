@@ -64,7 +64,8 @@ class MissedStore:
         outcome = await self.receive(Delivery(_guid(address, keys), "missed", address))
         if outcome is Outcome.NO_ROOM:
             raise Transient(
-                "a thread with missed deliveries cannot be stored", fix="see the error before this one; the next round tries again"
+                "a thread with missed deliveries cannot be stored",
+                fix="see the error before this one; the next round tries again",
             )
         self._woken += outcome is not Outcome.DUPLICATE
 

@@ -229,7 +229,7 @@ class Journal:
         await self.process.moment()
         before = self.process.world.journals.get(thread, ())
         if len(before) != expected:
-            raise Conflict(f"the journal is at {len(before)}, not at {expected}", where=f"thread {thread}")
+            raise Conflict(f"the journal has {len(before)} entries, not {expected}", where=f"thread {thread}")
         for kind, body in entries:
             text, last = json.dumps(body), before[-1].chain_hash if before else ""
             link = hashlib.sha256(f"{last}{kind}{text}".encode()).hexdigest()

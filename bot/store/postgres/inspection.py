@@ -64,7 +64,7 @@ async def inspect(url: str) -> Inspection:
         )
     except OperationalError as error:
         raise Transient(
-            f"no connection: {_reason(str(error))}", where=VARIABLE, fix="check the address, and that the server runs"
+            f"no connection: {_reason(str(error))}", where=VARIABLE, fix=f"check {VARIABLE}, and that the server runs"
         ) from None
     async with connection:
         return await _inspect(connection)
