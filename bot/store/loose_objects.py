@@ -82,7 +82,8 @@ class LooseObjects:
 
     def write_ref(self, ref: str, commit: str) -> None:
         """Point a ref at a commit. The caller sees to it that nobody else writes it."""
-        _write_file(self.directory / ref, f"{commit}\n".encode())
+        path = self.directory / ref
+        _write_file(path, f"{commit}\n".encode(), path.with_name(f"{path.name}-{token_hex(8)}.lock"))
 
     def _write_folder(self, folder: _Folder) -> str:
         """Write a folder and all folders in it. Git sorts a folder as if its name ended with a slash."""
@@ -100,13 +101,16 @@ class LooseObjects:
         name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
         path = self.directory / "objects" / name[:2] / name[2:]
         if not (path.exists() and path.stat().st_size):
-            _write_file(path, zlib.compress(whole, _LEVEL))
+            _write_file(path, zlib.compress(whole, _LEVEL), path.with_name(f"tmp_obj_{token_hex(8)}"))
         return name
 
 
-def _write_file(path: Path, content: bytes) -> None:
-    """Write a file under another name, and rename it. Raises Transient if there is no room, or no access."""
-    temporary = path.parent / f"tmp_obj_{token_hex(8)}"  # git removes such files when it collects garbage
+def _write_file(path: Path, content: bytes, temporary: Path) -> None:
+    """Write a file under a temporary name, and rename it. Raises Transient if there is no room, or no access.
+
+    A killed process leaves the temporary file, so git must know its name for one: as an object it removes `tmp_obj_*`
+    when it collects garbage, and as a ref it ignores `*.lock`. It would fail at any other file among the refs.
+    """
     try:
         with _open_new(temporary) as file:
             file.write(content)

@@ -1,5 +1,8 @@
 """Commits that are written as loose objects: the same, byte for byte, as git's own, and whole."""
 
+import multiprocessing
+import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,35 @@ def test_git_makes_the_same_objects(repository: Plumbing) -> None:
     ]
     assert repository.ask("fsck", "--strict", "--no-dangling", "--no-progress") == b""
     assert not list(repository.directory.rglob("tmp_obj_*"))
+
+
+def die_while_writing_a_ref(objects: LooseObjects) -> None:
+    """Write a ref in a process that Linux kills when it writes the first byte to a file."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    objects.write_ref("refs/plangate/threads/8", "0" * 40)
+
+
+@pytest.mark.req("E3")
+def test_git_ignores_a_ref_that_a_killed_process_left_half_written(repository: Plumbing, tmp_path: Path) -> None:
+    """It would fail at any other name, in each fetch into the repository from then on."""
+    objects = LooseObjects(repository.directory)
+    commit = objects.write_commit(objects.write_tree({}), None, person=PERSON, when=1_700_000_000, note="first")
+    objects.write_ref("refs/plangate/threads/7", commit)
+    dying = multiprocessing.get_context("fork").Process(target=die_while_writing_a_ref, args=(objects,))
+    dying.start()
+    dying.join()
+    assert dying.exitcode == -signal.SIGXFSZ
+    (left,) = {path.name for path in repository.directory.glob("refs/plangate/threads/*")} - {"7"}
+    assert left.startswith("8-")
+    start_bare_repository(tmp_path / "other.git")
+    other = LooseObjects(tmp_path / "other.git")
+    other.write_ref(
+        "refs/heads/main", other.write_commit(other.write_tree({}), None, person=PERSON, when=2, note="two")
+    )
+    repository.ask("fetch", "--quiet", str(tmp_path / "other.git"), "+refs/heads/main:refs/heads/main")
+    listed = repository.ask("for-each-ref", "--format=%(refname)").decode().split()
+    assert listed == ["refs/heads/main", "refs/plangate/threads/7"]
 
 
 @pytest.mark.parametrize("paths", (("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b"), ("a/b", "a/b/c")))
