@@ -81,9 +81,9 @@ class LooseObjects:
         return self._write("commit", "\n".join((*heads, "", note)).encode())
 
     def write_ref(self, ref: str, commit: str) -> None:
-        """Point a ref at a commit. The caller sees to it that nobody else writes it."""
+        """Point a ref at a commit. The caller keeps others from writing it, and removes what a killed writer left."""
         path = self.directory / ref
-        _write_file(path, f"{commit}\n".encode(), path.with_name(f"{path.name}-{token_hex(8)}.lock"))
+        _write_file(path, f"{commit}\n".encode(), path.with_name(f"{path.name}.lock"))
 
     def _write_folder(self, folder: _Folder) -> str:
         """Write a folder and all folders in it. Git sorts a folder as if its name ended with a slash."""
@@ -108,8 +108,8 @@ class LooseObjects:
 def _write_file(path: Path, content: bytes, temporary: Path) -> None:
     """Write a file under a temporary name, and rename it. Raises Transient if there is no room, or no access.
 
-    A killed process leaves the temporary file, so git must know its name for one: as an object it removes `tmp_obj_*`
-    when it collects garbage, and as a ref it ignores `*.lock`. It would fail at any other file among the refs.
+    A killed process leaves the temporary file, so its name must be one that git knows: of objects, git removes
+    `tmp_obj_*` when it collects garbage; of refs, it ignores `*.lock`, and fails at any other file.
     """
     try:
         with _open_new(temporary) as file:

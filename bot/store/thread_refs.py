@@ -14,6 +14,7 @@ import asyncio
 import fcntl
 import math
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ T = TypeVar("T")
 _COMMITTER = "Plangate <plangate@localhost>"
 _NUMBERED = re.compile(r"refs/plangate/threads/(0|[1-9][0-9]{0,17})")
 _THREAD_LIMIT = 10**18
+_DAMAGED = re.compile(r"(?:fatal|error): (?:bad object refs/|object file \S+ is empty|loose object .* is corrupt)")
+"""What git says of a repository that a lost machine left with half of what it had written."""
 _FETCHED_WITHOUT_DATES = 8
 """The number of threads fetched whole without first asking for their age."""
 
@@ -260,11 +263,18 @@ class ThreadRefs:
         return refs
 
     def _fetch_commits(self, commits: Mapping[str, CommitId]) -> None:
-        """Fetch commits, each to its ref in the scratch repository."""
+        """Fetch commits, each to its ref in the scratch repository, which is deleted if it is damaged."""
+        targets = [f"+{commit}:{ref}" for ref, commit in commits.items()]
 
         def fetch() -> None:
             with self._lock_scratch(*commits):
-                _fetch(self.git, self._remote, (f"+{commit}:{ref}" for ref, commit in commits.items()), *self._upload)
+                try:
+                    _fetch(self.git, self._remote, targets, *self._upload)
+                except Transient as error:
+                    if _DAMAGED.match(error.fix):
+                        self._seen.clear()
+                        shutil.rmtree(self._scratch)
+                    raise
 
         self._retry(fetch)
 

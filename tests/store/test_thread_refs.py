@@ -13,7 +13,7 @@ from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs, Tip
 from tests.store.conftest import Repository
 
-ONE = ThreadNumber(1)
+ONE, TWO = ThreadNumber(1), ThreadNumber(2)
 
 
 def adding(**files: bytes) -> Callable[[Tip], Mapping[str, bytes]]:
@@ -200,6 +200,26 @@ def test_scratch_of_a_writer_is_gone(refs_on: Callable[[str], ThreadRefs], tmp_p
         refs.commit(ONE, adding(b=b"2"), "second")
     assert sorted(refs.commit(ONE, adding(b=b"2"), "second").files) == ["a", "b"]
     assert refs_on("b").read(list(refs_on("b").look(ONE).files.values())) == [b"1", b"2"]
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize("damage", ("ref", "object", "missing"))
+def test_a_damaged_scratch_is_made_anew(refs_on: Callable[[str], ThreadRefs], tmp_path: Path, damage: str) -> None:
+    """A machine that lost its power may leave empty files, also of threads that nobody looks at now."""
+    here, elsewhere = refs_on("a"), refs_on("b")
+    commit = str(here.commit(ONE, adding(a=b"1"), "first").commit)
+    (scratch,) = (tmp_path / "a").glob("*.git")
+    stored = scratch / "objects" / commit[:2] / commit[2:]
+    if damage == "missing":
+        stored.unlink()
+    else:
+        stored.chmod(0o600)
+        (scratch / thread_ref(ONE) if damage == "ref" else stored).write_bytes(b"")
+    elsewhere.commit(TWO, adding(b=b"2"), "second")
+    with pytest.raises(Transient):
+        here.look(TWO)
+    assert here.read(list(here.look(TWO).files.values())) == [b"2"]
+    assert here.read(list(here.look(ONE).files.values())) == [b"1"]
 
 
 def test_what_else_is_in_a_ref_stays(repository: Repository, refs_on: Callable[[str], ThreadRefs]) -> None:
