@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SUFFIX: Final = ".log"
+MISSED: Final = "missed"
+"""The event of a delivery that stands for what the reconciler read on GitHub itself (W3)."""
 CAPACITY: Final = 1_000
 """Deliveries after which another file is begun. A file is deleted once all of its deliveries were covered."""
 _COVERED: Final = "covered"

@@ -11,7 +11,7 @@ from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
 from bot.github.redelivery import KnownGuids
 from bot.logs import say
-from bot.service.delivery_log import Delivery
+from bot.service.delivery_log import MISSED, Delivery
 from bot.service.queue.queue_port import Outcome, Queue
 from bot.service.reconcile import ReadingTotals, Take
 
@@ -61,7 +61,7 @@ class MissedStore:
 
     async def _take(self, address: ThreadAddress, keys: frozenset[str]) -> None:
         """Store a thread that was found. The same finding becomes the same delivery."""
-        outcome = await self.receive(Delivery(_guid(address, keys), "missed", address))
+        outcome = await self.receive(Delivery(_guid(address, keys), MISSED, address))
         if outcome is Outcome.NO_ROOM:
             raise Transient(
                 "a thread with missed deliveries cannot be stored",

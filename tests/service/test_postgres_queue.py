@@ -15,6 +15,7 @@ from bot.clock import SystemClock
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Transient
 from bot.core.names import ThreadAddress
+from bot.service.delivery_log import MISSED, Delivery
 from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.job_worker import JobWorker, Pace
 from bot.service.queue.jobs import LOOKS, SESSIONS, Job, Jobs, Task
@@ -136,6 +137,30 @@ async def test_a_worker_that_was_paused_drops_what_was_taken_over(jobs: Jobs) ->
             await jobs.store(delivery(3))
             await jobs.store(delivery(4))
             assert await process.line() in {"began 2", "began 3", "began 4"}
+
+
+@pytest.mark.req("W3")
+async def test_a_session_that_waits_hears_what_the_reconciler_finds(jobs: Jobs) -> None:
+    """It needs no look of its own; one that runs may have read the thread before."""
+    host = Host(hold=True, sessions=(1, 2))
+    async with queue_of(jobs, host) as queue:
+        await queue.store(delivery(1))
+        await host.until(1)
+        await queue.store(delivery(2))
+        await soon(lambda: host.numbers("queued") == [2])
+        async with asyncio.timeout(20):
+            while not (await queue.load()).queued:  # noqa: ASYNC110 - the database tells nobody
+                await asyncio.sleep(0.01)
+        found = [Delivery(f"found-{number}", MISSED, thread(number)) for number in (1, 2, 3)]
+        assert await asyncio.gather(*map(queue.store, found)) == [Outcome.STORED, Outcome.JOINED, Outcome.STORED]
+        assert await queue.known_guids(["found-2"]) == frozenset()
+        await host.until(2)
+        assert (host.numbers(), host.numbers("queued")) == ([1, 3], [2])
+        host.hold = False
+        for number in (1, 3):
+            host.finish(number)
+        await settled(queue)
+    assert sorted(host.numbers()) == [1, 1, 2, 3]
 
 
 @pytest.mark.req("W2")

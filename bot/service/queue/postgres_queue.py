@@ -15,7 +15,7 @@ from bot.core.names import ThreadAddress
 from bot.github.relevance import Listening, needs_look
 from bot.logs import failure, say
 from bot.ports import Clock
-from bot.service.delivery_log import Delivery
+from bot.service.delivery_log import MISSED, Delivery
 from bot.service.host_port import HostPort
 from bot.service.installation_breaker import InstallationBreakers
 from bot.service.queue.cancellation import end_tasks
@@ -165,10 +165,22 @@ class PostgresQueue:
             delivery.address for delivery in deliveries if delivery.report is not None and delivery.address is not None
         }
         listeners = await self._jobs.find_listeners(threads) if threads else {}
-        kept = [delivery for delivery in deliveries if _may_need_look(delivery, listeners)]
+        covered = await self._find_covered([delivery for delivery in deliveries if delivery.event == MISSED])
+        kept = [item for item in deliveries if item not in covered and _may_need_look(item, listeners)]
         stored = zip(kept, await self._jobs.store_all(kept) if kept else (), strict=True)
-        outcomes = {delivery.guid: outcome for delivery, outcome in stored}
+        outcomes = {delivery.guid: Outcome.JOINED for delivery in covered}
+        outcomes |= {delivery.guid: outcome for delivery, outcome in stored}
         return [outcomes.get(delivery.guid, Outcome.NOT_FOR_US) for delivery in deliveries]
+
+    async def _find_covered(self, missed: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Return which of the reconciler's finds are on threads for which a job waits, also one for a session.
+
+        That job hears them when it begins. Otherwise each change of the process that reconciles would cause a look at
+        each thread whose session waits.
+        """
+        addresses = [delivery.address for delivery in missed if delivery.address is not None]
+        waiting = await self._jobs.find_waiting(addresses) if addresses else frozenset()
+        return [delivery for delivery in missed if delivery.address in waiting]
 
     async def _forget(self) -> None:
         while True:
