@@ -18,9 +18,9 @@ mkdir -p "$folder"
 if ! command -v npm >/dev/null; then
     echo "oracles: no npm here; installing one into .venv" >&2
     if command -v uv >/dev/null; then
-        uv pip install --quiet --python .venv/bin/python --require-hashes --requirement requirements/oracles.txt
+        uv pip install --quiet --python .venv/bin/python --no-deps --require-hashes --requirement requirements/oracles.txt
     else
-        .venv/bin/python -m pip install --quiet --require-hashes --requirement requirements/oracles.txt
+        .venv/bin/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/oracles.txt
     fi
     PATH="$PWD/.venv/bin:$PATH"
 fi

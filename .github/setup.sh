@@ -82,10 +82,13 @@ check_sandbox() {
             "on Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 }
 
+# A lock file names every package that is needed, so that dependencies are not resolved again. pip would ask for the newest
+# version of a package that another one wants with an extra, such as coverage[toml], and refuse it for having no hash.
 with_uv() {
     [[ -x .venv/bin/python ]] || uv venv --quiet --clear --python "$1" .venv
     say "installing $lock with uv"
-    uv pip install --quiet --python .venv/bin/python --require-hashes --compile-bytecode --requirement "$lock"
+    uv pip install --quiet --python .venv/bin/python --no-deps --require-hashes --compile-bytecode \
+        --requirement "$lock"
     uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 }
 
@@ -96,7 +99,7 @@ with_pip() {
     fi
     say "installing $lock with pip (about half a minute, once)"
     local pip=(.venv/bin/python -m pip --quiet --disable-pip-version-check install)
-    "${pip[@]}" --require-hashes --requirement "$lock"
+    "${pip[@]}" --no-deps --require-hashes --requirement "$lock"
     "${pip[@]}" --no-deps --no-build-isolation --editable .
 }
 
