@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Final, TextIO
+from typing import Final, TextIO
 
 ROOT: Final = Path(__file__).parents[1]
 SERVER: Final = """
@@ -132,7 +133,7 @@ class Program:
             descriptors = [nothing.fileno() if stdin is None else stdin, stdout, stderr, reported]
             socket.send_fds(self.server.requests, [json.dumps(asked).encode()], descriptors)
         os.close(reported)
-        return Fork(os.fdopen(status, "rb"))
+        return Fork(status)
 
     def run(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | str = ".", timeout: float = 60
@@ -163,11 +164,16 @@ class Program:
 
 
 class Fork:
-    """A process with what tests use of `subprocess.Popen`."""
+    """A process with what tests use of `subprocess.Popen`.
 
-    def __init__(self, status: IO[bytes]) -> None:
-        self._status = status
-        self.pid = int(status.readline())
+    The pipe that tells its end stays open as long as this object: several threads may wait for it at once, and the
+    number of a closed descriptor would soon be that of another file.
+    """
+
+    def __init__(self, status: int) -> None:
+        weakref.finalize(self, os.close, status)
+        self._status = os.fdopen(status, "rb", closefd=False)
+        self.pid = int(self._status.readline())
         self.returncode: int | None = None
         self._reading = threading.Lock()
 
@@ -175,15 +181,13 @@ class Fork:
         """Return the exit code; None while it runs. Several threads may ask at once."""
         with self._reading:
             if self.returncode is None and select.select([self._status], [], [], 0)[0]:
-                with self._status as status:
-                    self.returncode = int(status.read())
+                self.returncode = int(self._status.read())
         return self.returncode
 
     def wait(self, timeout: float = 60) -> int:
         """Return the exit code; raise TimeoutExpired after so many seconds."""
         if self.returncode is None:
-            with suppress(ValueError):  # another thread has read the end, and closed it
-                select.select([self._status], [], [], timeout)
+            select.select([self._status], [], [], timeout)
         code = self.poll()
         if code is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
