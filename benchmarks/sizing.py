@@ -15,7 +15,7 @@ from tests.stories.github.ground import HOME, WISH, Model
 from tests.stories.github.service import Served, ready_service
 from tests.stories.ground import until
 
-WAITING, SESSIONS = 10, 4
+FIRST, WAITING, SESSIONS = 10, 60, 4
 
 
 def _pss(pid: int) -> float:
@@ -55,11 +55,15 @@ def _measure(served: Served, model: Model) -> None:
     pid, will = served.process.pid if served.process else os.getpid(), served.world.person("will")
     idle, cpu = _pss(pid), _cpu_seconds(pid)
     print(f"idle: {idle:.0f} MB")
-    issues = [will.open_issue(HOME, f"Issue {n}", f"@plangate {WISH}") for n in range(WAITING)]
-    until(lambda: all(served.plans(each.number) for each in issues), "every plan", seconds=600)
-    served.rest()
-    waiting, cpu = _pss(pid), _cpu_seconds(pid) - cpu
-    print(f"with {WAITING} threads that wait: {waiting:.0f} MB; CPU of each, plan and all: {cpu / WAITING:.2f} s")
+    waiting, numbers = idle, list[int]()
+    for count in (FIRST, WAITING):  # what the first ones load stays
+        new = [will.open_issue(HOME, f"Issue {n}", f"@plangate {WISH}").number for n in range(len(numbers), count)]
+        numbers += new
+        until(lambda: all(served.plans(number) for number in numbers), "every plan", seconds=600)
+        served.rest()
+        each, waiting = (_pss(pid) - waiting) / len(new), _pss(pid)
+        print(f"with {count} threads that wait: {waiting:.0f} MB, {each:.1f} MB for each new one")
+    print(f"CPU of each, plan and all: {(_cpu_seconds(pid) - cpu) / WAITING:.2f} s")
     pause = model.pause("p0")
     more = [will.open_issue(HOME, f"Later {n}", f"@plangate {WISH}") for n in range(SESSIONS)]
     until(lambda: len(model.heard) >= WAITING + len(more), "every session", seconds=600)

@@ -62,7 +62,7 @@ class Cluster(Served):
         """Start a worker."""
         own = self.environment() | {"PLANGATE_DATA_DIR": str(self.home / f"data-{number}")}
         with self._log(f"worker-{number}") as log:
-            command, written = ("worker", "--looks", "4", "--sessions", "2"), log.fileno()
+            command, written = ("worker", "--sessions", "2"), log.fileno()
             worker = forks.plangate().start(*command, env=own, stdout=written, stderr=written)
         os.setpriority(os.PRIO_PROCESS, worker.pid, os.getpriority(os.PRIO_PROCESS, 0) + self.niceness)
         self.workers[number] = worker
