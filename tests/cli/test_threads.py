@@ -17,6 +17,7 @@ from bot.config.environment import service_access
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Refused
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
+from bot.service.overview.index import ThreadQuery
 from bot.service.overview.thread_history import journal_steps
 from bot.testing.host import host_application
 from tests.core.journal_histories import histories
@@ -52,7 +53,7 @@ def test_the_list(world: World) -> None:
 def test_the_commands(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """As people call them: the service and its token come from variables."""
     asyncio.run(world.fill(2))
-    (row,) = [each for each in asyncio.run(world.overview.threads()) if each.number == 2]
+    (row,) = asyncio.run(world.overview.page(ThreadQuery(search="#2"))).threads
     with served(world) as base:
         monkeypatch.setenv("PLANGATE_URL", base)
         monkeypatch.setenv("PLANGATE_API_TOKEN", TOKEN)

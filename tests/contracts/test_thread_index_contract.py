@@ -96,13 +96,11 @@ def test_what_is_gone(index: ThreadIndex) -> None:
 
 
 def test_putting_a_thread_again(index: ThreadIndex) -> None:
-    """The new record takes the place of the old one, costs included; readers see that something changed."""
+    """The new record takes the place of the old one, costs included."""
     records = fill(index, 3)
-    before, total = index.revision(), add_up(index.bookings(None, None)).total
-    assert index.revision() == before
+    total = add_up(index.bookings(None, None)).total
     record = records["octo/hello-1", 2]
     index.put(replace(record, summary=replace(record.summary, title="100 % new")))
-    assert index.revision() != before
     assert add_up(index.bookings(None, None)).total.cost_usd == pytest.approx(total.cost_usd)
     assert [row.number for row in everything(index, ThreadQuery(search="100 %"))] == [2]
     assert index.origins(1)[2] == record.origin

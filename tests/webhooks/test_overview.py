@@ -8,6 +8,7 @@ import pytest
 
 from bot.core.errors import Refused, Unreadable
 from bot.service.delivery_log import Delivery
+from bot.service.overview.index import ThreadQuery
 from bot.service.overview.views import RateLimit
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import LIMIT, World, place
@@ -20,19 +21,18 @@ class Tomorrow:
         return datetime(2026, 11, 24, tzinfo=UTC) if (repository, task) == ("octo/hello", "todos") else None
 
 
-async def test_all_threads_are_read_again_only_after_a_change(tmp_path: Path) -> None:
-    """Between two changes it is the same list; an append makes a new one."""
+async def test_an_append_is_listed(tmp_path: Path) -> None:
+    """The list has each thread as its journal has it, and finds it by name in any case."""
     world = World(tmp_path)
     await world.fill(2)
-    first = await world.overview.threads()
-    assert await world.overview.threads() is first
     (entries,) = histories(1, 5)
     await world.append(3, entries)
-    assert {each.number for each in await world.overview.threads()} == {1, 2, 3}
-    assert await world.overview.thread("octo/hello", 9) is None
-    found = await world.overview.thread("Octo/Hello", 1)
+    rows = (await world.overview.page(ThreadQuery())).threads
+    assert {each.number for each in rows} == {1, 2, 3}
+    assert await world.overview.find("octo/hello", 9) is None
+    found = await world.overview.find("Octo/Hello", 1)
     assert found is not None
-    assert found.summary in await world.overview.threads()
+    assert (await world.overview.detail(found)).summary in rows
 
 
 async def test_what_the_bot_is_called(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_a_journal_of_a_newer_version(tmp_path: Path) -> None:
     (entries,) = histories(1, 20)
     await world.append(1, entries)
     await world.append(1, [replace(entries[0], kind="executed", body={"ask": 1})])
-    (row,) = await world.overview.threads()
+    (row,) = (await world.overview.page(ThreadQuery())).threads
     assert row.position == 20
     with pytest.raises(Unreadable, match="this version"):
         await world.overview.detail(place(1))

@@ -65,14 +65,6 @@ class FileIndex(SqlIndex):
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def revision(self) -> object:
-        """Return a value that differs once any process has changed the index.
-
-        https://www.sqlite.org/pragma.html#pragma_data_version
-        """
-        ((others,),) = self._run(lambda database: database.execute("PRAGMA data_version", ()))
-        return id(self._connection), others, self._connection.total_changes if self._connection else 0
-
     def close(self) -> None:
         """Close the connection, if there is one. The next call opens it again."""
         with self._lock:

@@ -98,12 +98,6 @@ class ThreadIndex(Protocol):
     def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused for a cursor that no page returned."""
 
-    def all_threads(self) -> Sequence[ThreadSummary]:
-        """Return every thread, the ones that changed last first."""
-
-    def revision(self) -> object:
-        """Return a value that differs once any process has changed the index."""
-
     def bookings(self, since: date | None, visible: Collection[str] | None) -> Iterable[Booking]:
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Protocol
 
@@ -24,7 +24,6 @@ from bot.service.overview.views import (
     SentDelivery,
     StoredDeliveries,
     ThreadDetail,
-    ThreadSummary,
     redact_view,
 )
 
@@ -87,25 +86,11 @@ class Overview:
     sent: SentSource
     sessions: TranscriptSource
     due_times: DueTimes = NoDueTimes()
-    _threads: tuple[object, Sequence[ThreadSummary]] = field(init=False, default=(None, ()))
-    """All threads, and the revision of the index that they are from."""
 
     async def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused for a bad cursor."""
         page = await asyncio.to_thread(self.index.page, query)
         return replace(page, threads=redact_view(page.threads, self.redactor))
-
-    async def threads(self) -> Sequence[ThreadSummary]:
-        """Return the row of every thread, the ones that changed last first. Repeating it costs little."""
-        revision = await asyncio.to_thread(self.index.revision)
-        if revision != self._threads[0]:
-            self._threads = revision, await asyncio.to_thread(self._read_all)
-        return self._threads[1]
-
-    async def thread(self, repository: str, number: int) -> ThreadDetail | None:
-        """Return one thread as its journal has it now; None if there is none. Raises as `steps` does."""
-        address = await self.find(repository, number)
-        return await self.detail(address) if address is not None else None
 
     async def mention(self, repository: str, number: int) -> str:
         """Return how commands to the bot begin in a repository, such as ``@plangate``."""
@@ -185,6 +170,3 @@ class Overview:
         tasks = await asyncio.to_thread(self.index.tasks, None)
         timed = (replace(task, next_due=self.due_times.next_due(task.repository, task.task)) for task in tasks)
         return redact_view(MaintenanceView(tuple(timed)), self.redactor)
-
-    def _read_all(self) -> Sequence[ThreadSummary]:
-        return redact_view(tuple(self.index.all_threads()), self.redactor)

@@ -37,10 +37,6 @@ class PostgresIndex(SqlIndex):
     contains = "strpos(words, ?) > 0"
     elements = "SELECT jsonb_array_elements_text(?::jsonb)"
 
-    def revision(self) -> object:
-        """Return a value that differs once any process has changed the index."""
-        return self._run(lambda database: database.execute("SELECT count(*), max(changed) FROM plangate_threads", ()))
-
     def close(self) -> None:
         """Close the connection, if there is one. The next call opens it again."""
         with self._lock:

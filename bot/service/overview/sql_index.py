@@ -55,10 +55,6 @@ class SqlIndex(ABC):
     def _run(self, work: Callable[[Statements], _T]) -> _T:
         """Return what some work on the database returns, in a transaction."""
 
-    @abstractmethod
-    def revision(self) -> object:
-        """Return a value that differs once any process has changed the index."""
-
     def put(self, record: ThreadRecord) -> None:
         """Store the record of a thread in place of any older one."""
         row, key = _row(record), (record.address.repository, record.address.number)
@@ -109,11 +105,6 @@ class SqlIndex(ABC):
         rows = self._select("updated, repository, number, summary", where, *values, limit + 1)
         following = _encode_cursor(rows[limit - 1][:3]) if len(rows) > limit else None
         return ThreadPage(tuple(_summaries().validate_json(row[3]) for row in rows[:limit]), total, following)
-
-    def all_threads(self) -> Sequence[ThreadSummary]:
-        """Return every thread, the ones that changed last first."""
-        rows = self._select("summary", "true ORDER BY updated DESC, repository, number")
-        return tuple(_summaries().validate_json(row[0]) for row in rows)
 
     def bookings(self, since: date | None, visible: Collection[str] | None) -> Iterable[Booking]:
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
