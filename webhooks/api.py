@@ -15,9 +15,9 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
-from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadQuery
 from bot.service.overview.overview import Overview
 from bot.service.overview.thread_history import JournalStep
+from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadQuery
 from bot.service.overview.thread_views import timeline_entry
 from bot.service.overview.views import ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
 from webhooks.problems import Problem, add_problems, json_response, problem_answers

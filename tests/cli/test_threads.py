@@ -17,8 +17,8 @@ from bot.config.environment import service_access
 from bot.config.settings import Secret
 from bot.core.errors import Misconfigured, Refused
 from bot.core.gate import AT_WORK, WAITS_FOR_PEOPLE, Stage
-from bot.service.overview.index import ThreadQuery
 from bot.service.overview.thread_history import journal_steps
+from bot.service.overview.thread_records import ThreadQuery
 from bot.testing.host import host_application
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import TOKEN, World, served

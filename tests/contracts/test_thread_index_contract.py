@@ -12,8 +12,9 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.service.overview.cost_lines import add_up
 from bot.service.overview.file_index import FileIndex
-from bot.service.overview.index import ThreadIndex, ThreadQuery
 from bot.service.overview.postgres_index import PostgresIndex
+from bot.service.overview.thread_index import ThreadIndex
+from bot.service.overview.thread_records import RecordOrigin, ThreadQuery
 from bot.service.overview.views import TaskView, WaitsFor
 from tests.service.overview.ground import address, everything, fill
 
@@ -103,7 +104,7 @@ def test_putting_a_thread_again(index: ThreadIndex) -> None:
     index.put(replace(record, summary=replace(record.summary, title="100 % new")))
     assert add_up(index.bookings(None, None)).total.cost_usd == pytest.approx(total.cost_usd)
     assert [row.number for row in everything(index, ThreadQuery(search="100 %"))] == [2]
-    assert index.origins(1)[2] == record.origin
+    assert index.origins(1)[2] == RecordOrigin(record.chain_hash, "octo/hello-1", 7)
 
 
 def test_tasks(index: ThreadIndex) -> None:

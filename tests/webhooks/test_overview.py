@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.errors import Refused, Unreadable
 from bot.service.delivery_log import Delivery
-from bot.service.overview.index import ThreadQuery
+from bot.service.overview.thread_records import ThreadQuery
 from bot.service.overview.views import RateLimit
 from tests.core.journal_histories import histories
 from tests.webhooks.api_ground import LIMIT, World, place

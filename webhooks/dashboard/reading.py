@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bot.core.names import ThreadAddress
 from bot.service.overview.announcements import Announcements
-from bot.service.overview.index import ThreadPage, ThreadQuery
+from bot.service.overview.thread_records import ThreadPage, ThreadQuery
 from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import Costs, Health, MaintenanceView, SentDelivery, StoredDeliveries, ThreadDetail
 

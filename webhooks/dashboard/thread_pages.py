@@ -11,7 +11,7 @@ from fastapi import Request
 
 from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
-from bot.service.overview.index import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
+from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
 from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
 from webhooks.dashboard.agent_chart import agent_blocks
 from webhooks.dashboard.pages import Answer, Page, Pages

@@ -9,13 +9,11 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from bot.service.overview.sql_index import SqlIndex, Statements
+from bot.service.overview.thread_index import Execute, ThreadIndex
 
 FILE: Final = "overview.sqlite3"
 WAIT_SECONDS: Final = 5.0
@@ -43,19 +41,8 @@ _VERSION: Final = zlib.crc32(_TABLES.encode()) & 0x7FFF_FFFF
 """Changes with the tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SqliteTransaction:
-    """A transaction of SQLite as Statements."""
-
-    database: sqlite3.Connection
-
-    def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run one statement, and return its rows."""
-        return self.database.execute(statement, values).fetchall()
-
-
-class FileIndex(SqlIndex):
-    """The ThreadIndex port on a file. A file that is damaged, or has other tables, is replaced by an empty one."""
+class FileIndex(ThreadIndex):
+    """A ThreadIndex in a file. A file that is damaged, or has other tables, is replaced by an empty one."""
 
     contains = "instr(words, ?) > 0"
     elements = "SELECT value FROM json_each(?)"
@@ -70,7 +57,7 @@ class FileIndex(SqlIndex):
         with self._lock:
             self._close()
 
-    def _run(self, work: Callable[[Statements], _T]) -> _T:
+    def _run(self, work: Callable[[Execute], _T]) -> _T:
         """Return what some work on the database returns, in a transaction. Replaces a damaged file once."""
         with self._lock:
             try:
@@ -82,18 +69,13 @@ class FileIndex(SqlIndex):
                 self._discard()
                 return self._transact(work)
 
-    def _transact(self, work: Callable[[Statements], _T]) -> _T:
-        with self._open() as database:
-            return work(_SqliteTransaction(database))
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection in a transaction, which is committed unless the body raises."""
+    def _transact(self, work: Callable[[Execute], _T]) -> _T:
+        """Return what some work returns, in a transaction, which is committed unless the work raises."""
         if self._connection is None or not self._file.exists():
             self._close()
             self._connection = _connect(self._file)
-        with self._connection:
-            yield self._connection
+        with self._connection as database:
+            return work(lambda statement, values: database.execute(statement, values).fetchall())
 
     def _discard(self) -> None:
         self._close()

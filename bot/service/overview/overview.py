@@ -11,9 +11,10 @@ from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.cost_lines import add_up
-from bot.service.overview.index import ThreadIndex, ThreadPage, ThreadQuery
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.thread_history import JournalStep, journal_steps
+from bot.service.overview.thread_index import ThreadIndex
+from bot.service.overview.thread_records import ThreadPage, ThreadQuery
 from bot.service.overview.thread_views import describe
 from bot.service.overview.transcript_steps import TranscriptSource, transcript_page
 from bot.service.overview.transcript_views import TranscriptPage

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bot.service.overview.sql_index import SqlIndex, Statements
+from bot.service.overview.thread_index import Execute, ThreadIndex
 from bot.store.postgres.database import CONNECT_SECONDS, as_transient
 
 if TYPE_CHECKING:
@@ -14,21 +14,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class _PostgresTransaction:
-    """A transaction of PostgreSQL as Statements."""
-
-    connection: "Connection[tuple[Any, ...]]"
-
-    def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run one statement, and return its rows."""
-        cursor = self.connection.execute(statement.replace("?", "%s").encode(), values)
-        return cursor.fetchall() if cursor.description else []
-
-
 @dataclass(slots=True)
-class PostgresIndex(SqlIndex):
-    """The ThreadIndex port on PostgreSQL. Every method raises Transient while the server cannot be reached."""
+class PostgresIndex(ThreadIndex):
+    """A ThreadIndex in PostgreSQL. Every method raises Transient while the server cannot be reached."""
 
     url: str = field(repr=False)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
@@ -44,7 +32,7 @@ class PostgresIndex(SqlIndex):
                 self._connection.close()
             self._connection = None
 
-    def _run(self, work: Callable[[Statements], _T]) -> _T:
+    def _run(self, work: Callable[[Execute], _T]) -> _T:
         """Return what some work on the database returns, in a transaction. A broken connection is made again once."""
         with self._lock, as_transient():
             from psycopg import InterfaceError, OperationalError
@@ -58,12 +46,18 @@ class PostgresIndex(SqlIndex):
                     raise
                 return self._transact(work)
 
-    def _transact(self, work: Callable[[Statements], _T]) -> _T:
+    def _transact(self, work: Callable[[Execute], _T]) -> _T:
         import psycopg
 
         if self._connection is None:
             self._connection = psycopg.connect(
                 self.url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="plangate overview"
             )
-        with self._connection.transaction():
-            return work(_PostgresTransaction(self._connection))
+        connection = self._connection
+
+        def execute(statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(statement.replace("?", "%s").encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+        with connection.transaction():
+            return work(execute)

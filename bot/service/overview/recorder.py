@@ -13,8 +13,9 @@ from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.cost_lines import bookings
-from bot.service.overview.index import RecordOrigin, ThreadIndex, ThreadRecord
 from bot.service.overview.thread_history import journal_steps
+from bot.service.overview.thread_index import ThreadIndex
+from bot.service.overview.thread_records import RecordOrigin, ThreadRecord
 from bot.service.overview.thread_views import summarize, task_view
 from bot.service.overview.views import redact_view
 

@@ -8,8 +8,8 @@ import pytest
 
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.file_index import FileIndex
-from bot.service.overview.index import ThreadQuery, ThreadRecord
 from bot.service.overview.recorder import thread_record
+from bot.service.overview.thread_records import ThreadQuery, ThreadRecord
 from tests.service.overview.ground import SERVER, address, everything, fill, journals, recorder
 
 
@@ -72,7 +72,7 @@ def test_a_page_reads_no_more_than_it_shows(tmp_path: Path) -> None:
     index = FileIndex(tmp_path / "overview.sqlite3")
     fill(index, 3)
     listing = "SELECT summary FROM plangate_threads WHERE shape = ? ORDER BY updated DESC, repository, number LIMIT 51"
-    plan = index._run(lambda database: database.execute(f"EXPLAIN QUERY PLAN {listing}", ("x",)))
+    plan = index._run(lambda execute: execute(f"EXPLAIN QUERY PLAN {listing}", ("x",)))
     assert [row[-1] for row in plan] == ["SCAN plangate_threads USING INDEX by_time"]
 
 

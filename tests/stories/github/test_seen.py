@@ -16,9 +16,9 @@ from bot.config.settings import Secret
 from bot.core.gate import Stage
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.cost_lines import add_up, bookings
-from bot.service.overview.index import ThreadQuery
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.thread_history import JournalStep, journal_steps
+from bot.service.overview.thread_records import ThreadQuery
 from bot.service.overview.thread_views import describe
 from bot.service.overview.views import ThreadDetail, ThreadSummary, WaitsFor
 from tests.stories.github.ground import HOME, WISH, Story

@@ -11,7 +11,7 @@ from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
 from bot.service.overview.announcements import Announcements
-from bot.service.overview.index import ThreadPage, ThreadQuery
+from bot.service.overview.thread_records import ThreadPage, ThreadQuery
 from bot.service.overview.transcript_steps import transcript_page
 from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (

@@ -14,7 +14,7 @@ import pytest
 from bot.core.entry import Entry
 from bot.core.gate import Event, Move, Stage, Thread
 from bot.core.names import Digest, ThreadAddress
-from bot.service.overview.index import USUAL_ROWS
+from bot.service.overview.thread_records import USUAL_ROWS
 from bot.service.overview.views import WaitsFor
 from bot.testing.github.turned_clock import TurnedClock
 from tests.core.gate_replay import replay

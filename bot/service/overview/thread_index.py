@@ -1,4 +1,9 @@
-"""The thread index in SQL that SQLite and PostgreSQL both understand. The adapters add connections and what differs."""
+"""The thread index, from which lists of threads are read, in SQL that SQLite and PostgreSQL both understand.
+
+The journals are the source of truth. Each record names the journal entry that it was computed from, and a process
+computes every record again when it first lists the threads. So a lost, damaged, or altered index costs time, and no
+fact. `file_index.py` and `postgres_index.py` add connections and what differs between the databases.
+"""
 
 import json
 import zlib
@@ -7,18 +12,21 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.service.overview.cost_lines import Booking
-from bot.service.overview.index import MOST_ROWS, RecordOrigin, ThreadPage, ThreadQuery, ThreadRecord
+from bot.service.overview.thread_records import MOST_ROWS, RecordOrigin, ThreadPage, ThreadQuery, ThreadRecord
 from bot.service.overview.views import TaskView, ThreadSummary
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _T = TypeVar("_T")
+Execute: TypeAlias = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
+"""Runs one statement in a transaction, with values for its question marks, and returns its rows."""
 _TABLES: Final = ("plangate_threads", "plangate_bookings")
 _PUT: Final = """
 INSERT INTO plangate_threads
@@ -36,15 +44,11 @@ _BOOKINGS: Final = (
 )
 
 
-class Statements(Protocol):
-    """A transaction of a database. Values stand for question marks."""
+class ThreadIndex(ABC):
+    """Records of threads in a database. Rows that another version stored in another shape are computed again.
 
-    def execute(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run one statement, and return its rows."""
-
-
-class SqlIndex(ABC):
-    """The ThreadIndex port in a database. Rows that another version stored in another shape are computed again."""
+    Every method blocks, and may be called from any thread and any process.
+    """
 
     contains: ClassVar[str]
     """The condition that a column `words` contains a value."""
@@ -52,18 +56,22 @@ class SqlIndex(ABC):
     """The query for the texts in a value that is a JSON array."""
 
     @abstractmethod
-    def _run(self, work: Callable[[Statements], _T]) -> _T:
+    def close(self) -> None:
+        """Close the connection, if there is one. The next call opens it again."""
+
+    @abstractmethod
+    def _run(self, work: Callable[[Execute], _T]) -> _T:
         """Return what some work on the database returns, in a transaction."""
 
     def put(self, record: ThreadRecord) -> None:
         """Store the record of a thread in place of any older one."""
         row, key = _row(record), (record.address.repository, record.address.number)
 
-        def store(database: Statements) -> None:
-            database.execute(_PUT, row)
-            database.execute("DELETE FROM plangate_bookings WHERE (repository, number) = (?, ?)", key)
+        def store(execute: Execute) -> None:
+            execute(_PUT, row)
+            execute("DELETE FROM plangate_bookings WHERE (repository, number) = (?, ?)", key)
             for booking in record.bookings:
-                database.execute(_BOOK, (*key, _shape_digest(), booking.day.isoformat(), *_amounts(booking)))
+                execute(_BOOK, (*key, _shape_digest(), booking.day.isoformat(), *_amounts(booking)))
 
         self._run(store)
 
@@ -71,12 +79,17 @@ class SqlIndex(ABC):
         """Delete the records of a repository's other threads: their journals are gone."""
         kept = set(numbers)
         gone = [(repository, number) for number in self.origins(repository) if number not in kept]
+
+        def delete(execute: Execute) -> None:
+            for table, key in product(_TABLES, gone):
+                execute(f"DELETE FROM {table} WHERE (repository, number) = (?, ?)", key)  # noqa: S608
+
         if gone:
-            self._run(lambda database: _delete(database, gone))
+            self._run(delete)
 
     def clear(self) -> None:
         """Delete every record."""
-        self._run(lambda database: [database.execute(f"DELETE FROM {table}", ()) for table in _TABLES])  # noqa: S608
+        self._run(lambda execute: [execute(f"DELETE FROM {table}", ()) for table in _TABLES])  # noqa: S608
 
     def origins(self, repository: int) -> Mapping[int, RecordOrigin]:
         """Return what the records of a repository were computed from, by thread number."""
@@ -111,7 +124,7 @@ class SqlIndex(ABC):
         where, values = self._visible(visible)
         statement = f"{_BOOKINGS} WHERE shape = ? AND day >= ? AND {where} GROUP BY day, name, person, model"
         parameters = _shape_digest(), (since or date.min).isoformat(), *values
-        rows = self._run(lambda database: database.execute(statement, parameters))
+        rows = self._run(lambda execute: execute(statement, parameters))
         return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
 
     def tasks(self, visible: Collection[str] | None) -> Sequence[TaskView]:
@@ -124,7 +137,7 @@ class SqlIndex(ABC):
 
     def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:
         statement = f"SELECT {columns} FROM plangate_threads WHERE shape = ? AND {where}"  # noqa: S608 - our own texts
-        return self._run(lambda database: database.execute(statement, (_shape_digest(), *values)))
+        return self._run(lambda execute: execute(statement, (_shape_digest(), *values)))
 
     def _filters(self, query: ThreadQuery) -> tuple[str, list[object]]:
         """Return the condition of a query, and its values."""
@@ -181,12 +194,6 @@ def _amounts(booking: Booking) -> tuple[str, str, str, str, float, int, int]:
         booking.tokens_input,
         booking.tokens_output,
     )
-
-
-def _delete(database: Statements, threads: Sequence[tuple[int, int]]) -> None:
-    for table in _TABLES:
-        for key in threads:
-            database.execute(f"DELETE FROM {table} WHERE (repository, number) = (?, ?)", key)  # noqa: S608
 
 
 def _encode_cursor(place: Sequence[object]) -> str:
