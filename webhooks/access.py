@@ -1,8 +1,6 @@
 """Decides who may read the service's data: callers with the API token or, if none is set, programs on this machine."""
 
 import hmac
-from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -46,15 +44,8 @@ def _names_this_machine(request: Request) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorOnly:
-    """Lets the operator read everything, and nobody else anything."""
-
-    api_token: Secret
-
-    async def repositories(self, request: Request) -> Collection[str] | None:
-        """Return None: all repositories. Raises Problem for everybody else."""
-        if may_read(self.api_token, request):
-            return None
+def require_operator(api_token: Secret, request: Request) -> None:
+    """Raise Problem for everybody but the operator, who may read everything."""
+    if not may_read(api_token, request):
         fix = "send the header `Authorization: Bearer` with PLANGATE_API_TOKEN"
         raise Problem(401, "a bearer token is needed", "Authorization", fix, headers={"www-authenticate": "Bearer"})

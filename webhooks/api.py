@@ -1,9 +1,9 @@
 """The API's routes that read: threads, one thread, and its journal (interfaces.md, HTTP). SHELL: no rules here."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field, create_model
 
+from bot.config.settings import Secret
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
@@ -20,12 +21,13 @@ from bot.service.overview.thread_history import JournalStep
 from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadQuery
 from bot.service.overview.thread_views import timeline_entry
 from bot.service.overview.views import ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
+from webhooks.access import require_operator
 from webhooks.problems import Problem, add_problems, json_response, problem_answers
 
 MOST_ENTRIES: Final = 500
 """Most journal entries in one response."""
 OPERATOR: Final = Depends(HTTPBearer(scheme_name="operator", description="PLANGATE_API_TOKEN", auto_error=False))
-"""Names the token for /openapi.json. `Visibility` checks it."""
+"""Names the token for /openapi.json. `require_operator` checks it."""
 UNAUTHORIZED: Final = {401: "A bearer token is needed: PLANGATE_API_TOKEN."}
 MALFORMED: Final = {422: "A parameter is malformed."}
 OF_A_THREAD: Final = {
@@ -69,17 +71,10 @@ class ThreadFilters(BaseModel):
     limit: int = Field(USUAL_ROWS, ge=1, le=MOST_ROWS)
     after: str = Field("", max_length=200, description="The cursor in the link to the next page.")
 
-    def query(self, visible: Collection[str] | None) -> ThreadQuery:
-        """Return the query of these parameters, over what the caller may see."""
+    def query(self) -> ThreadQuery:
+        """Return the query of these parameters."""
         stages, waiting = frozenset(self.stage), frozenset(self.waiting_for)
-        return ThreadQuery(self.repository, stages, waiting, self.search, visible, self.limit, self.after)
-
-
-class Visibility(Protocol):
-    """Decides what a caller may see."""
-
-    async def repositories(self, request: Request) -> Collection[str] | None:
-        """Return the repositories, as ``owner/name``; None for all. Raises Problem for who may read nothing."""
+        return ThreadQuery(self.repository, stages, waiting, self.search, limit=self.limit, after=self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +82,13 @@ class ApiParts:
     """What the reading routes share."""
 
     overview: Overview
-    visibility: Visibility
+    api_token: Secret
 
     async def find(self, request: Request, path: ThreadPath) -> ThreadAddress:
-        """Return the address of a thread that the caller may see. Raises Problem: 401, or 404 for all others alike."""
-        visible = await self.visibility.repositories(request)
+        """Return the address of a thread, to the operator. Raises Problem: 401 for others, or 404."""
+        require_operator(self.api_token, request)
         repository = f"{path.owner}/{path.repo}"
-        may_see = visible is None or repository.casefold() in {name.casefold() for name in visible}
-        address = await self.overview.find(repository, path.number) if may_see else None
+        address = await self.overview.find(repository, path.number)
         if address is None:
             raise Problem(404, "there is no such thread, or you may not see it", f"{repository}#{path.number}", FIND)
         return address
@@ -120,9 +114,9 @@ def _add_list(router: APIRouter, parts: ApiParts) -> None:
 
         The header `Link` has the next page, `X-Total-Count` the number of threads on all pages.
         """
-        visible = await parts.visibility.repositories(request)
+        require_operator(parts.api_token, request)
         try:
-            page = await parts.overview.page(filters.query(visible))
+            page = await parts.overview.page(filters.query())
         except Refused as error:
             raise Problem(422, error.what, error.where, error.fix) from None
         headers = {"x-total-count": str(page.total), **_link(request, page.next)}

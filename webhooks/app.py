@@ -18,26 +18,32 @@ from bot.compose.app_set_up import open_app_set_up
 from bot.compose.local import try_model
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview_parts import overview_of, recorder_of
+from bot.compose.person_host import GitHubPersonHost
 from bot.compose.receipts import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, forced_exit_timer, periodic_work, reporting_host
 from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings
-from bot.config.settings import Settings
+from bot.config.settings import Secret, Settings
 from bot.core.errors import Misconfigured, Unreadable
 from bot.core.secrets.redaction import Redactor
 from bot.logs import failure, say, setup
 from bot.outlet import redirect_output
+from bot.service.overview.overview import Overview
+from bot.service.person_turns import PersonTurns
 from bot.service.service import Service
+from bot.service.turn_ledger import TurnLedger
 from bot.service.viewers import SignIn
 from webhooks.access import may_read
-from webhooks.api_routes import api_routes, person_turns
+from webhooks.api import ApiParts, add_api
 from webhooks.client_limits import ClientLimits, bounded_protocol
-from webhooks.dashboard.dashboard import dashboard_routes
+from webhooks.dashboard.dashboard import add_dashboard
 from webhooks.delivery_route import DEFAULT_BOUNDS, Bounds, Deliveries, DeliveriesFirst, describe_deliveries
 from webhooks.event_stream import Streams
 from webhooks.listener import BACKLOG, bind_listener
 from webhooks.setup.set_up_routes import CLOSED_SET_UP, SetUpRoutes
 from webhooks.setup.set_up_visitor import SetUpVisitor, announce_set_up
+from webhooks.stream_route import add_events
+from webhooks.turn_route import TurnPoster, add_turns
 
 DRAIN_SECONDS: Final = 2
 SHUTDOWN_SECONDS: Final = 9.0
@@ -103,6 +109,18 @@ def _add_receipt_keys(app: FastAPI, service: Service) -> None:
             failure("keys of receipts", error)
             return JSONResponse({"error": error.what}, 503)
         return Response(content, media_type="application/json")
+
+
+def api_routes(overview: Overview, turns: TurnPoster, api_token: Secret, streams: Streams) -> Routes:
+    """Return a function that adds the API's routes to an application: reading, event streams, and turns of people."""
+
+    def add(app: FastAPI) -> None:
+        parts = ApiParts(overview, api_token)
+        add_api(app, parts)
+        add_events(app, parts, streams)
+        add_turns(app, turns)
+
+    return add
 
 
 async def _readiness(service: Service, request: Request) -> JSONResponse:
@@ -180,9 +198,11 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
             service.counters = github.counters
             limits = ClientLimits(per_address=settings.service.connections_per_address)
             overview = overview_of(service, github, recorder, rounds, open_streams=lambda: streams.count)
-            pages = dashboard_routes(overview, SignIn(settings, github.clock, redactor), streams)
-            further = (api_routes(overview, person_turns(github), service.api_token, streams), pages)
-            await run(service, listener, limits, stopping=stop, further=further)
+            turns = PersonTurns(GitHubPersonHost(github), TurnLedger(settings.data_dir / "turns"), github.clock)
+            api = api_routes(overview, turns, service.api_token, streams)
+            sign_in = SignIn(settings, github.clock, redactor)
+            pages = partial(add_dashboard, reading=overview, sign_in=sign_in, streams=streams)
+            await run(service, listener, limits, stopping=stop, further=(api, pages))
 
     asyncio.run(run_until_signal())
     exit_timer.cancel()

@@ -46,12 +46,6 @@ class Problem(Exception):
         self.headers = headers
 
 
-def problem_of(error: PlangateError) -> Problem:
-    """Return the problem that reports an error of ours to the caller: 503 if a later request may succeed."""
-    status = 503 if isinstance(error, Transient) else 500 if isinstance(error, Broken) else 409
-    return Problem(status, error.what, error.where, error.fix)
-
-
 def problem_response(problem: Problem) -> Response:
     """Return the response for a problem."""
     title = HTTPStatus(problem.status).phrase
@@ -82,7 +76,8 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(PlangateError)
     async def failure(_: Request, error: PlangateError) -> Response:
-        return problem_response(problem_of(error))
+        status = 503 if isinstance(error, Transient) else 500 if isinstance(error, Broken) else 409
+        return problem_response(Problem(status, error.what, error.where, error.fix))
 
     @app.exception_handler(RequestValidationError)
     async def validation(_: Request, error: RequestValidationError) -> Response:

@@ -32,8 +32,7 @@ from bot.testing.host import host_application
 from tests.core.journal_histories import histories
 from tests.service.ground import HandClock, Host, settings
 from tests.service.overview.ground import SERVER, SharedJournal, Source
-from webhooks.api_routes import api_routes
-from webhooks.app import application
+from webhooks.app import api_routes, application
 from webhooks.delivery_route import Bounds
 from webhooks.event_stream import Streams
 

@@ -1,8 +1,5 @@
 """Joins the dashboard to the HTTP of the service."""
 
-from collections.abc import Callable
-from functools import partial
-
 from fastapi import APIRouter, FastAPI
 
 from bot.service.viewers import SignIn
@@ -18,11 +15,6 @@ from webhooks.dashboard.thread_pages import add_thread_pages
 from webhooks.dashboard.transcript_pages import add_transcript_pages
 from webhooks.dashboard.visits import Dashboard
 from webhooks.event_stream import Streams
-
-
-def dashboard_routes(reading: Reading, sign_in: SignIn, streams: Streams) -> Callable[[FastAPI], None]:
-    """Return a function that adds the pages to an application."""
-    return partial(add_dashboard, reading=reading, sign_in=sign_in, streams=streams)
 
 
 def add_dashboard(app: FastAPI, *, reading: Reading, sign_in: SignIn, streams: Streams) -> None:
