@@ -10,8 +10,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from bot.ports import Clock
@@ -70,14 +69,10 @@ class Sessions:
 
     def find(self, name: str, *, is_use: bool = True) -> BrowserSession | None:
         """Return the open session with an id, or None. Without `is_use`, the request does not prolong it."""
+        self._end_expired()
         session = self._open.get(_key(name))
-        if session is None:
-            return None
-        now = self.clock.monotonic()
-        if now - session.used >= IDLE_SECONDS or now - session.began >= SESSION_SECONDS:
-            del self._open[_key(name)]
-            return None
-        session.used = now if is_use else session.used
+        if session is not None and is_use:
+            session.used = self.clock.monotonic()
         return session
 
     def end(self, name: str) -> None:
@@ -114,8 +109,7 @@ class Attempts:
 
     def seal(self, attempt: Attempt) -> str:
         """Return the cookie of an attempt."""
-        facts = {"state": attempt.state, "verifier": attempt.verifier, "back": attempt.back, "at": attempt.at}
-        text = base64.urlsafe_b64encode(json.dumps(facts).encode()).decode()
+        text = base64.urlsafe_b64encode(json.dumps(asdict(attempt)).encode()).decode()
         return f"{text}.{self._mac(text)}"
 
     def open(self, cookie: str, state: str) -> Attempt | None:
@@ -123,8 +117,7 @@ class Attempts:
         text, _, mac = cookie.rpartition(".")
         if not text or not hmac.compare_digest(mac.encode(), self._mac(text).encode()):
             return None
-        facts: Mapping[str, object] = json.loads(base64.urlsafe_b64decode(text))
-        attempt = Attempt(str(facts["state"]), str(facts["verifier"]), str(facts["back"]), float(str(facts["at"])))
+        attempt = Attempt(**json.loads(base64.urlsafe_b64decode(text)))
         is_late = self.clock.monotonic() - attempt.at >= SIGN_IN_SECONDS
         return None if is_late or not hmac.compare_digest(attempt.state.encode(), state.encode()) else attempt
 
