@@ -12,20 +12,17 @@ from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.sessions import Attempts, Sessions
 from webhooks.dashboard.sign_in import add_sign_in
 from webhooks.dashboard.thread_pages import add_thread_pages
-from webhooks.dashboard.transcript_pages import add_transcript_pages
 from webhooks.dashboard.visits import Dashboard
 from webhooks.event_stream import Streams
 
 
 def add_dashboard(app: FastAPI, *, reading: Reading, sign_in: SignIn, streams: Streams) -> None:
     """Add the pages to an application."""
-    clock, public_url = sign_in.clock, sign_in.settings.service.public_url
-    board = Dashboard(reading, sign_in, public_url, Sessions(clock), Attempts(clock), clock)
+    board = Dashboard(reading, sign_in, Sessions(sign_in.clock), Attempts(sign_in.clock))
     pages = Pages(board, APIRouter(include_in_schema=False))
     add_assets(pages.router)
     add_sign_in(pages)
     add_thread_pages(pages)
-    add_transcript_pages(pages)
     add_commands(pages)
     add_figures_pages(pages)
     add_delivery_pages(pages)

@@ -7,7 +7,6 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -21,8 +20,7 @@ from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from webhooks.dashboard.guard import HEADERS, NotServed
 from webhooks.dashboard.pages import Pages, not_served
-from webhooks.dashboard.reading import Reading
-from webhooks.dashboard.thread_pages import newest_threads, threads_state
+from webhooks.dashboard.thread_pages import newest_threads, threads_state, transcript_state
 from webhooks.dashboard.visits import Dashboard, NotFound, NotSignedIn, Visit
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
 
@@ -106,9 +104,3 @@ async def _state(board: Dashboard, visit: Visit, only: ThreadAddress | None, ses
     if session:
         return await transcript_state(board.reading, only, session)
     return threads_state([(await board.reading.detail(only)).summary])
-
-
-async def transcript_state(reading: Reading, address: ThreadAddress, session: str) -> str:
-    """Return a text that changes whenever a transcript grows."""
-    extent = await reading.transcript_extent(address, session)
-    return hashlib.sha256(f"{session} {extent}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The pages of threads: what waits for the viewer, all threads with search, and one thread in detail."""
+"""The pages of threads: what waits for the viewer, all threads with search, one thread in detail, and transcripts."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,12 +11,13 @@ from fastapi import Request
 
 from bot.core.errors import PlangateError, Refused
 from bot.core.gate import Stage
+from bot.core.names import ThreadAddress
 from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadPage, ThreadQuery
 from bot.service.overview.views import PlanVersion, ThreadDetail, ThreadSummary, WaitsFor
 from webhooks.dashboard.agent_chart import agent_blocks
 from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.reading import Reading
-from webhooks.dashboard.visits import Visit
+from webhooks.dashboard.visits import NotFound, Visit
 
 FOR_PEOPLE: Final[Mapping[str, WaitsFor]] = {
     "Plans to decide on": WaitsFor.APPROVER,
@@ -106,6 +107,25 @@ def add_thread_pages(pages: Pages) -> None:
     pages.show("/", waiting)
     pages.show("/threads", threads)
     pages.show("/threads/{owner}/{name}/{number:int}", thread)
+    _add_transcripts(pages)
+
+
+def _add_transcripts(pages: Pages) -> None:
+    board = pages.dashboard
+
+    async def transcript(visit: Visit, request: Request) -> Answer:
+        address = await board.address(visit, request)  # nothing is read before it is known that the person may see it
+        page = request.query_params.get("page", "")
+        number = int(page) if page.isdecimal() and page.isascii() and len(page) < 9 else 1
+        view = await board.reading.transcript(address, request.path_params["session"], number)
+        if view is None:
+            raise NotFound
+        state = await transcript_state(board.reading, address, view.session)
+        summary = (await board.reading.detail(address)).summary
+        title = f"{view.session} · {summary.repository}#{summary.number}"
+        return Page("transcript.html", title, {"transcript": view, "summary": summary, "state": state})
+
+    pages.show("/threads/{owner}/{name}/{number:int}/transcripts/{session}", transcript)
 
 
 async def newest_threads(reading: Reading, visit: Visit) -> Sequence[ThreadSummary]:
@@ -202,4 +222,13 @@ def _title(detail: ThreadDetail) -> str:
 def threads_state(threads: Iterable[ThreadSummary]) -> str:
     """Return a text that changes whenever one of these threads moves."""
     rows = [(thread.repository, thread.number, thread.position) for thread in threads]
-    return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+    return _state_of(repr(rows))
+
+
+async def transcript_state(reading: Reading, address: ThreadAddress, session: str) -> str:
+    """Return a text that changes whenever a transcript grows."""
+    return _state_of(f"{session} {await reading.transcript_extent(address, session)}")
+
+
+def _state_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -73,10 +73,18 @@ class Dashboard:
 
     reading: Reading
     sign_in: SignIn
-    public_url: str
     sessions: Sessions
     attempts: Attempts
-    clock: Clock
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the service."""
+        return self.sign_in.clock
+
+    @property
+    def public_url(self) -> str:
+        """Where browsers reach the dashboard; "" if only those of this machine do."""
+        return self.sign_in.settings.service.public_url
 
     @property
     def needs_sign_in(self) -> bool:
