@@ -72,6 +72,11 @@ class NoneSent:
         raise AssertionError(attempt)
 
 
+class NothingDue:
+    def next_due(self, repository: str, task: str) -> datetime | None:  # noqa: ARG002 - the port's
+        return None
+
+
 @dataclass(slots=True)
 class Sessions:
     """Transcripts in memory, by thread number and session."""
@@ -111,6 +116,7 @@ class World:
             ServiceState(self.service, lambda: self.streams.count, lambda: [(7, LIMIT)]),
             NoneSent(),
             self.sessions,
+            NothingDue(),
         )
         self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)
 

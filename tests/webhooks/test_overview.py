@@ -68,7 +68,7 @@ async def test_costs_and_tasks(tmp_path: Path) -> None:
     assert (await world.overview.costs({"OCTO/hello"})).total == total
     assert (await world.overview.costs({"octo/other"})).total.cost_usd == 0
     assert (await world.overview.costs(since=date(2027, 1, 1))).total.cost_usd == 0
-    (shown,) = (await world.overview.maintenance()).tasks
+    (shown,) = await world.overview.tasks()
     assert (shown.task, shown.issue, shown.next_due) == ("todos", 3, datetime(2026, 11, 24, tzinfo=UTC))
 
 
@@ -76,7 +76,7 @@ async def test_the_state_of_the_service(tmp_path: Path) -> None:
     """Deliveries that wait, with their thread, and what GitHub reported about its limits."""
     world = World(tmp_path)
     await world.service.receive(Delivery("guid-1", "issues", place(4)))
-    (waiting,) = (await world.overview.deliveries()).shown
+    (waiting,) = await world.overview.deliveries()
     assert (waiting.guid, waiting.event, waiting.thread, waiting.state) == (
         "guid-1",
         "issues",

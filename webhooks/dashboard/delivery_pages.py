@@ -32,7 +32,7 @@ def add_delivery_pages(pages: Pages) -> None:
     board = pages.dashboard
 
     async def deliveries(visit: Visit, request: Request) -> Answer:
-        stored = [delivery for delivery in (await board.reading.deliveries()).shown if _may_see(visit, delivery)]
+        stored = [delivery for delivery in await board.reading.deliveries() if _may_see(visit, delivery)]
         try:
             sent, is_listed = sent_rows(visit, await board.reading.sent_deliveries()), True
         except PlangateError:  # GitHub does not answer; what is stored here can be shown all the same

@@ -11,7 +11,7 @@ from bot.core.names import ThreadAddress
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.thread_records import ThreadPage, ThreadQuery
 from bot.service.overview.transcript_views import TranscriptPage
-from bot.service.overview.views import Costs, Health, MaintenanceView, SentDelivery, StoredDeliveries, ThreadDetail
+from bot.service.overview.views import Costs, DeliveryView, Health, SentDelivery, TaskView, ThreadDetail
 
 
 class Reading(Protocol):
@@ -45,11 +45,11 @@ class Reading(Protocol):
     async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
         """Return the costs of these repositories (None: of all) since a day."""
 
-    async def maintenance(self) -> MaintenanceView:
-        """Return the scheduled tasks."""
+    async def tasks(self) -> Sequence[TaskView]:
+        """Return the scheduled tasks, by repository and name."""
 
-    async def deliveries(self) -> StoredDeliveries:
-        """Return the deliveries that are stored."""
+    async def deliveries(self) -> Sequence[DeliveryView]:
+        """Return the deliveries that are stored, oldest first, as far as they are shown."""
 
     async def sent_deliveries(self) -> Sequence[SentDelivery]:
         """Return the newest deliveries as GitHub lists them, newest first."""

@@ -12,6 +12,7 @@ from bot.core.secrets.redaction import Redactor
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.cost_lines import add_up
 from bot.service.overview.journal_reader import JournalReader
+from bot.service.overview.service_state import ServiceState
 from bot.service.overview.thread_history import JournalStep, journal_steps
 from bot.service.overview.thread_index import ThreadIndex
 from bot.service.overview.thread_records import ThreadPage, ThreadQuery
@@ -20,10 +21,10 @@ from bot.service.overview.transcript_steps import TranscriptSource, transcript_p
 from bot.service.overview.transcript_views import TranscriptPage
 from bot.service.overview.views import (
     Costs,
+    DeliveryView,
     Health,
-    MaintenanceView,
     SentDelivery,
-    StoredDeliveries,
+    TaskView,
     ThreadDetail,
     redact_view,
 )
@@ -36,28 +37,11 @@ class DueTimes(Protocol):
         """Return when a task of ``owner/name`` is due next; None if no pass of this process has read its schedule."""
 
 
-class NoDueTimes:
-    """Knows no schedule, for a process that runs no scheduled tasks."""
-
-    def next_due(self, repository: str, task: str) -> datetime | None:
-        """Return None."""
-
-
 class Mentions(Protocol):
     """Knows what the bot is called."""
 
     async def mention(self, address: ThreadAddress) -> str:
         """Return how commands to the bot begin in a thread's repository. Raises Transient or Refused."""
-
-
-class StateSource(Protocol):
-    """Knows the state of the service itself."""
-
-    async def deliveries(self) -> StoredDeliveries:
-        """Return the deliveries that are stored."""
-
-    async def health(self) -> Health:
-        """Return the state of the service's parts."""
 
 
 class SentSource(Protocol):
@@ -83,10 +67,10 @@ class Overview:
     redactor: Redactor
     server_url: str
     mentions: Mentions
-    state: StateSource
+    state: ServiceState
     sent: SentSource
     sessions: TranscriptSource
-    due_times: DueTimes = NoDueTimes()
+    due_times: DueTimes
 
     async def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused for a bad cursor."""
@@ -102,8 +86,8 @@ class Overview:
             )
         return await self.mentions.mention(address)
 
-    async def deliveries(self) -> StoredDeliveries:
-        """Return the deliveries that are stored."""
+    async def deliveries(self) -> Sequence[DeliveryView]:
+        """Return the deliveries that are stored, oldest first, as far as they are shown."""
         return redact_view(await self.state.deliveries(), self.redactor)
 
     async def sent_deliveries(self) -> Sequence[SentDelivery]:
@@ -166,8 +150,8 @@ class Overview:
         bookings = await asyncio.to_thread(self.index.bookings, since, repositories)
         return redact_view(add_up(bookings, since), self.redactor)
 
-    async def maintenance(self) -> MaintenanceView:
-        """Return the scheduled tasks."""
-        tasks = await asyncio.to_thread(self.index.tasks, None)
+    async def tasks(self) -> Sequence[TaskView]:
+        """Return the scheduled tasks, by repository and name."""
+        tasks = await asyncio.to_thread(self.index.tasks)
         timed = (replace(task, next_due=self.due_times.next_due(task.repository, task.task)) for task in tasks)
-        return redact_view(MaintenanceView(tuple(timed)), self.redactor)
+        return redact_view(tuple(timed), self.redactor)

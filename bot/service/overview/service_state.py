@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bot.core.errors import Transient
-from bot.core.names import ThreadAddress
 from bot.github.reported_limits import ReportedLimit
-from bot.service.overview.views import DeliveryView, Health, RateLimit, StoredDeliveries
+from bot.service.overview.views import DeliveryView, Health, RateLimit
 from bot.service.queue.queue_port import Load, StoredDelivery
 from bot.service.service import Service
 
@@ -25,12 +24,9 @@ class ServiceState:
     limits: Callable[[], Iterable[tuple[int | None, ReportedLimit]]]
     """Returns what GitHub last reported about each installation's requests."""
 
-    async def deliveries(self) -> StoredDeliveries:
-        """Return the deliveries that are stored, oldest first."""
-        stored = await self.service.queue.list_stored()
-        views = tuple(_view(delivery) for delivery in stored)
-        unreadable = sum(not delivery.is_readable for delivery in stored)
-        return StoredDeliveries(len(stored) - unreadable, unreadable, views[:SHOWN])
+    async def deliveries(self) -> tuple[DeliveryView, ...]:
+        """Return the deliveries that are stored, oldest first, as far as they are listed."""
+        return tuple(_view(delivery) for delivery in (await self.service.queue.list_stored())[:SHOWN])
 
     async def health(self) -> Health:
         """Return the state of the service's parts. Nothing is asked of GitHub or the model more than once a minute."""
@@ -63,15 +59,10 @@ class ServiceState:
 
 
 def _view(delivery: StoredDelivery) -> DeliveryView:
-    stored = datetime.fromtimestamp(delivery.stored_at, UTC)
     return DeliveryView(
-        delivery.guid,
-        delivery.event,
-        _name(delivery.address),
-        stored,
-        "waiting" if delivery.is_readable else "unreadable",
+        guid=delivery.guid,
+        event=delivery.event,
+        thread=str(delivery.address or ""),
+        stored=datetime.fromtimestamp(delivery.stored_at, UTC),
+        state="waiting" if delivery.is_readable else "unreadable",
     )
-
-
-def _name(address: ThreadAddress | None) -> str:
-    return str(address) if address is not None else ""

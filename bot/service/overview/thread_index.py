@@ -127,12 +127,9 @@ class ThreadIndex(ABC):
         rows = self._run(lambda execute: execute(statement, parameters))
         return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
 
-    def tasks(self, visible: Collection[str] | None) -> Sequence[TaskView]:
+    def tasks(self) -> Sequence[TaskView]:
         """Return the scheduled tasks, by repository and name."""
-        where, values = self._visible(visible)
-        views = [
-            _tasks().validate_json(row[0]) for row in self._select("task", f"task IS NOT NULL AND {where}", *values)
-        ]
+        views = [_tasks().validate_json(row[0]) for row in self._select("task", "task IS NOT NULL")]
         return sorted(views, key=lambda view: (view.repository.casefold(), view.task))
 
     def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:

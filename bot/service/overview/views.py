@@ -214,15 +214,6 @@ class DeliveryView:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDeliveries:
-    """The deliveries that are stored in this data directory, oldest first."""
-
-    waiting: int
-    unreadable: int
-    shown: tuple[DeliveryView, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SentDelivery:
     """One delivery as GitHub lists it."""
 
@@ -312,13 +303,6 @@ class TaskView:
     """Newest first."""
     rejected: tuple[str, ...]
     """Titles of the findings that people rejected."""
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenanceView:
-    """The scheduled tasks of all repositories."""
-
-    tasks: tuple[TaskView, ...]
 
 
 def redact_view(view: _V, redactor: Redactor) -> _V:

@@ -19,11 +19,9 @@ from bot.service.overview.views import (
     Costs,
     DeliveryView,
     Health,
-    MaintenanceView,
     OccurrenceView,
     RateLimit,
     SentDelivery,
-    StoredDeliveries,
     TaskView,
     ThreadDetail,
     ThreadSummary,
@@ -182,8 +180,8 @@ class SampleReading:
         models = share("claude-opus-5-5", 0.72), share("claude-sonnet-5-5", 0.25), share("claude-haiku-5-5", 0.03)
         return Costs(since, whole, kept, by_repository, people, models)
 
-    async def deliveries(self) -> StoredDeliveries:
-        rows = (
+    async def deliveries(self) -> Sequence[DeliveryView]:
+        return (
             DeliveryView(
                 "72d3162e-cc78-11e3-81ab-4c9367dc0958",
                 "issue_comment",
@@ -202,7 +200,6 @@ class SampleReading:
                 "unreadable",
             ),
         )
-        return StoredDeliveries(2, 1, rows)
 
     async def sent_deliveries(self) -> Sequence[SentDelivery]:
         if self.github_fails:
@@ -224,7 +221,7 @@ class SampleReading:
         ]
         return Health("ok", "ok", "unknown", "2026-11-20T14:26:11+00:00", True, 1, 2, 1, 4, 0, 3, tuple(limits))
 
-    async def maintenance(self) -> MaintenanceView:
+    async def tasks(self) -> Sequence[TaskView]:
         runs = (
             OccurrenceView(NOW - timedelta(hours=8), "", "pull request #19", 0.84),
             OccurrenceView(NOW - timedelta(days=1, hours=8), "", "nothing to do", 0.0),
@@ -243,4 +240,4 @@ class SampleReading:
             ("Retry the cart test",),
         )
         hidden = replace(tests, repository=OTHER, task="rotate-keys", issue=9, rejected=())
-        return MaintenanceView((tests, hidden))
+        return tests, hidden
