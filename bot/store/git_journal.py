@@ -5,7 +5,7 @@ not be: each file is bound to its name, and the lines in it to each other.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,7 +123,9 @@ class GitJournal:
                 )
             added = self._chain(thread).extend(before, now, entries)
             lines[:] = [*before, *added]
-            return {**self._file(thread, expected + 1, added), **self._beside(tip)} if added else {}
+            name = f"{FOLDER}{expected + 1:08d}"
+            file = seal(b"\n".join(added), self._encryption, place(self._repository, thread, name))
+            return {name: file, **self._beside(tip)} if added else {}
 
         new_tip = self._refs.commit(thread, change, f"journal {expected + len(entries)}")
         self._known[thread] = _Known(_names(new_tip), tuple(lines))
@@ -134,20 +136,11 @@ class GitJournal:
         files, cached = _names(tip), self._known.get(thread)
         if cached is None or cached.files != files:
             blobs = self._refs.read(list(files.values()))
-            chunks = [self._open_file(thread, name, blob) for name, blob in zip(files, blobs, strict=True)]
-            cached = _Known(files, tuple(line for lines in chunks for line in lines))
+            sealed = dict(zip(files, blobs, strict=True))
+            cached = _Known(files, tuple(_open_files(sealed, self._encryption, self._repository, thread)))
             self._chain(thread).verify(cached.lines)
             self._known[thread] = cached
         return cached.lines
-
-    def _file(self, thread: ThreadNumber, first: int, lines: Sequence[bytes]) -> dict[str, bytes]:
-        """Return the file, sealed, that holds these lines: name -> content."""
-        name = f"{FOLDER}{first:08d}"
-        return {name: seal(b"\n".join(lines), self._encryption, place(self._repository, thread, name))}
-
-    def _open_file(self, thread: ThreadNumber, name: str, blob: bytes) -> list[bytes]:
-        """Return the lines in one file of a journal."""
-        return unseal(blob, self._encryption, place(self._repository, thread, name)).split(b"\n")
 
     def _chain(self, thread: ThreadNumber) -> Chain:
         return Chain(self._repository, thread, self._mac)
@@ -163,11 +156,16 @@ def read_archive(folder: Path, key: StateKey) -> tuple[Entry, ...]:
     if not (repository.isdecimal() and thread.isdecimal() and files):
         raise Misconfigured("not the folder of a journal", where=str(folder), fix="name REPOSITORY-ID/THREAD/journal")
     number, issue = RepositoryId(int(repository)), ThreadNumber(int(thread))
-    lines: list[bytes] = []
-    for file in files:
-        where = place(number, issue, f"{FOLDER}{file.name}")
-        lines += unseal(file.read_bytes(), key.encryption, where).split(b"\n")
-    return Chain(number, issue, key.mac).verify(lines)
+    sealed = {f"{FOLDER}{file.name}": file.read_bytes() for file in files}
+    return Chain(number, issue, key.mac).verify([*_open_files(sealed, key.encryption, number, issue)])
+
+
+def _open_files(
+    sealed: Mapping[str, bytes], key: bytes, repository: RepositoryId, thread: ThreadNumber
+) -> Iterator[bytes]:
+    """Yield the lines in the files of a journal. Raises Unreadable if one does not open."""
+    for name, content in sealed.items():
+        yield from unseal(content, key, place(repository, thread, name)).split(b"\n")
 
 
 def _names(tip: Tip) -> dict[str, str]:
