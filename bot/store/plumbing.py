@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from bot.core.errors import Misconfigured, Transient
@@ -63,7 +62,8 @@ class Plumbing:
 
         An `opening`, if given, is sent first. `stdin` follows only if git answers the opening with an empty line.
         """
-        return self._end(self._command(*arguments), stdin, opening)
+        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        return self._run([_git(), "--git-dir", str(self.directory), *settings, *arguments], stdin, opening)
 
     def start_helper(self, location: str) -> "subprocess.Popen[bytes]":
         """Start git's helper for the transport of a URL, and leave it running. `end_process` ends it.
@@ -72,17 +72,15 @@ class Plumbing:
         https://git-scm.com/docs/gitremote-helpers
         """
         command = [f"{_exec_path(_git())}/git-remote-{urlsplit(location).scheme}", location, location]
-        return self._start(command, {"GIT_DIR": str(self.directory), **_settings_after(self.environment())})
+        return self._start(command, GIT_DIR=str(self.directory), **_settings_after(self.environment()))
 
     def serve(self, command: str, *, stdin: bytes) -> GitResult:
         """Run the shell command that serves a repository, and talk to it in version 2 of git's protocol."""
-        return self._end(["sh", "-c", command], stdin, b"", {"GIT_PROTOCOL": "version=2"})
+        return self._run(["sh", "-c", command], stdin, GIT_PROTOCOL="version=2")
 
-    def _end(
-        self, command: Sequence[str], stdin: bytes, opening: bytes, environment: Mapping[str, str] | None = None
-    ) -> GitResult:
+    def _run(self, command: Sequence[str], stdin: bytes, opening: bytes = b"", **environment: str) -> GitResult:
         """Run a command to its end. If it takes too long, end every process that it started."""
-        with self._start(command, environment or {}) as process:
+        with self._start(command, **environment) as process:
             try:
                 if opening and not _is_open(process, opening, self.seconds):
                     stdin = b""
@@ -94,13 +92,7 @@ class Plumbing:
                 raise
         return GitResult(process.returncode, out, err)
 
-    def _command(self, *arguments: str) -> list[str]:
-        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        return [_git(), "--git-dir", str(self.directory), *settings, *arguments]
-
-    def _start(
-        self, command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
-    ) -> "subprocess.Popen[bytes]":
+    def _start(self, command: Sequence[str], **environment: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -20,8 +20,6 @@ CONNECT: Final = b"stateless-connect git-upload-pack\n"
 HEADER: Final = 4
 """The length of a packet's header, which is the packet's length in hex. Lengths below 4 are markers."""
 _FLUSH, _DELIMITER = b"0000", b"0001"
-_SMALLEST = 4
-"""The length of an empty packet. Smaller lengths are markers."""
 
 
 def list_refs(git: Plumbing, location: str, upload_pack: str, *prefixes: str) -> dict[str, CommitId]:
@@ -52,14 +50,8 @@ def read_refs(answer: bytes) -> dict[str, CommitId]:
 def request_bytes(prefixes: tuple[str, ...]) -> bytes:
     """Return the request for the refs whose names begin with one of the prefixes, as packets."""
     head = (b"command=ls-refs\n", b"agent=plangate\n", b"object-format=sha1\n")
-    return b"".join(
-        (
-            *map(_packet, head),
-            _DELIMITER,
-            *(_packet(f"ref-prefix {prefix}\n".encode()) for prefix in prefixes),
-            _FLUSH,
-        )
-    )
+    arguments = (f"ref-prefix {prefix}\n".encode() for prefix in prefixes)
+    return b"".join((*map(_packet, head), _DELIMITER, *map(_packet, arguments), _FLUSH))
 
 
 def _packet(content: bytes) -> bytes:
@@ -95,8 +87,8 @@ def _packets(out: bytes) -> Iterator[bytes | None]:
             return
         if size == 0:
             yield None
-        elif size >= _SMALLEST and at + size <= len(out):
-            yield out[at + HEADER : at + size]
-        elif size >= _SMALLEST:
+        elif at + size > len(out):
             return
+        elif size >= HEADER:
+            yield out[at + HEADER : at + size]
         at += max(size, HEADER)
