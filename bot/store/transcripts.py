@@ -78,7 +78,7 @@ class SpooledTranscripts:
             self._open(session)
         end = self._ends[session]
         text = "\n".join(line.encode() for line in lines).encode("utf-8", "surrogatepass")
-        record = {end.ordinal + 1: seal(text, self._key, self._record_place(session, end.ordinal + 1))}
+        record = {end.ordinal + 1: seal(text, self._key, f"{self._place(session)}/{end.ordinal + 1}")}
         self._ends[session] = _End(end.ordinal + 1, self._spool.append(session, record, at=end.spool))
 
     def load(self, session: SessionId) -> tuple[Line, ...]:
@@ -86,7 +86,7 @@ class SpooledTranscripts:
 
         Raises Refused if a record is missing or does not open.
         """
-        return self._decode(session, self._open(validate_session_id(session)))
+        return _open_records(self._open(validate_session_id(session)), self._key, self._place(session))
 
     def sessions(self) -> tuple[SessionId, ...]:
         """Return the sessions that the ref, as last seen, or the spool has."""
@@ -99,13 +99,13 @@ class SpooledTranscripts:
         Changes nothing on this disk and opens no session, so the session may be running. Raises Refused if a record
         does not open.
         """
-        stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), validate_session_id(session)))
+        stored = self._last_stored(validate_session_id(session))
         spooled = self._spool.read(session).records
         if differing := _differing(stored, spooled):  # the ref is right
             spooled = {ordinal: record for ordinal, record in spooled.items() if ordinal < differing[0]}
         records = {**spooled, **stored}
         ordinals = takewhile(records.__contains__, count(1))
-        return self._decode(session, {ordinal: records[ordinal] for ordinal in ordinals})
+        return _open_records({ordinal: records[ordinal] for ordinal in ordinals}, self._key, self._place(session))
 
     def hold(self, session: SessionId) -> None:
         """From now on, push a session's lines only as far as `keep` was called. What the ref already has stays."""
@@ -130,8 +130,7 @@ class SpooledTranscripts:
         """
         if validate_session_id(session) in self._ends:
             return False
-        stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), session))
-        spooled = self._spool.read(session).records
+        stored, spooled = self._last_stored(session), self._spool.read(session).records
         return bool(_differing(stored, spooled)) or max(stored, default=0) > max(spooled, default=0)
 
     def set_aside(self) -> None:
@@ -154,8 +153,7 @@ class SpooledTranscripts:
 
     def _open(self, session: SessionId) -> Mapping[int, bytes]:
         """Return all records of a session, still sealed, and record where it ends."""
-        stored = self._stored_lines(_chunks(self._refs.last_seen(self._thread), session))
-        spooled = self._spool.read(session)
+        stored, spooled = self._last_stored(session), self._spool.read(session)
         if differing := _differing(stored, spooled.records):
             self._refuse_if_open(session)
             self._spool.cut(session, differing[0])
@@ -170,14 +168,6 @@ class SpooledTranscripts:
         """Return a word that changes whenever `peek` would return more. It opens no record."""
         chunks = _chunks(self._refs.last_seen(self._thread), validate_session_id(session))
         return f"{len(chunks)}-{self._spool.size(session)}"
-
-    def _decode(self, session: SessionId, records: Mapping[int, bytes]) -> tuple[Line, ...]:
-        """Return the lines in records of a session."""
-        lines: list[Line] = []
-        for ordinal, record in sorted(records.items()):
-            text = unseal(record, self._key, self._record_place(session, ordinal)).decode("utf-8", "surrogatepass")
-            lines += [decode(line, number) for number, line in enumerate(text.split("\n"), start=len(lines) + 1)]
-        return tuple(lines)
 
     def _save(self) -> None:
         pushed: Mapping[str, bytes] = {}
@@ -198,7 +188,7 @@ class SpooledTranscripts:
         if not unknown and session in self._ends and self._ends[session].ordinal <= saved:
             return
         records = self._spool.read(session).records
-        if _differing(self._stored_lines(unknown), records):
+        if _differing(self._stored_records(unknown), records):
             self._refuse_if_open(session)
             return  # outdated: another process has continued this session
         self._compared.update(chunk.blob for chunk in unknown)
@@ -225,7 +215,11 @@ class SpooledTranscripts:
         (content,) = self._refs.read([tip.files[path]])
         return int(path[-8:]), unseal(content, self._key, place(self._repository, self._thread, path))
 
-    def _stored_lines(self, chunks: Sequence[_Chunk]) -> dict[int, bytes]:
+    def _last_stored(self, session: SessionId) -> dict[int, bytes]:
+        """Return the records of a session that the ref, as last seen, has."""
+        return self._stored_records(_chunks(self._refs.last_seen(self._thread), session))
+
+    def _stored_records(self, chunks: Sequence[_Chunk]) -> dict[int, bytes]:
         """Return the records in chunks of the ref."""
         records: dict[int, bytes] = {}
         for chunk, content in zip(chunks, self._refs.read([chunk.blob for chunk in chunks]), strict=True):
@@ -241,8 +235,9 @@ class SpooledTranscripts:
                 "another process continued this session", where=f"session {session}", fix="its work goes on there"
             )
 
-    def _record_place(self, session: SessionId, ordinal: int) -> str:
-        return place(self._repository, self._thread, f"{FOLDER}/{session}/{ordinal}")
+    def _place(self, session: SessionId) -> str:
+        """Return the place of a session. That of a record ends with its ordinal."""
+        return place(self._repository, self._thread, f"{FOLDER}/{session}")
 
 
 class LocalTranscripts(SpooledTranscripts):
@@ -272,7 +267,12 @@ def read_spool_file(file: Path, key: StateKey) -> tuple[Line, ...]:
             "this is not a transcript in a data directory", where=str(file), fix="name one under transcripts/"
         )
     where = place(RepositoryId(int(repository)), ThreadNumber(int(thread)), f"{FOLDER}/{session}")
-    texts = (unseal(sealed, key.encryption, f"{where}/{ordinal}") for ordinal, sealed in sorted(records.items()))
+    return _open_records(records, key.encryption, where)
+
+
+def _open_records(records: Mapping[int, bytes], key: bytes, session_place: str) -> tuple[Line, ...]:
+    """Return the lines in sealed records of a session. Raises Refused or Unreadable if one does not open."""
+    texts = (unseal(sealed, key, f"{session_place}/{ordinal}") for ordinal, sealed in sorted(records.items()))
     lines = [line for text in texts for line in text.decode("utf-8", "surrogatepass").split("\n")]
     return tuple(decode(line, number) for number, line in enumerate(lines, start=1))
 
