@@ -50,10 +50,10 @@ class InstallationUnavailable(Transient):
 
 @dataclass(slots=True)
 class Breaker:
-    """The breaker of one installation. Times are seconds of a monotonic clock."""
+    """The breaker of one installation that fails. Times are seconds of a monotonic clock."""
 
     failing: set[Key] = field(default_factory=set)
-    """The threads that failed since the last success."""
+    """The threads that failed."""
     pause: float = 0.0
     """Seconds of the current pause; 0 while the breaker is closed."""
     until: float = 0.0
@@ -74,11 +74,6 @@ class Breaker:
             return False
         self.probe = thread
         return True
-
-    def record_success(self) -> None:
-        """Record that GitHub answered, and close the breaker."""
-        self.failing.clear()
-        self.pause, self.probe = 0.0, None
 
     def record_failure(self, thread: Key, now: float) -> None:
         """Record that GitHub failed for a look at a thread. Open if enough threads failed; double the pause if it was
@@ -122,7 +117,8 @@ class InstallationBreakers:
 
     def is_open(self, installation: Installation) -> bool:
         """Return whether the breaker of an installation is not closed."""
-        return self._state(installation) != "closed"
+        breaker = self._breakers.get(installation)
+        return breaker is not None and breaker.state != "closed"
 
     def states(self) -> Mapping[str, Mapping[str, object]]:
         """Return the breakers that are not closed, by installation: state, and seconds until the next probe."""
@@ -135,14 +131,10 @@ class InstallationBreakers:
 
     def metrics(self) -> str:
         """Return the breakers that are not closed, and the number of openings, in the Prometheus text format."""
-        gauge = "plangate_installation_breaker"
-        lines = [f"# TYPE {gauge} gauge", "# TYPE plangate_installation_breaker_openings_total counter"]
-        lines[1:1] = [
-            f'{gauge}{{installation="{name}",state="{row["state"]}"}} 1' for name, row in self.states().items()
-        ]
-        return "".join(
-            f"{line}\n" for line in (*lines, f"plangate_installation_breaker_openings_total {self.openings}")
-        )
+        gauge, total = "plangate_installation_breaker", "plangate_installation_breaker_openings_total"
+        rows = [f'{gauge}{{installation="{name}",state="{row["state"]}"}} 1' for name, row in self.states().items()]
+        lines = (f"# TYPE {gauge} gauge", *rows, f"# TYPE {total} counter", f"{total} {self.openings}")
+        return "".join(f"{line}\n" for line in lines)
 
     @contextmanager
     def attempt(self, address: ThreadAddress) -> Iterator[AdmittedLook]:
@@ -160,11 +152,11 @@ class InstallationBreakers:
         attempt.record_answer()
 
     def record_success(self, installation: Installation) -> None:
-        """Close the breaker of an installation."""
-        breaker = self._breakers.pop(installation, None)
-        if breaker is not None and breaker.state != "closed":
-            breaker.record_success()
-            say("installation", installation=str(installation), breaker=breaker.state)
+        """Close the breaker of an installation, by forgetting it."""
+        was_open = self.is_open(installation)
+        self._breakers.pop(installation, None)
+        if was_open:
+            say("installation", installation=str(installation), breaker="closed")
 
     def _record_end(self, attempt: AdmittedLook, error: BaseException) -> None:
         key, installation = _key(attempt.address), attempt.address.installation
@@ -184,10 +176,6 @@ class InstallationBreakers:
         if was_closed and breaker.state == "open":
             self.openings += 1
             say("installation", level=logging.WARNING, installation=str(installation), breaker="open")
-
-    def _state(self, installation: Installation) -> str:
-        breaker = self._breakers.get(installation)
-        return breaker.state if breaker else "closed"
 
 
 def _key(address: ThreadAddress) -> Key:
