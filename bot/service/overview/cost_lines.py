@@ -68,8 +68,9 @@ def _lines(bookings: Iterable[Booking], name: Callable[[Booking], str]) -> Itera
 
 
 def _line(name: str, bookings: Sequence[Booking]) -> CostLine:
-    input_tokens, output_tokens = (
-        sum(booking.tokens_input for booking in bookings),
-        sum(booking.tokens_output for booking in bookings),
+    return CostLine(
+        name,
+        cost_usd=fsum(booking.cost_usd for booking in bookings),
+        tokens_input=sum(booking.tokens_input for booking in bookings),
+        tokens_output=sum(booking.tokens_output for booking in bookings),
     )
-    return CostLine(name, fsum(booking.cost_usd for booking in bookings), input_tokens, output_tokens)

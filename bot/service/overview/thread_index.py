@@ -10,6 +10,7 @@ import zlib
 from abc import ABC, abstractmethod
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from datetime import UTC, date, datetime
 from functools import cache
 from itertools import product
@@ -71,7 +72,8 @@ class ThreadIndex(ABC):
             execute(_PUT, row)
             execute("DELETE FROM plangate_bookings WHERE (repository, number) = (?, ?)", key)
             for booking in record.bookings:
-                execute(_BOOK, (*key, _shape_digest(), booking.day.isoformat(), *_amounts(booking)))
+                day, name, *amounts = astuple(booking)
+                execute(_BOOK, (*key, _shape_digest(), day.isoformat(), name, name.casefold(), *amounts))
 
         self._run(store)
 
@@ -177,19 +179,6 @@ def _row(record: ThreadRecord) -> tuple[object, ...]:
         record.chain_hash,
         _summaries().dump_json(summary).decode(),
         _tasks().dump_json(record.task).decode() if record.task is not None else None,
-    )
-
-
-def _amounts(booking: Booking) -> tuple[str, str, str, str, float, int, int]:
-    name = booking.repository
-    return (
-        name,
-        name.casefold(),
-        booking.person,
-        booking.model,
-        booking.cost_usd,
-        booking.tokens_input,
-        booking.tokens_output,
     )
 
 
