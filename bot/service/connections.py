@@ -160,18 +160,12 @@ class Connections:
 
     def _access(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
         server, credentials = self.settings.github.server_url, self._credentials(installation, number, WORKING)
-        url, token = at.clone_url(server), GitToken(credentials)
-        remote = RemoteRepository(
-            url, token.newest, route=self._route(url), known_as=f"{server}#{number}", wait=self.clock.sleep
-        )
+        url, token, network = at.clone_url(server), GitToken(credentials), self.settings.network
+        route = Route(network.proxy(url), network.authorities)  # the operator's
+        remote = RemoteRepository(url, token.newest, route=route, known_as=f"{server}#{number}", wait=self.clock.sleep)
         scratch = self.settings.data_dir / "state" / f"{number}.git"
         refs = ThreadRefs(Remote(url, environment=remote.environment), scratch, self.clock)
         return RepositoryAccess(at, self._client_of(installation, credentials), token, remote, refs)
-
-    def _route(self, url: str) -> Route:
-        """Return the operator's proxy and certificates for a server."""
-        network = self.settings.network
-        return Route(network.proxy(url), network.authorities)
 
     def poller(self, installation: int | None) -> GitHubClient:
         """Return the client that polls all plans of an installation or, with a plain token, of all repositories."""

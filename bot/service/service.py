@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import Transient
@@ -113,9 +113,15 @@ class Service:
             return None
 
     def _ticker(self, settings: "Settings", periodic: PeriodicWork) -> Ticker:
-        poll, pause = settings.github.poll_seconds, settings.github.reconcile_seconds
-        ticker = Ticker(self.host, self.queue, poll, missed=self.missed, missed_seconds=pause)
-        return replace(ticker, maintain=periodic.maintain, check=periodic.check)
+        return Ticker(
+            self.host,
+            self.queue,
+            settings.github.poll_seconds,
+            missed=self.missed,
+            missed_seconds=settings.github.reconcile_seconds,
+            maintain=periodic.maintain,
+            check=periodic.check,
+        )
 
 
 def _open_queue(settings: "Settings", host: HostPort, *, worker: bool) -> Queue:

@@ -2,7 +2,7 @@
 (W3)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,8 @@ CHECK_SECONDS: Final = 3600.0
 REDELIVER_SECONDS: Final = 600.0
 Maintain = Callable[[Callable[[ThreadAddress], None]], Awaitable[None]]
 """Takes in scheduled tasks that are due, or red checks, and wakes the threads that have work because of it."""
+Action = Callable[[], Awaitable[bool]]
+"""Does some periodic work once. Returns False if GitHub was not asked."""
 AGAIN_SECONDS: Final = 15.0
 """Pause after a failure, if it is shorter than the usual one."""
 SHORTEST_POLL: Final = 0.05
@@ -54,20 +56,7 @@ class Ticker:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Tick while the context is open."""
-        ticking = [
-            asyncio.create_task(self._repeat(max(self.poll_seconds, SHORTEST_POLL), "poll", self._poll)),
-            asyncio.create_task(self._repeat(RECONCILE_SECONDS, "reconcile", self._reconcile)),
-        ]
-        if self.missed is not None:
-            pause = max(self.missed_seconds, SHORTEST_POLL)
-            ticking.append(asyncio.create_task(self._repeat(pause, "missed", self.missed.look)))
-            ticking.append(asyncio.create_task(self._repeat(REDELIVER_SECONDS, "redeliver", self.missed.redeliver)))
-        if self.maintain is not None:
-            due = partial(self._wake_what_has_work, self.maintain)
-            ticking.append(asyncio.create_task(self._repeat(MAINTAIN_SECONDS, "maintenance", due)))
-        if self.check is not None:
-            red = partial(self._wake_what_has_work, self.check)
-            ticking.append(asyncio.create_task(self._repeat(CHECK_SECONDS, "checks", red)))
+        ticking = [asyncio.create_task(self._repeat(*work)) for work in self._periodic_work()]
         try:
             yield
         finally:
@@ -75,7 +64,19 @@ class Ticker:
                 task.cancel()
             await asyncio.wait(ticking)
 
-    async def _repeat(self, seconds: float, what: str, action: Callable[[], Awaitable[bool]]) -> None:
+    def _periodic_work(self) -> Iterator[tuple[float, str, Action]]:
+        """Yield each kind of work with its interval in seconds and its name in the log."""
+        yield max(self.poll_seconds, SHORTEST_POLL), "poll", self._poll
+        yield RECONCILE_SECONDS, "reconcile", self._reconcile
+        if self.missed is not None:
+            yield max(self.missed_seconds, SHORTEST_POLL), "missed", self.missed.look
+            yield REDELIVER_SECONDS, "redeliver", self.missed.redeliver
+        if self.maintain is not None:
+            yield MAINTAIN_SECONDS, "maintenance", partial(self._wake_what_has_work, self.maintain)
+        if self.check is not None:
+            yield CHECK_SECONDS, "checks", partial(self._wake_what_has_work, self.check)
+
+    async def _repeat(self, seconds: float, what: str, action: Action) -> None:
         """Begin an action every `seconds` seconds. The pause after a long action is shorter."""
         while True:
             if not self.queue.leads:
