@@ -1,7 +1,7 @@
 """Roles on a repository, looked up live (A3). They are never guessed from an association or kept longer than one
 look."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -141,17 +141,17 @@ def _read(answer: dict[str, Any]) -> Role | None:
     role = _ROLES.get(str(answer.get("role_name")))
     if role is not None:
         return role
-    basic, rights = _ROLES.get(str(answer.get("permission"))), _rights_role(answer.get("user") or {})
+    basic, rights = _ROLES.get(str(answer.get("permission"))), rights_role(answer.get("user") or {})
     return rights if (basic, rights) in _HIDDEN_ROLES else basic
 
 
 def _role_of_collaborator(person: dict[str, Any]) -> Role:
     """Return a listed collaborator's role: by its name, else by the rights that a custom role has."""
     by_name = _ROLES.get(str(person.get("role_name")))
-    return by_name if by_name is not None else _rights_role(person)
+    return by_name if by_name is not None else rights_role(person)
 
 
-def _rights_role(person: dict[str, Any]) -> Role:
-    """Return the highest role whose rights a user has."""
-    rights = person.get("permissions") or {}
+def rights_role(item: Mapping[str, Any]) -> Role:
+    """Return the highest role among the rights that an item lists: a user's, or the reader's in a repository."""
+    rights = item.get("permissions") or {}
     return max((role for right, role in _RIGHTS.items() if rights.get(right)), default=Role.NONE)

@@ -14,8 +14,9 @@ from bot.core.actor import Actor, Role
 from bot.core.errors import Refused
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
-from bot.github.client import GitHubClient, Json
+from bot.github.client import GitHubClient
 from bot.github.people import rest_actor
+from bot.github.permissions import rights_role
 from bot.github.repository import Address
 from bot.github.user_tokens import UserCredentials, WebFlow
 from bot.ports import Clock
@@ -23,13 +24,6 @@ from bot.service.connections import github_client
 
 VISIBLE_SECONDS: Final = 60.0
 """Seconds for which a viewer's list of repositories stays valid."""
-_RIGHTS: Final = (
-    ("admin", Role.ADMIN),
-    ("maintain", Role.MAINTAIN),
-    ("push", Role.WRITE),
-    ("triage", Role.TRIAGE),
-    ("pull", Role.READ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +80,7 @@ class Viewer:
         for number in installations:
             path = f"/user/installations/{number}/repositories"
             async for repository in self.client.pages(path, items="repositories"):
-                roles[int(repository["id"])] = _role_in(repository)
+                roles[int(repository["id"])] = max(rights_role(repository), Role.READ)
                 ids[str(repository["full_name"]).lower()] = int(repository["id"])
         return ViewerAccess(roles, ids, frozenset(installations))
 
@@ -123,8 +117,3 @@ class SignIn:
         github = self.settings.github
         secret = github.client_secret.reveal
         return WebFlow(github.server_url, github.client_id, secret, self.clock, self.settings.network.authorities)
-
-
-def _role_in(repository: Json) -> Role:
-    rights = repository.get("permissions") or {}
-    return next((role for name, role in _RIGHTS if rights.get(name)), Role.READ)
