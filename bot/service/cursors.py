@@ -22,9 +22,9 @@ class Cursors:
     file: Path
     _times: dict[str, datetime] | None = field(default=None)
 
-    def get(self, name: str, default: datetime) -> datetime:
-        """Return the time with that name, or the default."""
-        return self._load_once().get(name, default)
+    def get(self, name: str) -> datetime | None:
+        """Return the time with that name, if there is one."""
+        return self._load_once().get(name)
 
     def set(self, name: str, at: datetime) -> None:
         """Set a time. It survives a crash once it is saved."""

@@ -108,7 +108,7 @@ class Notifier:
         fresh = [
             notification
             for notification in notifications(address, entries, self.clock.now() - LONGEST)
-            if notification.id not in waiting_ids and not self._is_sent(notification)
+            if notification.id not in waiting_ids and self._sent.get(notification.id) is None
         ]
         waiting.extend(reversed(fresh))
         if fresh and key not in self._waiting and len(self._waiting) < THREADS:
@@ -116,10 +116,6 @@ class Notifier:
             task = asyncio.create_task(self._send_in_turn(key, waiting))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    def _is_sent(self, notification: Notification) -> bool:
-        never = notification.at - LONGEST
-        return self._sent.get(notification.id, never) != never
 
     async def _send_in_turn(self, key: tuple[int, int], waiting: deque[Notification]) -> None:
         """Send the notifications of one thread, oldest first."""

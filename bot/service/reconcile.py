@@ -117,7 +117,7 @@ class Reconciler:
         if not connections.settings.github.as_app:
             return 0
         began = clock.now().astimezone(UTC)
-        since = self.cursors.get(_DELIVERIES, began - FIRST_SPAN)
+        since = self.cursors.get(_DELIVERIES) or began - FIRST_SPAN
         with closing(connections.app()) as app:
             number = await Redeliveries(app, known).ask(since)
         self.cursors.set(_DELIVERIES, began - OVERLAP)
@@ -205,7 +205,7 @@ class _Reading:
         ]
 
     def _cursor(self, repository: activity.RepositoryActivity) -> datetime:
-        return self.cursors.get(str(repository.id), self.began - self.first_span)
+        return self.cursors.get(str(repository.id)) or self.began - self.first_span
 
     async def _read_repository(self, repository: activity.RepositoryActivity) -> None:
         """Read one repository, and advance its cursor."""
