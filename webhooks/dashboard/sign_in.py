@@ -12,7 +12,6 @@ from fastapi.responses import RedirectResponse, Response
 
 from bot.core.errors import PlangateError, Refused
 from bot.logs import failure, say
-from bot.service.viewers import Viewer
 from webhooks.dashboard.guard import (
     HEADERS,
     Forged,
@@ -24,7 +23,7 @@ from webhooks.dashboard.guard import (
     set_cookie,
 )
 from webhooks.dashboard.pages import Page, Pages, not_served
-from webhooks.dashboard.sessions import SESSION_SECONDS, SIGN_IN_SECONDS, Attempt
+from webhooks.dashboard.sessions import SESSION_SECONDS, SIGN_IN_SECONDS
 from webhooks.dashboard.visits import SESSION_COOKIE
 
 ATTEMPT_COOKIE: Final = "plangate-sign-in"
@@ -91,7 +90,8 @@ class SignInPages:
         if attempt is None or "code" not in query:
             return self.pages.refusal(request, None, 403, "This sign-in was cancelled, or it was not begun here.")
         try:
-            viewer = await self._viewer(query["code"], attempt, origin)
+            callback = origin.url + CALLBACK
+            viewer = await board.sign_in.viewer(query["code"], redirect_uri=callback, verifier=attempt.verifier)
         except PlangateError as error:
             failure("sign-in", error)
             status = 403 if isinstance(error, Refused) else 503
@@ -102,10 +102,6 @@ class SignInPages:
         set_cookie(response, origin, SESSION_COOKIE, board.sessions.begin(viewer), seconds=SESSION_SECONDS)
         set_cookie(response, origin, ATTEMPT_COOKIE, "", seconds=0)
         return response
-
-    async def _viewer(self, code: str, attempt: Attempt, origin: Origin) -> Viewer:
-        sign_in, callback = self.pages.dashboard.sign_in, origin.url + CALLBACK
-        return await sign_in.viewer(code, redirect_uri=callback, verifier=attempt.verifier)
 
     async def sign_out(self, request: Request, origin: Origin) -> Response:
         """End the session."""
