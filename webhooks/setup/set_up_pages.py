@@ -108,16 +108,11 @@ closed, and the service now runs as this App.</p>
     return _page(f"{name} exists", content, "Step 3 of 3")
 
 
-def message_page(title: str, error: PlangateError | str) -> str:
+def message_page(title: str, error: PlangateError) -> str:
     """Return a page that says why something is refused, and what to do."""
-    refusal = PlangateError(error) if isinstance(error, str) else error
-    link = (
-        f'<p><a href="{escape(refusal.where)}">{escape(refusal.where)}</a></p>'
-        if refusal.where.startswith("http")
-        else ""
-    )
-    what = refusal.what.rstrip(".") + "."
-    return _page(title, f"<h1>{escape(title)}</h1>\n<p>{escape(what)}</p>\n{link}\n<p>{escape(refusal.fix)}</p>")
+    where, what = escape(error.where), error.what.rstrip(".") + "."
+    link = f'<p><a href="{where}">{where}</a></p>' if where.startswith("http") else ""
+    return _page(title, f"<h1>{escape(title)}</h1>\n<p>{escape(what)}</p>\n{link}\n<p>{escape(error.fix)}</p>")
 
 
 _ADDRESS_HINT: Final = f"Your proxy leads <code>{HOOK_PATH}</code> below it to this service. GitHub sends events there."

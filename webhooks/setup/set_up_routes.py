@@ -18,7 +18,7 @@ from starlette.routing import Route
 from bot.compose.app_set_up import AppSetUp
 from bot.core.errors import Refused, Transient
 from bot.logs import say
-from webhooks.setup.app_form import AppForm, read_form
+from webhooks.setup.app_form import HOOK_PATH, AppForm, read_form
 from webhooks.setup.set_up_pages import confirmation_page, done_page, form_page, message_page, security_headers
 from webhooks.setup.set_up_visitor import COOKIE, SetUpVisitor, is_own_form
 
@@ -131,7 +131,7 @@ class SetUpRoutes:
         text = done_page(
             (created.name, created.installation_url),
             str(self.set_up.file.path),
-            created.external_url.rstrip("/") + "/webhooks/github",
+            created.external_url.rstrip("/") + HOOK_PATH,
             has_model=bool(settings.api_key or settings.identity),
         )
         return HTMLResponse(text, 200, self._headers, background=BackgroundTask(self.is_over.set))
