@@ -36,7 +36,6 @@ from bot.github.turns import Listener
 from bot.ports import Clock, Journal
 from bot.service.connections import READING_RUNS, Connections, RepositoryAccess, ServedRepository
 from bot.service.host_port import LookedAt
-from bot.service.overview.recorded_journal import JournalObserver, NoObserver
 from bot.service.polling import Polling
 from bot.service.resting import Resting
 from bot.store.git_journal import GitJournal
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from bot.agent.model.anthropic_model import AnthropicModel
+    from bot.service.overview.recorder import Recorder
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people can end. Such a thread is not looked at until somebody speaks."""
@@ -79,8 +79,8 @@ class GitHubHost:
     """Called with each journal that may have changed. Never waits, never raises."""
     counters: Counters = field(default_factory=Counters, kw_only=True)
     """Counters of what the sessions of this process did."""
-    observer: JournalObserver = field(default_factory=NoObserver, kw_only=True)
-    """Receives the journals that this process reads and writes."""
+    recorder: "Recorder | None" = field(default=None, kw_only=True)
+    """Records the journals that this process reads and writes. None in one that shows nobody a list of threads."""
     connections: Connections = field(init=False)
     model: "AnthropicModel" = field(init=False)
     _contexts: ThreadContexts = field(init=False)
@@ -105,7 +105,7 @@ class GitHubHost:
             self.counters,
             self.connections,
             self.model,
-            self.observer,
+            self.recorder,
         )
         return self
 
@@ -315,7 +315,7 @@ class GitHubHost:
     async def reindex(self) -> Mapping[str, int]:
         """Read the journals of all served repositories, and return how many threads each has, by ``owner/name``.
 
-        The observer receives them. Raises the error of the first repository that cannot be read.
+        The recorder receives them. Raises the error of the first repository that cannot be read.
         """
         counts = {}
         for served in await self.served_repositories():
@@ -351,7 +351,8 @@ class GitHubHost:
                 continue  # another key's thread is not ours
             states[address] = state
             self._resting.record_listing(address, state, reached.refs.head)
-        await self.observer.take_listing(served.id, read_journals, every=every)
+        if self.recorder is not None:
+            await self.recorder.take_listing(served.id, read_journals, every=every)
         return states
 
     async def _waits_in(self, served: ServedRepository) -> bool:

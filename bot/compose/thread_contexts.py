@@ -58,7 +58,7 @@ from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import with_current_key_file
 from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, speaks_as_job
-from bot.service.overview.recorded_journal import JournalObserver, RecordedJournal
+from bot.service.overview.recorded_journal import RecordedJournal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import marker_key
 from bot.store.receipt_refs import Issuer, ReceiptRefs
@@ -76,6 +76,7 @@ from bot.workspace.workspace import GitWorkspace
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
     from bot.config.repository_file import Configuration
+    from bot.service.overview.recorder import Recorder
 
 
 class CurrentConfiguration(NamedTuple):
@@ -100,7 +101,7 @@ class ThreadContexts:
     counters: Counters
     connections: Connections
     model: "AnthropicModel"
-    observer: JournalObserver
+    recorder: "Recorder | None"
     parsed_texts: ParsedTextCache = field(default_factory=ParsedTextCache, init=False)
     states: StateCache = field(default_factory=StateCache, init=False)
     """The states of all threads as of the last reading of their journals."""
@@ -216,7 +217,7 @@ class _Parts:
         transcripts = SpooledTranscripts(refs, number, thread, key=key, spool=spool)
         journal = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
         address = replace(self.address, owner=self.facts.address.owner, name=self.facts.address.name)
-        self.journal = RecordedJournal(journal, address, shared.observer)
+        self.journal = RecordedJournal(journal, address, shared.recorder)
         self.fence = Fence(self.journal, number, thread, shared.states)
         self.dialogue = self._dialogue(thread)
         self.reader = self._reader()

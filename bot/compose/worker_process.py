@@ -20,7 +20,7 @@ from bot.config.settings import Settings
 from bot.core.secrets.redaction import Redactor
 from bot.logs import say, setup
 from bot.service.notifier import Notifier
-from bot.service.overview.recorded_journal import JournalObserver
+from bot.service.overview.recorder import Recorder
 from bot.service.queue.job_worker import GRACE_SECONDS
 from bot.service.queue.jobs import Jobs
 from bot.service.reconcile import Reconciler
@@ -62,13 +62,11 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
 
 
 @asynccontextmanager
-async def reporting_host(
-    settings: Settings, redactor: Redactor, observer: JournalObserver
-) -> AsyncIterator[GitHubHost]:
+async def reporting_host(settings: Settings, redactor: Redactor, recorder: Recorder) -> AsyncIterator[GitHubHost]:
     """Yield the host of a service, whose threads are reported to the operator's webhook."""
     counters = Counters()
     notifier = Notifier(settings, SystemClock(), redactor, counters)
-    host = GitHubHost(settings, redactor=redactor, counters=counters, observer=observer, observe=notifier.take)
+    host = GitHubHost(settings, redactor=redactor, counters=counters, recorder=recorder, observe=notifier.take)
     async with notifier.running(), host:
         yield host
 

@@ -1,10 +1,10 @@
-"""A journal that passes every append on to an observer once the append is durable."""
+"""A journal that passes every append on to the recorder of the thread index once the append is durable."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from bot.core.entry import Entry
 from bot.core.errors import PlangateError
@@ -12,38 +12,18 @@ from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.transcript import Json
 from bot.ports import Journal
 
-
-class JournalObserver(Protocol):
-    """Receives the journals that this process reads and writes. Never raises."""
-
-    async def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
-        """Receive the whole journal of a thread after an append."""
-
-    async def take_listing(
-        self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], *, every: Sequence[int]
-    ) -> None:
-        """Receive the journals of a repository that could be read, and the numbers of all that exist."""
-
-
-class NoObserver:
-    """Receives and does nothing, for a process that shows nobody a list of threads."""
-
-    async def take(self, address: ThreadAddress, entries: Sequence[Entry]) -> None:
-        """Do nothing."""
-
-    async def take_listing(
-        self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], *, every: Sequence[int]
-    ) -> None:
-        """Do nothing."""
+if TYPE_CHECKING:
+    from bot.service.overview.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedJournal:
-    """The Journal port: the journal of one thread's repository, and the observer of that thread's appends."""
+    """The Journal port: the journal of one thread's repository, and the recorder of that thread's appends."""
 
     journal: Journal
     address: ThreadAddress
-    observer: JournalObserver
+    recorder: "Recorder | None"
+    """None in a process that shows nobody a list of threads."""
 
     async def read(self, thread: ThreadNumber) -> tuple[Entry, ...]:
         """Return all entries, checked."""
@@ -56,8 +36,9 @@ class RecordedJournal:
     async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:
         """Add entries after `expected`, and pass the journal on."""
         position = await self.journal.append(thread, expected, entries)
-        with suppress(PlangateError):  # the append is durable, even if it cannot be read back now
-            await self.observer.take(self.address, await self.journal.cached_entries(thread))
+        if self.recorder is not None:
+            with suppress(PlangateError):  # the append is durable, even if it cannot be read back now
+                await self.recorder.take(self.address, await self.journal.cached_entries(thread))
         return position
 
     async def threads(self) -> tuple[ThreadNumber, ...]:

@@ -1,15 +1,18 @@
 """Journals as people read them: at once what this process wrote, and later what others did."""
 
+from pathlib import Path
+
 import pytest
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
-from bot.service.overview.announcements import Announcements
+from bot.service.overview.file_index import FileIndex
 from bot.service.overview.journal_reader import LOOK_SECONDS, JournalReader
 from bot.service.overview.recorded_journal import RecordedJournal
+from bot.service.overview.thread_records import ThreadQuery
 from tests.core.journal_histories import histories
 from tests.service.ground import HandClock
-from tests.service.overview.ground import SharedJournal, Source, address
+from tests.service.overview.ground import SharedJournal, Source, address, recorder
 
 (ENTRIES,) = histories(1, 12)
 
@@ -43,21 +46,13 @@ async def test_github_fails() -> None:
     assert len(await reader.entries(address(1))) == 3
 
 
-async def test_an_append_wakes_listeners() -> None:
-    """An append through the recorded journal wakes who listens to that thread, and nobody else."""
-
-    class Observer:
-        async def take(self, address: object, entries: object) -> None:
-            announcements.announce(at)
-            seen.append((address, entries))
-
-        async def take_listing(self, repository: int, threads: object, *, every: object) -> None:
-            seen.append((repository, threads, every))
-
-    announcements, at, seen, journal = Announcements(), address(1), [], SharedJournal()  # type: ignore[var-annotated]
-    recorded = RecordedJournal(journal, at, Observer())
-    with announcements.listen(at) as news, announcements.listen(address(2)) as other:
+async def test_an_append_wakes_listeners(tmp_path: Path) -> None:
+    """An append through the recorded journal is in the index, and wakes who listens to that thread, and nobody else."""
+    made, at = recorder(FileIndex(tmp_path / "overview.sqlite3")), address(1)
+    recorded = RecordedJournal(SharedJournal(), at, made)
+    with made.announcements.listen(at) as news, made.announcements.listen(address(2)) as other:
         assert await recorded.append(ThreadNumber(1), 0, [(each.kind, each.body) for each in ENTRIES[:2]]) == 2
         assert news.is_set()
         assert not other.is_set()
-    assert seen == [(at, await journal.read(ThreadNumber(1)))]
+    (row,) = made.index.page(ThreadQuery()).threads
+    assert (row.repository, row.number, row.position) == (at.full_name, 1, 2)

@@ -37,7 +37,7 @@ async def test_a_look_and_another_process_see_the_same(story: Story, tmp_path: P
         return recorder.index.page(ThreadQuery()).threads
 
     story.opens("will")
-    async with GitHubHost(given, clock=story.clock, observer=recorder) as host:
+    async with GitHubHost(given, clock=story.clock, recorder=recorder) as host:
         other = replace(story, host=host)
         await other.rests()
         (waiting,) = rows()
