@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.errors import Refused, Unreadable
+from bot.core.errors import Unreadable
 from bot.service.delivery_log import Delivery
 from bot.service.overview.thread_records import ThreadQuery
 from bot.service.overview.views import RateLimit
@@ -37,11 +37,7 @@ async def test_an_append_is_listed(tmp_path: Path) -> None:
 
 async def test_what_the_bot_is_called(tmp_path: Path) -> None:
     """By the configuration of a thread's repository."""
-    world = World(tmp_path)
-    await world.fill(1)
-    assert await world.overview.mention("octo/hello", 1) == "@plangate-1"
-    with pytest.raises(Refused):
-        await world.overview.mention("octo/hello", 9)
+    assert await World(tmp_path).overview.mention(place(1)) == "@plangate-1"
 
 
 async def test_a_journal_of_a_newer_version(tmp_path: Path) -> None:

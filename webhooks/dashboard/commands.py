@@ -41,7 +41,7 @@ def add_commands(pages: Pages) -> None:
         command_key = (str(address.repository), str(address.number), verb, form.get("position", ""))
         async with session.command_lock:
             if command_key not in session.posted:
-                mention = await board.reading.mention(detail.summary.repository, address.number)
+                mention = await board.reading.mention(address)
                 text = comment_text(mention, Verb(verb), form.get("digest", ""), form.get("reason", ""))
                 session.remember(command_key, await session.viewer.comment(address, text))
         return f"{request.scope['path']}?posted={verb}"

@@ -39,8 +39,8 @@ class Reading(Protocol):
     async def transcript_extent(self, address: ThreadAddress, session: str) -> str:
         """Return a word that changes whenever a session's transcript grows; "" if none is stored."""
 
-    async def mention(self, repository: str, number: int) -> str:
-        """Return how commands to the bot begin in a repository, such as ``@plangate``."""
+    async def mention(self, address: ThreadAddress) -> str:
+        """Return how commands to the bot begin in a thread's repository, such as ``@plangate``."""
 
     async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
         """Return the costs of these repositories (None: of all) since a day."""

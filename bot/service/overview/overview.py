@@ -77,13 +77,8 @@ class Overview:
         page = await asyncio.to_thread(self.index.page, query)
         return replace(page, threads=redact_view(page.threads, self.redactor))
 
-    async def mention(self, repository: str, number: int) -> str:
-        """Return how commands to the bot begin in a repository, such as ``@plangate``."""
-        address = await self.find(repository, number)
-        if address is None:
-            raise Refused(
-                "there is no such thread", where=f"{repository}#{number}", fix="choose one from the list of threads"
-            )
+    async def mention(self, address: ThreadAddress) -> str:
+        """Return how commands to the bot begin in a thread's repository, such as ``@plangate``."""
         return await self.mentions.mention(address)
 
     async def deliveries(self) -> Sequence[DeliveryView]:

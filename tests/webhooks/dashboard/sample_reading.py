@@ -132,7 +132,7 @@ class SampleReading:
         found = self.lines.get((f"{address.owner}/{address.name}", address.number), {})
         return str(len(found.get(session, ())))
 
-    async def mention(self, _repository: str, _number: int) -> str:
+    async def mention(self, address: ThreadAddress) -> str:  # noqa: ARG002 - the port's
         return "@plangate"
 
     async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
