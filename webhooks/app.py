@@ -82,7 +82,9 @@ def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/readyz", responses={503: {"description": "deliveries cannot be stored"}})
     async def readyz(request: Request) -> JSONResponse:
         """Respond 200 if deliveries can be stored. Callers who may read /metrics get details in the body."""
-        return await _readiness(service, request)
+        is_ready = await service.can_store()
+        details = await service.state() if may_read(service.api_token, request) else {}
+        return JSONResponse({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=_METRICS)
     async def metrics(request: Request) -> PlainTextResponse:
@@ -121,12 +123,6 @@ def api_routes(overview: Overview, turns: TurnPoster, api_token: Secret, streams
         add_turns(app, turns)
 
     return add
-
-
-async def _readiness(service: Service, request: Request) -> JSONResponse:
-    is_ready = await service.can_store()
-    details = await service.state() if may_read(service.api_token, request) else {}
-    return JSONResponse({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
 
 
 def serve(

@@ -51,16 +51,17 @@ def sent_deliveries(attempts: Iterable[DeliveryAttempt]) -> list[SentDelivery]:
     by_guid: dict[str, list[DeliveryAttempt]] = {}
     for attempt in attempts:
         by_guid.setdefault(attempt.guid, []).append(attempt)
-    return [
-        SentDelivery(
-            guid=guid,
-            attempt=attempts_of[0].id,
-            event=f"{attempts_of[0].event}.{attempts_of[0].action}" if attempts_of[0].action else attempts_of[0].event,
-            repository=attempts_of[0].repository,
-            at=attempts_of[0].at,
-            status_code=attempts_of[0].status_code,
-            status=attempts_of[0].status,
-            attempts=len(attempts_of),
-        )
-        for guid, attempts_of in by_guid.items()
-    ]
+    return [_sent_delivery(newest, 1 + len(older)) for newest, *older in by_guid.values()]
+
+
+def _sent_delivery(newest: DeliveryAttempt, attempts: int) -> SentDelivery:
+    return SentDelivery(
+        guid=newest.guid,
+        attempt=newest.id,
+        event=f"{newest.event}.{newest.action}" if newest.action else newest.event,
+        repository=newest.repository,
+        at=newest.at,
+        status_code=newest.status_code,
+        status=newest.status,
+        attempts=attempts,
+    )
