@@ -177,7 +177,7 @@ class Connections:
 
     def check_results(self, installation: int | None, number: int, at: repository.Address) -> CheckResults:
         """Return access to the check runs of a repository, and to the logs of its jobs."""
-        checks, actions = (self.client_with(may, installation, number) for may in (READING_CHECKS, READING_RUNS))
+        checks, actions = (self.client_with(needed, installation, number) for needed in (READING_CHECKS, READING_RUNS))
         return CheckResults(checks, actions, at)
 
     def client_with(
@@ -286,10 +286,10 @@ class Connections:
             async with asyncio.timeout(REVOKING_SECONDS):
                 await asyncio.gather(*(tokens.revoke() for tokens in app_tokens), return_exceptions=True)
 
-    def _credentials(self, installation: int | None, number: int | None, may: dict[str, str]) -> Credentials:
+    def _credentials(self, installation: int | None, number: int | None, permissions: dict[str, str]) -> Credentials:
         if installation is None:
             return StaticToken(self.settings.github.token.reveal)
-        return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), may)
+        return AppTokens(self.app(), installation, None if number is None else RepositoryId(number), permissions)
 
     def _client_of(self, installation: int | None, credentials: Credentials) -> GitHubClient:
         """Return a client that shares its pace with all clients of its installation; GitHub counts them as one."""

@@ -40,16 +40,16 @@ class MissedStore:
     async def look(self) -> bool:
         """Read GitHub once, and log how much was found."""
         began, self._woken = time.monotonic(), 0
-        tally = await self.reading.read(self._take)
-        if not tally.unread:
+        totals = await self.reading.read(self._take)
+        if not totals.unread:
             self.read_at = datetime.now(UTC).isoformat(timespec="seconds")
         say(
             "missed",
-            found=tally.found,
+            found=totals.found,
             woken=self._woken,
-            moved=tally.changed,
-            repositories=tally.repositories,
-            unread=tally.unread,
+            moved=totals.changed,
+            repositories=totals.repositories,
+            unread=totals.unread,
             seconds=round(time.monotonic() - began, 1),
         )
         return True

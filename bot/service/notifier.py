@@ -35,15 +35,15 @@ from bot.telemetry import Counters
 if TYPE_CHECKING:
     import httpx2
 
-LONGEST: Final = timedelta(days=1)
-"""A move that is older is not sent any more."""
+MOVE_LIFETIME: Final = timedelta(days=1)
+"""How long after a move its notification is still sent."""
 PAUSES: Final = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0)
 """Seconds after each failed attempt; the last one again and again."""
-SECONDS: Final = 10.0
+ATTEMPT_SECONDS: Final = 10.0
 """Seconds that one attempt may take."""
 AT_ONCE: Final = 4
 """Maximum number of requests at a time."""
-THREADS: Final = 1_000
+MOST_THREADS: Final = 1_000
 """Maximum number of threads with something to send. Further ones wait until their journals are read again."""
 
 
@@ -55,7 +55,7 @@ class Notifier:
     clock: Clock
     redactor: Redactor
     counters: Counters = field(default_factory=Counters)
-    seconds: float = SECONDS
+    seconds: float = ATTEMPT_SECONDS
     _sent: Cursors = field(init=False)
     """The ids that were sent or given up, with the times of their moves."""
     _waiting: dict[tuple[int, int], deque[Notification]] = field(init=False, default_factory=dict)
@@ -107,11 +107,11 @@ class Notifier:
         waiting_ids = {notification.id for notification in waiting}
         fresh = [
             notification
-            for notification in notifications(address, entries, self.clock.now() - LONGEST)
+            for notification in notifications(address, entries, self.clock.now() - MOVE_LIFETIME)
             if notification.id not in waiting_ids and self._sent.get(notification.id) is None
         ]
         waiting.extend(reversed(fresh))
-        if fresh and key not in self._waiting and len(self._waiting) < THREADS:
+        if fresh and key not in self._waiting and len(self._waiting) < MOST_THREADS:
             self._waiting[key] = waiting
             task = asyncio.create_task(self._send_in_turn(key, waiting))
             self._tasks.add(task)
@@ -138,13 +138,13 @@ class Notifier:
             attempt += 1
             if not problem:
                 outcome = "sent"
-            elif self.clock.now() + timedelta(seconds=pause) > notification.at + LONGEST:
+            elif self.clock.now() + timedelta(seconds=pause) > notification.at + MOVE_LIFETIME:
                 outcome = "given up"
             self._log(notification, str(payload["type"]), outcome or "failed", problem)
             if not outcome:
                 await self.clock.sleep(pause)
         self._sent.set(notification.id, notification.at)
-        self._sent.forget_before(self.clock.now() - 2 * LONGEST)
+        self._sent.forget_before(self.clock.now() - 2 * MOVE_LIFETIME)
         await asyncio.to_thread(self._sent.save)
 
     async def _problem_of_attempt(self, identity: str, payload: object) -> str:

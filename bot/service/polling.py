@@ -90,15 +90,15 @@ class Polling:
         self, installation: int | None, comments: Mapping[str, ThreadAddress]
     ) -> list[ThreadAddress] | PlangateError:
         try:
-            prints = await fingerprints(self.connections.poller(installation), tuple(comments))
+            found = await fingerprints(self.connections.poller(installation), tuple(comments))
         except PlangateError as error:
             return error
-        return [comments[comment] for comment, print_ in prints.items() if self._must_report(comment, print_)]
+        return [comments[comment] for comment, fingerprint in found.items() if self._must_report(comment, fingerprint)]
 
-    def _must_report(self, comment: str, print_: str) -> bool:
+    def _must_report(self, comment: str, fingerprint: str) -> bool:
         """Return whether a poll result must be reported, and count the report."""
         before, times = self._seen.get(comment, ("", 0))
-        if print_ == before and times >= TOLD:
+        if fingerprint == before and times >= TOLD:
             return False
-        self._seen[comment] = print_, times + 1 if print_ == before else 1
+        self._seen[comment] = fingerprint, times + 1 if fingerprint == before else 1
         return True

@@ -90,16 +90,16 @@ class Reconciler:
 
     async def read(self, take: Take) -> ReadingTotals:
         """Find what was said and not heard. Raises if installations cannot be listed or a finding cannot be stored."""
-        tally = ReadingTotals()
+        totals = ReadingTotals()
         async for installation, served in self._served_installations():
-            reading = _Reading(self.host, self.cursors, installation, served, take, tally, self.first_span)
+            reading = _Reading(self.host, self.cursors, installation, served, take, totals, self.first_span)
             try:
                 await reading.read_all()
             except _Untaken as stop:
                 raise stop.why from None
             except PlangateError as error:
                 reading.record_failure(error)
-        return tally
+        return totals
 
     async def _served_installations(self) -> AsyncIterator[tuple[int | None, AsyncIterator[ServedRepository]]]:
         """Yield the served installations, each with its repositories; only those in `host.only`, if it is set."""
@@ -146,7 +146,7 @@ class _Reading:
     installation: int | None
     served: AsyncIterator[ServedRepository]
     take: Take
-    tally: ReadingTotals
+    totals: ReadingTotals
     first_span: timedelta
     halved: int = 0
     began: datetime = field(init=False)
@@ -157,14 +157,14 @@ class _Reading:
     async def read_all(self) -> None:
         """Read every repository of the installation, a hundred at a time."""
         async for batch in self._batches():
-            self.tally.repositories += len(batch)
+            self.totals.repositories += len(batch)
             for repository in await self._changed_repositories(batch):
                 await self._read_repository(repository)
             await asyncio.to_thread(self.cursors.save)
 
     def record_failure(self, error: PlangateError) -> None:
         """Count what could not be read. The next reading starts from the same cursor."""
-        self.tally.unread += 1
+        self.totals.unread += 1
         _log.warning("not read: %s", error)
 
     @property
@@ -199,9 +199,9 @@ class _Reading:
         ids = {served.listed.node: served.id for served in batch}
         # Ignore a response about a repository other than the listed one (W4).
         return [
-            moved
-            for moved in activities
-            if ids.get(moved.node) == moved.id and moved.has_changed_since(self._cursor(moved))
+            found
+            for found in activities
+            if ids.get(found.node) == found.id and found.has_changed_since(self._cursor(found))
         ]
 
     def _cursor(self, repository: activity.RepositoryActivity) -> datetime:
@@ -209,7 +209,7 @@ class _Reading:
 
     async def _read_repository(self, repository: activity.RepositoryActivity) -> None:
         """Read one repository, and advance its cursor."""
-        self.tally.changed += 1
+        self.totals.changed += 1
         try:
             await self._read(repository, self._cursor(repository))
         except RateLimited:
@@ -227,7 +227,7 @@ class _Reading:
             keys = active.unheard_keys(listener, since, turns)
             if keys:
                 at = repository.address
-                self.tally.found += 1
+                self.totals.found += 1
                 await self._take_one(ThreadAddress(self.installation, repository.id, at.owner, at.name, number), keys)
 
     async def _take_one(self, address: ThreadAddress, keys: frozenset[str]) -> None:
