@@ -32,29 +32,16 @@ MOST_READ: Final = 300
 WORKING: Final = frozenset({WaitsFor.PLANGATE, WaitsFor.SLOT})
 ENDED: Final = frozenset({WaitsFor.REQUESTER})
 LONGEST_QUERY: Final = 200
+_WAITING: Final = frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})
+_ACTIVE: Final = frozenset({Stage.LISTENING, Stage.PLANNING, Stage.PROPOSING, Stage.EXECUTING, Stage.PUBLISHING})
+_REVIEW: Final = frozenset({Stage.IN_REVIEW})
 GROUPS: Final[Mapping[str, tuple[str, frozenset[Stage]]]] = {
-    "waiting": ("Waiting for people", frozenset({Stage.AWAITING_APPROVAL, Stage.ASKED})),
-    "active": (
-        "In progress",
-        frozenset({Stage.LISTENING, Stage.PLANNING, Stage.PROPOSING, Stage.EXECUTING, Stage.PUBLISHING}),
-    ),
-    "review": ("In review", frozenset({Stage.IN_REVIEW})),
-    "ended": (
-        "Ended",
-        frozenset(
-            {
-                Stage.ANSWERED,
-                Stage.DONE,
-                Stage.REJECTED,
-                Stage.STALE,
-                Stage.EXPIRED,
-                Stage.STOPPED,
-                Stage.FAILED,
-                Stage.LIMIT,
-            }
-        ),
-    ),
+    "waiting": ("Waiting for people", _WAITING),
+    "active": ("In progress", _ACTIVE),
+    "review": ("In review", _REVIEW),
+    "ended": ("Ended", frozenset(Stage) - _WAITING - _ACTIVE - _REVIEW),
 }
+"""The groups of stages in the list: their titles, and their stages. Each stage is in one group."""
 POSTED: Final[Mapping[str, str]] = {
     "approve": "Your approval was posted on the thread. Plangate checks it like any other comment, within seconds.",
     "reject": "Your rejection was posted on the thread.",
