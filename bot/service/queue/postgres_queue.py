@@ -1,7 +1,7 @@
 """The queue in PostgreSQL: any number of processes on any number of machines store deliveries and look at threads."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -123,7 +123,9 @@ class PostgresQueue:
     @asynccontextmanager
     async def _leading(self) -> AsyncIterator[None]:
         """Try to hold the lease of the periodic work, and defer what is woken, while the context is open."""
-        loops = [asyncio.create_task(loop) for loop in (self._lead(), self._defer_woken(), self._forget())]
+        lead = self._repeat("lease", self._renew_lease, RENEWAL_SECONDS)
+        forget = self._repeat("forget deliveries", self._forget, FORGET_SECONDS)
+        loops = [asyncio.create_task(loop) for loop in (lead, forget, self._defer_woken())]
         try:
             yield
         finally:
@@ -132,22 +134,25 @@ class PostgresQueue:
             with suppress(Transient):
                 await self._jobs.end_lead(self._holder)
 
-    async def _lead(self) -> None:
+    async def _repeat(self, what: str, action: Callable[[], Awaitable[None]], seconds: float) -> None:
         while True:
             try:
-                await self._renew_lease()
-            except Transient:
-                pass  # whoever needs the database says so
-            except Exception as error:  # noqa: BLE001 - the outermost shell: the next renewal tries again
-                failure("lease", error)
-            await self.clock.sleep(RENEWAL_SECONDS)
+                await action()
+            except Exception as error:  # noqa: BLE001 - the outermost shell: the next time tries again
+                failure(what, error)
+            await self.clock.sleep(seconds)
 
     async def _renew_lease(self) -> None:
         began, led = self.clock.monotonic(), self.leads
-        if await self._jobs.lead(self._holder, LEASE_SECONDS):
-            self._leads_until = began + LEASE_SECONDS
-            if not led:
-                say("this process does the periodic work")
+        with suppress(Transient):  # whoever needs the database says so
+            if await self._jobs.lead(self._holder, LEASE_SECONDS):
+                self._leads_until = began + LEASE_SECONDS
+                if not led:
+                    say("this process does the periodic work")
+
+    async def _forget(self) -> None:
+        if self.leads:
+            await self._jobs.forget_deliveries()
 
     async def _defer_woken(self) -> None:
         while True:
@@ -181,15 +186,6 @@ class PostgresQueue:
         addresses = [delivery.address for delivery in missed if delivery.address is not None]
         waiting = await self._jobs.find_waiting(addresses) if addresses else frozenset()
         return [delivery for delivery in missed if delivery.address in waiting]
-
-    async def _forget(self) -> None:
-        while True:
-            if self.leads:
-                try:
-                    await self._jobs.forget_deliveries()
-                except Exception as error:  # noqa: BLE001 - the outermost shell: the next hour tries again
-                    failure("forget deliveries", error)
-            await self.clock.sleep(FORGET_SECONDS)
 
 
 def _may_need_look(delivery: Delivery, listeners: Mapping[ThreadAddress, tuple[Listening, bool]]) -> bool:
