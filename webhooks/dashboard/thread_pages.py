@@ -147,12 +147,14 @@ async def search(reading: Reading, visit: Visit, parameters: Mapping[str, str]) 
     """Return the values of the list of threads for a query: words, a group of stages, and the cursor of a page."""
     words, group = parameters.get("q", "").strip()[:LONGEST_QUERY], parameters.get("stage", "")
     every = ThreadQuery(search=words, visible=visit.visible, limit=USUAL_ROWS)
-    stages = GROUPS[group][1] if group in GROUPS else frozenset[Stage]()
+    chosen = replace(every, stages=GROUPS[group][1]) if group in GROUPS else every
     try:
-        page = await reading.page(replace(every, stages=stages, after=parameters.get("after", "")))
+        page = await reading.page(replace(chosen, after=parameters.get("after", "")))
     except Refused:  # a cursor that somebody typed
-        page = await reading.page(replace(every, stages=stages))
-    totals = {name: await _total(reading, every, group) for name, (_, group) in GROUPS.items()}
+        page = await reading.page(chosen)
+    totals = {
+        name: (await reading.page(replace(every, stages=stages, limit=1))).total for name, (_, stages) in GROUPS.items()
+    }
     query = {"q": words} if words else {}
     return {
         "rows": page.threads,
@@ -166,10 +168,6 @@ async def search(reading: Reading, visit: Visit, parameters: Mapping[str, str]) 
         "first": urlencode({**query, "stage": group}) if "after" in parameters else "",
         "next": urlencode({**query, "stage": group, "after": page.next}) if page.next else "",
     }
-
-
-async def _total(reading: Reading, query: ThreadQuery, stages: frozenset[Stage]) -> int:
-    return (await reading.page(replace(query, stages=stages, limit=1))).total
 
 
 def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, str]) -> dict[str, object]:

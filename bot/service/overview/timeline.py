@@ -125,7 +125,7 @@ def _describe_decision(
         case Outgrew():
             return f"The work outgrew its plan; plan {event.plan.plan} amends it"
         case Proposed():
-            return f"The plan {_short_digest(event.digest)} is shown"
+            return f"The plan {(event.digest or '')[:SHORT_DIGEST]} is shown"
         case Approved():
             return f"Approved by {', '.join(event.by) or 'the configuration'}"
         case Rejected():
@@ -247,10 +247,6 @@ def _describe_step(
 
 def _speaker(turn: JournaledTurn | None) -> str:
     return turn.actor.login if turn is not None else ""
-
-
-def _short_digest(digest: str | None) -> str:
-    return (digest or "")[:SHORT_DIGEST]
 
 
 def _with_reason(text: str, reason: str | None) -> str:
