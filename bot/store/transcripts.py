@@ -107,6 +107,11 @@ class SpooledTranscripts:
         ordinals = takewhile(records.__contains__, count(1))
         return _open_records({ordinal: records[ordinal] for ordinal in ordinals}, self._key, self._place(session))
 
+    def extent(self, session: SessionId) -> str:
+        """Return a word that changes whenever `peek` would return more. It opens no record."""
+        chunks = _chunks(self._refs.last_seen(self._thread), validate_session_id(session))
+        return f"{len(chunks)}-{self._spool.size(session)}"
+
     def hold(self, session: SessionId) -> None:
         """From now on, push a session's lines only as far as `keep` was called. What the ref already has stays."""
         self._held.setdefault(validate_session_id(session), 0)
@@ -163,11 +168,6 @@ class SpooledTranscripts:
             raise Refused("records of a transcript are missing", where=f"session {session}", fix="start it again")
         self._ends[session] = _End(len(records), spooled.end)
         return records
-
-    def extent(self, session: SessionId) -> str:
-        """Return a word that changes whenever `peek` would return more. It opens no record."""
-        chunks = _chunks(self._refs.last_seen(self._thread), validate_session_id(session))
-        return f"{len(chunks)}-{self._spool.size(session)}"
 
     def _save(self) -> None:
         pushed: Mapping[str, bytes] = {}
