@@ -50,6 +50,11 @@ def _report_sessions(name: str, pid: int, before: float) -> None:
     print(f"{name}: {inside:.1f} MB in the service, {beside / SESSIONS:.1f} MB beside it")
 
 
+def _wait_for_plans(served: Served, numbers: list[int]) -> None:
+    until(lambda: all(served.plans(number) for number in numbers), "every plan", seconds=600)
+    served.rest()
+
+
 def _measure(served: Served, model: Model) -> None:
     """Measure one kind after the other, in the same service."""
     pid, will = served.process.pid if served.process else os.getpid(), served.world.person("will")
@@ -59,8 +64,7 @@ def _measure(served: Served, model: Model) -> None:
     for count in (FIRST, WAITING):  # what the first ones load stays
         new = [will.open_issue(HOME, f"Issue {n}", f"@plangate {WISH}").number for n in range(len(numbers), count)]
         numbers += new
-        until(lambda: all(served.plans(number) for number in numbers), "every plan", seconds=600)
-        served.rest()
+        _wait_for_plans(served, numbers)
         each, waiting = (_pss(pid) - waiting) / len(new), _pss(pid)
         print(f"with {count} threads that wait: {waiting:.0f} MB, {each:.1f} MB for each new one")
     print(f"CPU of each, plan and all: {(_cpu_seconds(pid) - cpu) / WAITING:.2f} s")
@@ -69,8 +73,7 @@ def _measure(served: Served, model: Model) -> None:
     until(lambda: len(model.heard) >= WAITING + len(more), "every session", seconds=600)
     _report_sessions("each session at its first request", pid, waiting)
     pause.go_on()
-    until(lambda: all(served.plans(each.number) for each in more), "every plan", seconds=600)
-    served.rest()
+    _wait_for_plans(served, [each.number for each in more])
     waiting, pause = _pss(pid), model.pause("w2")
     for each in more:
         served.says("maya", "@plangate approve", each.number)
