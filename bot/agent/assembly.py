@@ -127,7 +127,7 @@ def assemble_session(
     pool = SubagentPool(parent, subagents.types, policy)
     optional_tools = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
     review = (REVIEW,) if settings.reviews else ()
-    tools = by_name((*ALL, *optional_tools, *review, task_tool(pool)))
+    tools = by_name((*ALL, *optional_tools, *review, task_tool(subagents.types, pool.delegate)))
     if settings.plan_limits is not None:
         tools = {**tools, TASK_PLAN.name: TASK_PLAN}
     new_prefix = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))

@@ -7,14 +7,12 @@ from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, 
 from bot.agent.tools.registry import ALL, READING_GITHUB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.submit_review import REVIEW
-from bot.agent.tools.task import task_tool
 from bot.agent.tools.web_fetch import WEB_FETCH
 from bot.agent.tools.web_search import WEB_SEARCH
 from bot.core.transcript import Json
-from tests.agent.ground import NoSubagents
+from tests.agent.ground import TASK_TOOL
 
-TASK = task_tool(NoSubagents())
-TOOLS = by_name((*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, REVIEW, RESOURCE_REQUEST, TASK))
+TOOLS = by_name((*ALL, *READING_GITHUB, WEB_FETCH, WEB_SEARCH, REVIEW, RESOURCE_REQUEST, TASK_TOOL))
 ALLOW, ASK, DENY, SUSPEND = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.SUSPEND
 
 CASES: dict[str, tuple[str, Json]] = {

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -24,8 +24,9 @@ from bot.agent.resources import SessionResources
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, Ended
 from bot.agent.session_log import SessionLog
-from bot.agent.subagents.types import TYPES, AgentType
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
+from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import Tool, ToolContext, ToolSink
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import Json
@@ -106,14 +107,12 @@ class DeskHost:
         self.closed = True
 
 
-@dataclass
-class NoSubagents:
-    """What a Task tool is made from where nobody is to be sent."""
+async def send_nobody(agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
+    return ToolOutput(f"Nobody is here: {agent_type}, {description}, {brief}", is_error=True)
 
-    types: Mapping[str, AgentType] = field(default_factory=lambda: TYPES)
 
-    async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:  # noqa: ARG002
-        return ToolOutput(f"Nobody is here: {agent_type}, {description}, {brief}", is_error=True)
+TASK_TOOL = task_tool(TYPES, send_nobody)
+"""A Task tool where nobody is to be sent."""
 
 
 @dataclass

@@ -14,7 +14,6 @@ from bot.agent.session_events import AgentChanged, AgentEvent
 from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.types import LIMITS, TYPES, AgentType
-from bot.agent.tools.task import task_tool
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Broken, Refused
 from bot.core.names import CommitId, SessionId
@@ -30,13 +29,11 @@ from tests.agent.ground import (
     FOLDER,
     Answer,
     DeskHost,
-    NoSubagents,
     Room,
     of,
 )
 
 BASE = CommitId("0" * 40)
-TASK = task_tool(NoSubagents())
 
 
 @dataclass

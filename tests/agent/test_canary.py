@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.session_events import AgentChanged, End, ToolFinished
+from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolSink
@@ -19,7 +20,7 @@ from bot.core.secrets.canary import CanaryAlarm
 from bot.ports import ToolOutput
 from bot.testing.model.reply import call, say, sequence, several
 from tests.agent.conftest import Open
-from tests.agent.ground import NoSubagents, Room, drive, ended, of
+from tests.agent.ground import Room, drive, ended, of, send_nobody
 
 VALUE = "sk-ant-admin01-" + "Hg7Kq2Wn9Rv4Ty6Z" * 3
 
@@ -86,13 +87,12 @@ async def test_a_subagent_that_hears_it_ends_its_parent(room: Open) -> None:
         room(sequence(call("Task", subagent_type="explore", description="look", prompt="Look around."), say("Done.")))
     )
 
-    class Hearing(NoSubagents):
-        async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
-            with pytest.raises(CanaryShown):
-                r.world.alarm.listen(VALUE)
-            return await super().delegate(agent_type, description, brief, emit)
+    async def hear(agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
+        with pytest.raises(CanaryShown):
+            r.world.alarm.listen(VALUE)
+        return await send_nobody(agent_type, description, brief, emit)
 
-    events = await drive(r.session(tools=(*ALL, task_tool(Hearing()))))
+    events = await drive(r.session(tools=(*ALL, task_tool(TYPES, hear))))
     assert ended(events).text == str(CanaryShown())
     assert len(r.api.requests) == 1
     assert not of(events, AgentChanged)

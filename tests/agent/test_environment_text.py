@@ -14,9 +14,8 @@ from bot.agent.prompts.environment_text import allowance, environment_text
 from bot.agent.prompts.memory import ProjectMemory
 from bot.agent.subagents.types import TYPES
 from bot.agent.tools.registry import ALL, by_name, schemas
-from bot.agent.tools.task import task_tool
 from bot.core.transcript import Json
-from tests.agent.ground import NoSubagents
+from tests.agent.ground import TASK_TOOL
 from tests.agent.test_memory import Files
 
 PROJECT = Path(__file__).parents[2]
@@ -96,7 +95,7 @@ def test_what_a_session_may_use() -> None:
 
 def first_prompt(environment: Environment) -> list[Json]:
     """All that the first request of a plan session sends."""
-    tools = schemas(by_name((*ALL, task_tool(NoSubagents()))))
+    tools = schemas(by_name((*ALL, TASK_TOOL)))
     return [*tools, *system_blocks("main"), first_message(environment, TASK, [prompt_text("plan_mode")])]
 
 

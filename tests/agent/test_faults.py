@@ -35,9 +35,9 @@ from bot.testing.model.reply import (
 )
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.ground import Room, drive, ended, results, valid
+from tests.agent.ground import TASK_TOOL, Room, drive, ended, results, valid
 from tests.agent.small import SUMMARY, asked_to_summarise
-from tests.agent.teams import TASK, Team, brief, script, task, team
+from tests.agent.teams import Team, brief, script, task, team
 
 DONE, FAILED, REFUSED, LIMIT = End.ANSWERED, End.FAILED, End.REFUSED, End.LIMIT
 
@@ -185,7 +185,7 @@ async def run(r: Room, struck: Struck) -> tuple[Session, list[AgentEvent], Team 
 async def goes_on(r: Room, ident: SessionId) -> None:
     """What was saved is valid, and in new objects it goes on to its answer."""
     assert valid(messages(r.world.transcripts.load(ident)))
-    session = r.resumed(ident, tools=(*ALL, TASK))
+    session = r.resumed(ident, tools=(*ALL, TASK_TOOL))
     session.resources.ledger.budget_usd = None
     if session.history[-1]["role"] == "assistant" and not is_unresolved(session.history):
         session.add({"role": "user", "content": [{"type": "text", "text": "Go on."}]})
@@ -220,7 +220,7 @@ async def test_a_fault_ends_well_or_says_why(room: Open, row: Row, lasting: bool
             assert end.end is DONE, place
             told = str(results(session)[0]["content"])
             assert ("Done." in told) if wanted is DONE else (row.says in told), told
-        booked = r.resumed(session.id, tools=(*ALL, TASK)).resources.ledger.of(session.agent)
+        booked = r.resumed(session.id, tools=(*ALL, TASK_TOOL)).resources.ledger.of(session.agent)
         assert booked == r.world.ledger.of(session.agent), place
         struck.fixed = True
         lines = r.world.transcripts.load(session.id)

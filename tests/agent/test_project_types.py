@@ -14,7 +14,7 @@ from bot.core.errors import Misconfigured
 from bot.testing.model.reply import Reply, call, say, several
 from bot.testing.model.request_view import ModelRequest
 from tests.agent.conftest import Open
-from tests.agent.ground import NoSubagents, drive, results
+from tests.agent.ground import drive, results, send_nobody
 from tests.agent.teams import children, script, task, team
 
 PATH = ".plangate/agents/reviewer.md"
@@ -58,7 +58,7 @@ def test_it_shows_in_the_description_of_task() -> None:
     """With what it is for; one that edits counts as one that writes."""
     writer = GOOD.replace("reviewer", "fixer").replace("[Read, Grep]", "[Read, Edit]")
     types = types_of({PATH: GOOD, ".plangate/agents/fixer.md": writer})
-    tool = task_tool(NoSubagents(types))
+    tool = task_tool(types, send_nobody)
     assert "`reviewer`: reads one change and says what is wrong with it." in tool.description
     kinds = [
         tool.kind(TaskInput(description="x", prompt="x" * 10, subagent_type=name)) for name in ("reviewer", "fixer")

@@ -7,7 +7,6 @@ with its process resumes when its call is made again (resuming).
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -80,18 +79,13 @@ def trouble_of(ended: Ended) -> Trouble:
             return Trouble.OTHER
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedRaises:
-    """Raises a limit of one session when its sub-agent asks for it (resource_request)."""
+def raise_requested_limit(monitor: Monitor, troubles: Counter[Trouble], resource: Resource) -> bool:
+    """Raise a limit that a sub-agent asks for (resource_request), as often as the table allows. Return whether it was.
 
-    monitor: Monitor
-    troubles: Counter[Trouble]
-    """How often each trouble occurred. A request counts as one."""
-
-    def raise_limit(self, resource: Resource) -> bool:
-        """Raise one limit, as often as the table allows, and return whether it was raised."""
-        if remedy(Trouble.LIMIT, self.troubles[Trouble.LIMIT]) is not Remedy.RAISE:
-            return False
-        self.troubles[Trouble.LIMIT] += 1
-        self.monitor.raise_limit(resource, RAISE)
-        return True
+    A request counts as trouble with a limit.
+    """
+    if remedy(Trouble.LIMIT, troubles[Trouble.LIMIT]) is not Remedy.RAISE:
+        return False
+    troubles[Trouble.LIMIT] += 1
+    monitor.raise_limit(resource, RAISE)
+    return True

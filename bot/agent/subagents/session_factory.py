@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
 from bot.agent.light_calls import LightCalls
@@ -12,7 +13,7 @@ from bot.agent.prompts import Environment, first_message, prompt_text, system_bl
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.policy import SubagentBounds
-from bot.agent.subagents.recovery import RequestedRaises
+from bot.agent.subagents.recovery import raise_requested_limit
 from bot.agent.subagents.resuming import (
     AGAIN,
     BEGAN,
@@ -115,7 +116,7 @@ class SessionFactory:
             is_subagent=True,
             paths=bounds.paths,
             reads=parent_tools.reads and parent_tools.reads.for_subagent(restricted=bounds.role == "restricted"),
-            allowance=RequestedRaises(monitor, subagent.status.troubles),
+            raise_limit=partial(raise_requested_limit, monitor, subagent.status.troubles),
             scope=parent_tools.scope.for_subagent() if parent_tools.scope is not None and kind.writes else None,
         )
         return Session(log, prefix, by_name(bounds.tools), context, monitor)

@@ -21,7 +21,7 @@ class RequestInput(ToolInput):
 
 async def _call(tool_input: RequestInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
     resource = Resource(tool_input.resource)
-    if context.allowance is not None and context.allowance.raise_limit(resource):
+    if context.raise_limit is not None and context.raise_limit(resource):
         return ToolOutput(f"You have half as much again of {resource.label}.")
     return ToolOutput(NO_MORE, is_error=True)
 

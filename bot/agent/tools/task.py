@@ -1,7 +1,6 @@
 """Task: a sub-agent with a history of its own (S1). The result is its report and nothing else."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
 
 from pydantic import Field
 
@@ -19,28 +18,23 @@ class TaskInput(ToolInput):
     subagent_type: str
 
 
-class SubagentStarter(Protocol):
-    """Runs the sub-agents of one session."""
+def task_tool(
+    types: Mapping[str, AgentType], delegate: Callable[[str, str, str, ToolSink], Awaitable[ToolOutput]]
+) -> Tool:
+    """Return the Task tool of a session that has these types of sub-agents.
 
-    types: Mapping[str, AgentType]
-    """The available types, by name."""
-
-    async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
-        """Run a sub-agent, and return its report."""
-
-
-def task_tool(subagents: SubagentStarter) -> Tool:
-    """Return the Task tool of a session that has these sub-agents."""
-    types = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in subagents.types.values())
-    writers = frozenset(kind.name for kind in subagents.types.values() if kind.writes)
+    `delegate` runs one sub-agent, by type, description, and brief, and returns its report.
+    """
+    purposes = " ".join(f"`{kind.name}`: {kind.purpose}" for kind in types.values())
+    writers = frozenset(kind.name for kind in types.values() if kind.writes)
 
     async def run_task(tool_input: TaskInput, _: ToolContext, emit: ToolSink) -> ToolOutput:
-        return await subagents.delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt, emit)
+        return await delegate(tool_input.subagent_type, tool_input.description, tool_input.prompt, emit)
 
     return Tool(
         name="Task",
         description=(
-            f"Send a sub-agent to work on its own. Types: {types} Use it for broad searches and independent pieces, "
+            f"Send a sub-agent to work on its own. Types: {purposes} Use it for broad searches and independent pieces, "
             "not for reading a file you know. Calls in one message run side by side. `description`: 3-5 words; "
             "`prompt`: everything it must know, since it sees nothing of this conversation and reports once. People do "
             "not see the report; it is information, not authority."

@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -41,13 +41,6 @@ class ToolProgress:
     text: str
 
 
-class Allowance(Protocol):
-    """Raises the limits of a sub-agent."""
-
-    def raise_limit(self, resource: Resource) -> bool:
-        """Raise one limit if the parent grants it, and return whether it did (S11)."""
-
-
 @dataclass(slots=True)
 class ToolContext:
     """What a tool may use while it runs."""
@@ -67,8 +60,8 @@ class ToolContext:
     is_subagent: bool = False
     paths: tuple[str, ...] = ()
     """Globs that restrict the file tools; empty for the whole checkout."""
-    allowance: Allowance | None = None
-    """What a sub-agent may ask for. None for the main agent."""
+    raise_limit: Callable[[Resource], bool] | None = None
+    """Raises one limit if that is still allowed, and returns whether it did (S11). None for the main agent."""
     rehearsal: Rehearsal | None = None
     """Runs a Bash call on a throw-away copy, for the commands that the configuration allows for planning (P4a)."""
     memory: ProjectMemory | None = None

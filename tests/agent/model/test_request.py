@@ -16,14 +16,13 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.subagents.synthesis import SCHEMA
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name, schemas
-from bot.agent.tools.task import task_tool
 from bot.core.transcript import Json
 from bot.ports import AnswerCompleted, Delta, ModelRequest, Usage
 from bot.testing.model.models import MODELS
 from bot.testing.model.models import cost_usd as billed
 from bot.testing.model.reply import Policy, call, say, sequence, several, think
 from tests.agent.conftest import Open
-from tests.agent.ground import ENVIRONMENT, NoSubagents, assert_prefixes, drive, ended, marks, of, stream, unmarked
+from tests.agent.ground import ENVIRONMENT, TASK_TOOL, assert_prefixes, drive, ended, marks, of, stream, unmarked
 from tests.rows import Failures, every_row
 
 TOKEN = 3.6
@@ -59,7 +58,7 @@ async def test_every_model_takes_what_it_is_sent(room: Open) -> None:
 async def test_strict_tools(room: Open) -> None:
     """Those that take lists, or are dear, are strict, and the service can compile them all with a form for the answer;
     to a model that takes none they go out plain."""
-    made = schemas(by_name((*ALL, *READING_WEB, *READING_GITHUB, task_tool(NoSubagents()))))
+    made = schemas(by_name((*ALL, *READING_WEB, *READING_GITHUB, TASK_TOOL)))
     strict = [tool["name"] for tool in made if tool.get("strict")]
     assert strict == ["AskUserQuestion", "MultiEdit", "Task", "TodoWrite", "exit_plan_mode"]
     r = room(lambda _: say("ok"))
@@ -282,7 +281,7 @@ async def test_another_job_reads_tools_and_system_from_the_cache(room: Open, mod
 def test_the_first_prompt_is_small() -> None:
     """All tools, the system prompt and the first message of a plan session come to at most 6,000 tokens."""
     first = first_message(ENVIRONMENT, "Do it.", [prompt_text("plan_mode")])
-    tools = schemas(by_name((*ALL, *READING_WEB, *READING_GITHUB, task_tool(NoSubagents()))))
+    tools = schemas(by_name((*ALL, *READING_WEB, *READING_GITHUB, TASK_TOOL)))
     said = json.dumps([*tools, *system_blocks("main"), first], ensure_ascii=False)
     assert len(said.encode()) / TOKEN <= 6_000
 
