@@ -6,8 +6,8 @@ session itself.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from bot.agent.history.escaping import as_data
 from bot.agent.history.request_prefix import RequestPrefix, load_request_prefix
@@ -24,12 +24,11 @@ from bot.agent.resources import SessionResources
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
-from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
+from bot.agent.subagents.policy import SubagentPolicy, SubagentSettings
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.session_factory import ParentContext
-from bot.agent.subagents.types import LIMITS, AgentType
 from bot.agent.tools.exit_plan_mode import TASK_PLAN
-from bot.agent.tools.registry import ALL, by_name, repository_tools, schemas, web_tools
+from bot.agent.tools.registry import ALL, by_name, optional_tools, schemas
 from bot.agent.tools.submit_review import REVIEW
 from bot.agent.tools.task import task_tool
 from bot.agent.tools.tool import ToolContext
@@ -59,19 +58,6 @@ class SessionPlace:
     """Runs the commands that may run while planning; None where none does."""
     scope: ScopeWatch | None = None
     """Watches the paths of approved work (K5); None while planning."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubagentSettings:
-    """The sub-agents that a session may start."""
-
-    model: str
-    types: Mapping[str, AgentType]
-    counts: SubagentCounts = SubagentCounts()
-    untrusted: bool = False
-    """Whether those that only read get the restricted preset (S9)."""
-    limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
-    """Limits by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +107,11 @@ def assemble_session(
         reads=repository_reads(resources.repository, strangers=settings.mode is Mode.PLAN),
         plan_limits=settings.plan_limits,
     )
-    subagents = settings.subagents
-    parent = ParentContext(log, context, monitor, place.workspace, place.checkout, place.environment, subagents.model)
-    policy = SubagentPolicy(resources, subagents.limits, subagents.counts, place.network, subagents.untrusted)
-    pool = SubagentPool(parent, subagents.types, policy)
-    optional_tools = (*web_tools(resources.web, resources.gate), *repository_tools(resources.repository))
+    parent = ParentContext(log, context, monitor, place.workspace, place.checkout, place.environment)
+    pool = SubagentPool(parent, SubagentPolicy(resources, settings.subagents, place.network))
     review = (REVIEW,) if settings.reviews else ()
-    tools = by_name((*ALL, *optional_tools, *review, task_tool(subagents.types, pool.delegate)))
+    task = task_tool(settings.subagents.types, pool.delegate)
+    tools = by_name((*ALL, *optional_tools(resources), *review, task))
     if settings.plan_limits is not None:
         tools = {**tools, TASK_PLAN.name: TASK_PLAN}
     new_prefix = RequestPrefix("main", settings.model, system_blocks("main"), schemas(tools))

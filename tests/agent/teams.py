@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
 from bot.agent.limits import Limits
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import first_message, prompt_text
 from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, AgentEvent
-from bot.agent.subagents.policy import SubagentCounts
+from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.subagents.types import LIMITS, TYPES, AgentType
 from bot.core.approval import ApprovedPlan

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.agent.permissions.modes import Mode
-from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
+from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy, SubagentSettings
 from bot.agent.subagents.types import LIMITS, RESTRICTED, TYPES
 from bot.agent.tools.tool import ToolContext
 from bot.core.network import NO_NETWORK, Network
@@ -25,7 +25,8 @@ def parent(mode: Mode) -> ToolContext:
 def test_one_that_reads_and_one_that_writes(room: Open, untrusted: bool) -> None:
     """One that reads is in plan mode, without a network, on a tree that it cannot change; strangers restrict it alone.
     None has Task, and the web tools are there only where a rule opens them."""
-    policy = SubagentPolicy(room(lambda _: say("?")).world, LIMITS, network=OPEN, untrusted=untrusted)
+    settings = SubagentSettings("claude-sonnet-5-5", TYPES, untrusted=untrusted)
+    policy = SubagentPolicy(room(lambda _: say("?")).world, settings, OPEN)
     reads = policy.bounds(EXPLORE, parent(Mode.ACCEPT_EDITS))
     writes = policy.bounds(CODE, parent(Mode.ACCEPT_EDITS))
     assert (reads.access, reads.network, reads.mode) == (Access.READ, NO_NETWORK, Mode.PLAN)
@@ -40,7 +41,8 @@ def test_one_that_reads_and_one_that_writes(room: Open, untrusted: bool) -> None
 @pytest.mark.req("S1", "S7", "P4")
 def test_how_many(room: Open) -> None:
     """Places are counted for one task of several too; no writer starts in plan mode, and no task of it is shared."""
-    policy = SubagentPolicy(room(lambda _: say("?")).world, LIMITS, SubagentCounts(3, in_all=4, on_one=3))
+    settings = SubagentSettings("claude-sonnet-5-5", TYPES, SubagentCounts(3, in_all=4, on_one=3))
+    policy = SubagentPolicy(room(lambda _: say("?")).world, settings)
     assert [policy.agents_on_one_task(EXPLORE, used) for used in (0, 1, 2)] == [3, 2, 1]
     assert policy.agents_on_one_task(CODE, 0) == 1
     assert policy.refusal(EXPLORE, parent(Mode.PLAN), 3) == ""

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session, begin_session
+from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session, begin_session
 from bot.agent.loop import run
 from bot.agent.network_log import NetworkLog
 from bot.agent.permissions.modes import Mode
 from bot.agent.session import Session
 from bot.agent.session_events import End, ToolStarted
-from bot.agent.subagents.policy import SubagentCounts
+from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
 from bot.agent.subagents.types import RESTRICTED, TYPES
 from bot.core.names import SessionId
 from bot.core.work import Checkout

@@ -12,8 +12,8 @@ from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rul
 from bot.agent.session import Session
 from bot.agent.session_events import End
 from bot.agent.subagents.types import RESTRICTED
-from bot.agent.tools.registry import ALL
-from bot.agent.tools.web_fetch import LONGEST, SHORT, SYSTEM, WEB_FETCH, is_web_fetch_offered
+from bot.agent.tools.registry import ALL, optional_tools
+from bot.agent.tools.web_fetch import LONGEST, SHORT, SYSTEM, WEB_FETCH
 from bot.core.errors import PlangateError, Refused
 from bot.core.network import NetworkDecision, WebPage
 from bot.testing.model.reply import Fault, Reply, call, say, sequence, stop
@@ -58,13 +58,13 @@ def reading(
     return session, shelf
 
 
-def test_offered_where_a_rule_opens_a_host() -> None:
+def test_offered_where_a_rule_opens_a_host(room: Open) -> None:
     """Not by default, in no mode."""
-    web = Shelf({})
-    assert is_web_fetch_offered(web, ALLOWED)
-    assert not is_web_fetch_offered(web, PermissionGate())
-    assert not is_web_fetch_offered(web, PermissionGate(ToolRules(ask=ALLOWED.rules.allow)))
-    assert not is_web_fetch_offered(None, ALLOWED)
+    resources = replace(room(say("?")).world, web=Shelf({}), gate=ALLOWED)
+    assert optional_tools(resources) == (WEB_FETCH,)
+    assert optional_tools(replace(resources, gate=PermissionGate())) == ()
+    assert optional_tools(replace(resources, gate=PermissionGate(ToolRules(ask=ALLOWED.rules.allow)))) == ()
+    assert optional_tools(replace(resources, web=None)) == ()
 
 
 async def test_a_page_is_shown_as_data(room: Open) -> None:

@@ -1,6 +1,7 @@
 """WebSearch and the light calls under it: small requests, strangers' words as data, off unless allowed (T4, M11)."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from bot.agent.light_calls import LightCalls
 from bot.agent.permissions.tool_gate import SEARCH, PermissionGate, Rule, ToolRules
 from bot.agent.session import Session
-from bot.agent.tools.registry import ALL
-from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH, is_web_search_offered
+from bot.agent.tools.registry import ALL, optional_tools
+from bot.agent.tools.tool import Tool
+from bot.agent.tools.web_search import SYSTEM, WEB_SEARCH
 from bot.core.transcript import Json
 from bot.testing.model.reply import Block, Fault, Reply, Text, Verbatim, call, say, sequence, several, stop, verbatim
 from bot.testing.model.request_view import ModelRequest
@@ -152,10 +154,15 @@ async def test_a_malformed_search_is_refused(room: Open, given: Json) -> None:
 
 
 @pytest.mark.req("T4", "P7")
-def test_only_an_allow_rule_for_every_query_brings_the_tool() -> None:
+def test_only_an_allow_rule_for_every_query_brings_the_tool(room: Open) -> None:
     """A rule with a pattern would promise a bound that plan mode does not keep."""
-    assert is_web_search_offered(ToolRules(allow=(Rule(SEARCH),)))
-    assert not is_web_search_offered(ToolRules(allow=(Rule(SEARCH, "python*"), Rule("WebFetch"))))
-    assert not is_web_search_offered(ToolRules(ask=(Rule(SEARCH),)))
+    resources = room(say("?")).world
+
+    def offered(rules: ToolRules) -> tuple[Tool, ...]:
+        return optional_tools(replace(resources, gate=PermissionGate(rules)))
+
+    assert offered(ToolRules(allow=(Rule(SEARCH),))) == (WEB_SEARCH,)
+    assert offered(ToolRules(allow=(Rule(SEARCH, "python*"), Rule("WebFetch")))) == ()
+    assert offered(ToolRules(ask=(Rule(SEARCH),))) == ()
     assert SEARCH not in {tool.name for tool in ALL}
     assert json.dumps(WEB_SEARCH.input_model.model_json_schema())

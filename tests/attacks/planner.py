@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.model.anthropic_model import AnthropicModel
 from bot.agent.network_log import NetworkLog
@@ -17,6 +17,7 @@ from bot.agent.permissions.tool_gate import CallKind, Decision, PermissionGate, 
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session import Session
+from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock
 from bot.core.names import SessionId

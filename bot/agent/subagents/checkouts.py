@@ -56,7 +56,6 @@ class AgentCheckout:
     """One sub-agent's checkout, and its turn to be merged."""
 
     checkouts: "SubagentCheckouts"
-    kind: AgentType
     checkout: Checkout
     earlier_merges: tuple[asyncio.Event, ...] = ()
     merged: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,7 +102,7 @@ class SubagentCheckouts:
 
         The fork is new, or left by an earlier process. However the block exits, later agents are not held up.
         """
-        place = AgentCheckout(self, kind, self.origin, tuple(self._writers))
+        place = AgentCheckout(self, self.origin, tuple(self._writers))
         try:
             if kind.writes:
                 self._writers.append(place.merged)

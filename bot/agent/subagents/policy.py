@@ -17,14 +17,14 @@ limit that ran out may be raised (`recovery.py`). The values of the limits are i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from bot.agent.limits import Limits
 from bot.agent.permissions.modes import Mode
 from bot.agent.resources import SessionResources
-from bot.agent.subagents.types import AgentType, limits_of
-from bot.agent.tools.registry import READING_GITHUB, READING_WEB, repository_tools, web_tools
+from bot.agent.subagents.types import LIMITS, AgentType, limits_of
+from bot.agent.tools.registry import READING_GITHUB, READING_WEB, optional_tools
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
 from bot.agent.tools.tool import Tool, ToolContext
 from bot.core.network import NO_NETWORK, Network
@@ -45,9 +45,23 @@ class SubagentCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class SubagentSettings:
+    """The sub-agents that a session may start."""
+
+    model: str
+    types: Mapping[str, AgentType]
+    counts: SubagentCounts = SubagentCounts()
+    untrusted: bool = False
+    """Whether strangers have a say on the thread, so that sub-agents that only read get the restricted limits (S9)."""
+    limits: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
+    """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubagentBounds:
     """What one sub-agent may use and do."""
 
+    model: str
     limits: Limits
     tools: tuple[Tool, ...]
     paths: tuple[str, ...]
@@ -66,29 +80,27 @@ class SubagentPolicy:
     """Decides what sub-agents of one session may use and do."""
 
     resources: SessionResources
-    limits: Mapping[str, Limits]
-    """Limits by built-in type. A project's own type has those of `code` if it writes, else those of `explore`."""
-    counts: SubagentCounts = SubagentCounts()
+    settings: SubagentSettings
     network: Network = NO_NETWORK
     """The network of sub-agents that write."""
-    untrusted: bool = False
-    """Whether strangers have a say on the thread, so that sub-agents that only read get the restricted limits (S9)."""
 
     def refusal(self, kind: AgentType, parent: ToolContext, used: int) -> str:
         """Return why no sub-agent of a type may start now, or "" if one may. `used` counts those so far."""
         if kind.writes and parent.mode is Mode.PLAN:
             return "Plan mode is on: only sub-agents that cannot write may run."
-        if used >= self.counts.in_all:
-            return f"All {self.counts.in_all} sub-agents of this session were used. Do it yourself."
+        if used >= self.settings.counts.in_all:
+            return f"All {self.settings.counts.in_all} sub-agents of this session were used. Do it yourself."
         return ""
 
     def agents_on_one_task(self, kind: AgentType, used: int) -> int:
         """Return how many sub-agents work on one task. If that is more than one, one more merges their reports."""
-        return 1 if kind.writes else min(self.counts.on_one, self.counts.in_all - used - 1)
+        counts = self.settings.counts
+        return 1 if kind.writes else min(counts.on_one, counts.in_all - used - 1)
 
     def bounds(self, kind: AgentType, parent: ToolContext) -> SubagentBounds:
         """Return what a sub-agent may use and do. `parent` is its parent's context."""
         return SubagentBounds(
+            model=kind.model or self.settings.model,
             limits=self._limits(kind, parent),
             tools=(*self._open_tools(kind), RESOURCE_REQUEST),
             paths=kind.paths,
@@ -99,15 +111,12 @@ class SubagentPolicy:
 
     def _limits(self, kind: AgentType, parent: ToolContext) -> Limits:
         """Return the limits of a sub-agent: restricted if it only reads and strangers have a say."""
-        strangers = self.untrusted or (parent.reads is not None and parent.reads.used.strangers)
-        configured = self.limits.get(kind.name, self.limits["code" if kind.writes else "explore"])
+        strangers = self.settings.untrusted or (parent.reads is not None and parent.reads.used.strangers)
+        limits = self.settings.limits
+        configured = limits.get(kind.name, limits["code" if kind.writes else "explore"])
         return limits_of(configured, kind.limits, untrusted=strangers and not kind.writes)
 
     def _open_tools(self, kind: AgentType) -> tuple[Tool, ...]:
         """Return the tools of a type, without web tools and GitHubRead if this session does not have them."""
-        resources = self.resources
-        closed = {*READING_WEB, *READING_GITHUB} - {
-            *web_tools(resources.web, resources.gate),
-            *repository_tools(resources.repository),
-        }
+        closed = {*READING_WEB, *READING_GITHUB} - {*optional_tools(self.resources)}
         return tuple(tool for tool in kind.tools if tool not in closed)

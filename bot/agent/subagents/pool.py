@@ -8,7 +8,7 @@ response begins (M4).
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -47,7 +47,6 @@ class SubagentPool:
     """Runs the sub-agents of one session, with bounds on how many run at once and in total."""
 
     parent: ParentContext
-    types: Mapping[str, AgentType]
     policy: SubagentPolicy
     rows: dict[AgentId, AgentChanged] = field(default_factory=dict)
     """Current row of every sub-agent, active or finished (S5)."""
@@ -62,7 +61,7 @@ class SubagentPool:
     def __post_init__(self) -> None:
         self._checkouts = SubagentCheckouts(self.parent.workspace, self.parent.checkout)
         self._sessions = SessionFactory(self.parent)
-        self._slots = asyncio.Semaphore(self.policy.counts.at_once)
+        self._slots = asyncio.Semaphore(self.policy.settings.counts.at_once)
         self._prefixes = Prefixes(self.parent.log.resources.clock)
 
     @asynccontextmanager
@@ -71,7 +70,7 @@ class SubagentPool:
 
         Only where more than the default number may work at once: elsewhere it would seldom be worth its price.
         """
-        many = self.policy.counts.at_once > SubagentCounts().at_once
+        many = self.policy.settings.counts.at_once > SubagentCounts().at_once
         warming = asyncio.ensure_future(self._warm_cache("explore")) if many else None
         try:
             yield
@@ -81,7 +80,7 @@ class SubagentPool:
                 await asyncio.gather(warming, return_exceptions=True)
 
     async def _warm_cache(self, agent_type: str) -> None:
-        kind = self.types[agent_type]
+        kind = self.policy.settings.types[agent_type]
         prefix = self._sessions.prefix(kind, self.policy.bounds(kind, self.parent.tools))
         with self._prefixes.join(prefix) as turn:
             if turn.leads and await write_prefix(self.parent.log, prefix, self._sessions.first_block(kind)):
@@ -89,12 +88,13 @@ class SubagentPool:
 
     async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
         """Run one sub-agent, and return its report. A refused call gets an error that names the types or the reason."""
-        kind = self.types.get(agent_type)
+        types = self.policy.settings.types
+        kind = types.get(agent_type)
         made_before = kind is not None and any(
             run.assignment.is_for(kind, description, brief) for run in self._earlier_runs
         )
         if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
-            unknown_type = f"There is no agent type {agent_type!r}. Types: {', '.join(self.types)}."
+            unknown_type = f"There is no agent type {agent_type!r}. Types: {', '.join(types)}."
             return ToolOutput(unknown_type if kind is None else refusal, is_error=True)
         several = self.policy.agents_on_one_task(kind, self._used)
         if several <= 1:

@@ -45,7 +45,6 @@ class ParentContext:
     workspace: Workspace
     checkout: Checkout
     environment: Environment
-    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class SessionFactory:
         """Return what every request of a new sub-agent sends unchanged."""
         system = system_blocks(kind.name, kind.system_prompt, writes=kind.writes)
         tools = schemas(by_name(bounds.tools))
-        return RequestPrefix(kind.name, kind.model or self.parent.model, system, tools, bounds.role, kind.schema)
+        return RequestPrefix(kind.name, bounds.model, system, tools, bounds.role, kind.schema)
 
     def first_block(self, kind: AgentType) -> Json:
         """Return the block of the first message that all sub-agents of a type share: their environment and memory."""

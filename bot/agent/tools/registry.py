@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from bot.agent.permissions.tool_gate import PermissionGate
+from bot.agent.resources import SessionResources
 from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH, BASH_OUTPUT, KILL_SHELL
 from bot.agent.tools.exit_plan_mode import PLAN
@@ -14,10 +14,9 @@ from bot.agent.tools.github_read import GITHUB
 from bot.agent.tools.notebooks import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
-from bot.agent.tools.web_fetch import WEB_FETCH, is_web_fetch_offered
-from bot.agent.tools.web_search import WEB_SEARCH, is_web_search_offered
+from bot.agent.tools.web_fetch import WEB_FETCH
+from bot.agent.tools.web_search import WEB_SEARCH
 from bot.core.transcript import Json
-from bot.ports import RepositoryReader, Web
 
 LOOKING = (READ, NOTEBOOK_READ, LS, GLOB, GREP, BASH)
 EDITING = (WRITE, EDIT, MULTI_EDIT, NOTEBOOK_EDIT)
@@ -39,15 +38,18 @@ https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-sc
 """
 
 
-def web_tools(web: Web | None, gate: PermissionGate) -> tuple[Tool, ...]:
-    """Return the web tools that a session gets: those that a rule opens."""
-    fetching = (WEB_FETCH,) if is_web_fetch_offered(web, gate) else ()
-    return (*fetching, WEB_SEARCH) if is_web_search_offered(gate.rules) else fetching
+def optional_tools(resources: SessionResources) -> tuple[Tool, ...]:
+    """Return the tools that only some threads have: web tools that an allow rule opens, and GitHubRead on GitHub.
 
-
-def repository_tools(reader: RepositoryReader | None) -> tuple[Tool, ...]:
-    """Return the tools that read the thread's repository on GitHub, if there is one."""
-    return READING_GITHUB if reader is not None else ()
+    WebFetch needs a rule that opens a host; WebSearch needs one for every query.
+    """
+    rules = resources.gate.rules.allow
+    offers = {
+        WEB_FETCH: resources.web is not None and any(rule.tool == WEB_FETCH.name for rule in rules),
+        WEB_SEARCH: any(rule.tool == WEB_SEARCH.name and rule.pattern == "*" for rule in rules),
+        GITHUB: resources.repository is not None,
+    }
+    return tuple(tool for tool, is_offered in offers.items() if is_offered)
 
 
 def by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:

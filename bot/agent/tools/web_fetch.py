@@ -13,12 +13,12 @@ from typing import Final
 from pydantic import Field
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.agent.permissions.tool_gate import CallKind, PermissionGate
+from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.network import WebPage
 from bot.core.tool_rule import FETCH
 from bot.core.transcript import text_of
-from bot.ports import ToolOutput, Web
+from bot.ports import ToolOutput
 
 LONGEST: Final = 60_000
 """Most characters of a page that the model is shown."""
@@ -39,11 +39,6 @@ class FetchInput(ToolInput):
 
     url: str = Field(min_length=1, max_length=2048)
     prompt: str = Field(min_length=1, max_length=10_000)
-
-
-def is_web_fetch_offered(web: Web | None, gate: PermissionGate) -> bool:
-    """Return whether a session gets the tool: an allow rule must open a host to it."""
-    return web is not None and any(rule.tool == FETCH for rule in gate.rules.allow)
 
 
 async def _call(tool_input: FetchInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:

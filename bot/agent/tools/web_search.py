@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field, model_validator
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.agent.permissions.tool_gate import SEARCH, CallKind, ToolRules
+from bot.agent.permissions.tool_gate import SEARCH, CallKind
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.transcript import Json, text_of
 from bot.ports import ToolOutput
@@ -48,11 +48,6 @@ class SearchInput(ToolInput):
         if self.allowed_domains and self.blocked_domains:
             raise ValueError("give allowed_domains or blocked_domains, not both")
         return self
-
-
-def is_web_search_offered(rules: ToolRules) -> bool:
-    """Return whether a session gets the tool: an allow rule must name it, for every query."""
-    return any(rule.tool == SEARCH and rule.pattern == "*" for rule in rules.allow)
 
 
 async def _call(tool_input: SearchInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:

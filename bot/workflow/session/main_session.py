@@ -12,7 +12,6 @@ from bot.agent.assembly import (
     AssembledSession,
     SessionPlace,
     SessionSettings,
-    SubagentSettings,
     assemble_session,
     begin_session,
     restore_session,
@@ -29,7 +28,7 @@ from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, RequestStarted, SessionStarted
-from bot.agent.subagents.policy import SubagentCounts
+from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
 from bot.agent.subagents.project_types import types_of
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
