@@ -24,7 +24,6 @@ from bot.agent.subagents.resuming import (
     ENDED,
     LOST,
     Assignment,
-    EarlierRun,
     in_flight,
     interrupted_assignments,
     restore_rows,
@@ -55,8 +54,8 @@ class SubagentPool:
     _prefixes: Prefixes = field(init=False)
     _checkouts: SubagentCheckouts = field(init=False)
     _sessions: SessionFactory = field(init=False)
-    _earlier_runs: list[EarlierRun] = field(default_factory=list)
-    """Runs that an earlier process left and whose calls were not made again yet."""
+    _interrupted: list[Assignment] = field(default_factory=list)
+    """Assignments that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
         self._checkouts = SubagentCheckouts(self.parent.workspace, self.parent.checkout)
@@ -90,9 +89,7 @@ class SubagentPool:
         """Run one sub-agent, and return its report. A refused call gets an error that names the types or the reason."""
         types = self.policy.settings.types
         kind = types.get(agent_type)
-        made_before = kind is not None and any(
-            run.assignment.is_for(kind, description, brief) for run in self._earlier_runs
-        )
+        made_before = kind is not None and any(one.is_for(kind, description, brief) for one in self._interrupted)
         if kind is None or (refusal := "" if made_before else self.policy.refusal(kind, self.parent.tools, self._used)):
             unknown_type = f"There is no agent type {agent_type!r}. Types: {', '.join(types)}."
             return ToolOutput(unknown_type if kind is None else refusal, is_error=True)
@@ -111,7 +108,7 @@ class SubagentPool:
         """Restore the results of a saved parent's sub-agents. A call that is made again resumes its own sub-agent."""
         self.rows.update(restore_rows(self.parent.log, lines))
         self.parent.monitor.subagent_steps += sum(row.steps for row in self.rows.values())
-        self._earlier_runs = interrupted_assignments(lines)
+        self._interrupted = interrupted_assignments(lines)
 
     def interrupted_notice(self, lines: Sequence[Line]) -> list[str]:
         """Return the notice to the parent about sub-agents that were interrupted and whose calls are not made again.
@@ -128,28 +125,28 @@ class SubagentPool:
         """Number of sub-agents that count: all but those cancelled together with the answer that called them."""
         return sum(row.state is not Lifecycle.ABORTED for row in self.rows.values())
 
-    def _assignment(self, kind: AgentType, description: str, brief: str) -> tuple[Assignment, EarlierRun | None]:
+    def _assignment(self, kind: AgentType, description: str, brief: str) -> Assignment:
         """Return the assignment of a call: the unreported one of an earlier process, or a new one."""
-        for earlier in self._earlier_runs:
-            if earlier.assignment.is_for(kind, description, brief):
-                self._earlier_runs.remove(earlier)
-                return earlier.assignment, earlier
+        for earlier in self._interrupted:
+            if earlier.is_for(kind, description, brief):
+                self._interrupted.remove(earlier)
+                return earlier
         agent = AgentId(f"{kind.name}-{len(self.rows) + 1}")
-        return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}"), None
+        return Assignment(agent, kind.name, description, brief, f"{agent}-{secrets.token_hex(4)}")
 
     async def _run_one(self, kind: AgentType, description: str, brief: str, emit: ToolSink) -> ToolOutput:
         """Run one sub-agent, record its result, and return its report. One that has reported is not run again."""
-        assignment, earlier = self._assignment(kind, description, brief)
-        if earlier and earlier.report:
+        assignment = self._assignment(kind, description, brief)
+        if assignment.report:
             await emit(self.rows[assignment.agent])
-            return earlier.report
+            return assignment.report
         row = AgentChanged(assignment.agent, self.parent.log.agent, kind.name, description, Lifecycle.INITIALIZING)
         status = SubagentStatus(self.parent.log.resources, self.rows, row)
         self.metrics.started += 1
         await emit(status.row)
         report = None
         try:
-            report = await self._work(Subagent(kind, assignment, earlier, status), partial(self._sample, emit))
+            report = await self._work(kind, assignment, status, partial(self._sample, emit))
         except (PlangateError, OSError) as error:
             status.ended = Ended(assignment.agent, End.FAILED, str(error))
             await emit(status.updated_row(Lifecycle.FAILED))
@@ -174,19 +171,19 @@ class SubagentPool:
         facts |= {count: getattr(status.row, count) for count in COUNTS}
         self.parent.log.note(ENDED, facts)
 
-    async def _work(self, subagent: Subagent, emit: ToolSink) -> ToolOutput:
+    async def _work(
+        self, kind: AgentType, assignment: Assignment, status: SubagentStatus, emit: ToolSink
+    ) -> ToolOutput:
         """Prepare the checkout, do the work, merge it back, and return the report."""
-        kind, status = subagent.kind, subagent.status
         bounds = self.policy.bounds(kind, self.parent.tools)
         status.report_tokens = bounds.limits.report_tokens
-        async with self._checkouts.open_checkout(kind, subagent.assignment.fork) as place:
+        async with self._checkouts.open_checkout(kind, assignment.fork) as place:
             async with self._slots, place.open_toolhost(bounds) as host:
-                earlier = None
-                if subagent.earlier:
-                    subagent, earlier = await self._sessions.resume(subagent, host, bounds, found=place.checkout.found)
+                subagent, earlier = Subagent(kind, assignment, status, bounds, host), None
+                if assignment.session:
+                    subagent, earlier = await self._sessions.resume(subagent, found=place.checkout.found)
                     await emit(status.recoveries[-1])
-                work = SubagentRun(subagent, host, self._sessions, self._prefixes, bounds, emit, earlier)
-                await host.run_beside(work.run())
+                await host.run_beside(SubagentRun(subagent, self._sessions, self._prefixes, emit, earlier).run())
             if kind.writes:
                 await emit(status.updated_row(Lifecycle.WAITING))
                 try:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.agent.resources import SessionResources
-from bot.agent.session import Session
 from bot.agent.session_events import AgentChanged, Lifecycle
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.types import AgentType
@@ -35,17 +34,6 @@ LOST_TWICE: Final = "it was interrupted again, and its work was lost a second ti
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierRun:
-    """A sub-agent of an earlier process whose report did not reach its parent."""
-
-    assignment: "Assignment"
-    session: SessionId
-    """Id of its last session."""
-    report: ToolOutput | None = None
-    """Its report, or None if it was in flight."""
-
-
-@dataclass(frozen=True, slots=True)
 class Assignment:
     """What one sub-agent was asked to do, and where it works."""
 
@@ -57,15 +45,19 @@ class Assignment:
     """Name of its fork, if it writes."""
     losses: int = 0
     """How often its work was lost and it started over."""
+    session: SessionId | None = None
+    """Its last session in an earlier process, or None if it is new."""
+    report: ToolOutput | None = None
+    """Its report from an earlier process, which did not reach its parent; None if there is none."""
 
     def facts(self) -> Json:
-        """Return the assignment as the parent's transcript stores it."""
+        """Return what the parent's transcript stores of the assignment, besides the session."""
         facts = {"agent": self.agent, "type": self.kind, "description": self.description, "brief": self.brief}
         return {**facts, "fork": self.fork, "losses": self.losses}
 
     @classmethod
     def of(cls, facts: Json) -> "Assignment":
-        """Read an assignment from the form that `facts` returns."""
+        """Read an assignment from the note that a session of it began."""
         return cls(
             AgentId(facts["agent"]),
             kind=facts["type"],
@@ -73,6 +65,7 @@ class Assignment:
             brief=facts["brief"],
             fork=facts["fork"],
             losses=facts["losses"],
+            session=SessionId(facts["session"]),
         )
 
     def is_for(self, kind: AgentType, description: str, brief: str) -> bool:
@@ -115,26 +108,19 @@ def in_flight(lines: Sequence[Line]) -> list[str]:
     return [agent for agent in began if agent not in ended]
 
 
-def interrupted_assignments(lines: Sequence[Line]) -> list[EarlierRun]:
-    """Return the runs whose reports did not reach the parent, in the order in which they began."""
-    runs: dict[str, EarlierRun] = {}
+def interrupted_assignments(lines: Sequence[Line]) -> list[Assignment]:
+    """Return the assignments whose reports did not reach the parent, in the order in which they began."""
+    interrupted: dict[str, Assignment] = {}
     for line in lines:
         body = line.body
         if line.kind is not LineKind.NOTE:
-            runs.clear()
+            interrupted.clear()
         elif body["note"] == BEGAN and "brief" in body:
-            runs[body["agent"]] = EarlierRun(Assignment.of(body), SessionId(body["session"]))
-        elif body["note"] == ENDED and "report" in body and (run := runs.get(body["agent"])):
+            interrupted[body["agent"]] = Assignment.of(body)
+        elif body["note"] == ENDED and "report" in body and (begun := interrupted.get(body["agent"])):
             report = ToolOutput(body["report"], body["is_error"], details={"agent": body["agent"]})
-            runs[body["agent"]] = replace(run, report=report)
-    return list(runs.values())
-
-
-def adopt_interrupted(session: Session, lines: Sequence[Line]) -> None:
-    """Restore a session from its saved lines, without booking its cost a second time."""
-    rows = dict(session.resources.ledger.rows)
-    session.restore(lines)
-    session.resources.ledger.rows = rows
+            interrupted[body["agent"]] = replace(begun, report=report)
+    return list(interrupted.values())
 
 
 def _book(resources: SessionResources, agent: AgentId, lines: Sequence[Line]) -> None:

@@ -11,9 +11,10 @@ from bot.agent.light_calls import LightCalls
 from bot.agent.monitor import Monitor
 from bot.agent.prompts import Environment, first_message, prompt_text, system_blocks
 from bot.agent.session import Session
+from bot.agent.session_events import RecoveryOutcome
 from bot.agent.session_log import SessionLog
 from bot.agent.subagents.policy import SubagentBounds
-from bot.agent.subagents.recovery import raise_requested_limit
+from bot.agent.subagents.recovery import Trouble, raise_requested_limit
 from bot.agent.subagents.resuming import (
     AGAIN,
     BEGAN,
@@ -21,8 +22,6 @@ from bot.agent.subagents.resuming import (
     LOST_ONCE,
     LOST_TWICE,
     Assignment,
-    EarlierRun,
-    adopt_interrupted,
 )
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.types import AgentType
@@ -49,12 +48,13 @@ class ParentContext:
 
 @dataclass(frozen=True, slots=True)
 class Subagent:
-    """One sub-agent: its type, its assignment, its earlier run if any, and its status."""
+    """One sub-agent at its place: what it is to do, within which bounds, and how far it is."""
 
     kind: AgentType
     assignment: Assignment
-    earlier: EarlierRun | None
     status: SubagentStatus
+    bounds: SubagentBounds
+    host: Toolhost
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,49 +63,49 @@ class SessionFactory:
 
     parent: ParentContext
 
-    async def resume(
-        self, subagent: Subagent, host: Toolhost, bounds: SubagentBounds, *, found: bool
-    ) -> tuple[Subagent, Session | None]:
+    async def resume(self, subagent: Subagent, *, found: bool) -> tuple[Subagent, Session | None]:
         """Return the session of an interrupted sub-agent to resume, or None if it starts over.
 
         Raises Refused if the sub-agent writes and its work was lost for a second time.
         """
-        assignment, status, earlier = subagent.assignment, subagent.status, subagent.earlier
+        assignment, status = subagent.assignment, subagent.status
         load = self.parent.log.resources.transcripts.load
-        lines = await asyncio.to_thread(load, earlier.session) if earlier and found else ()
-        session = self._session(subagent, host, bounds=bounds, lines=lines) if lines else None
+        lines = await asyncio.to_thread(load, assignment.session) if assignment.session and found else ()
+        session = self._session(subagent, lines) if lines else None
         if session is not None:
-            adopt_interrupted(session, lines)
+            booked = dict(session.resources.ledger.rows)
+            session.restore(lines)
+            session.resources.ledger.rows = booked  # its cost was booked with its parent's transcript
             used = session.monitor
             self.parent.monitor.subagent_steps += used.steps
             counts = {"steps": used.steps, "tool_calls": used.tool_calls, "tokens": used.context}
             status.row = replace(status.row, **counts)  # type: ignore[arg-type]  # named as the fields are
             status.remark = LOST_ONCE if assignment.losses else ""
-            status.mark_interrupted(GOES_ON)
+            status.record_recovery(Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, GOES_ON)
         elif subagent.kind.writes and assignment.losses:
             raise Refused(LOST_TWICE, fix="send another one, for less")
         elif subagent.kind.writes:
             assignment, status.remark = replace(assignment, losses=1), LOST_ONCE
-            status.mark_interrupted(LOST_ONCE)
+            status.record_recovery(Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, LOST_ONCE)
         else:
-            status.mark_interrupted(AGAIN)
+            status.record_recovery(Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, AGAIN)
         return replace(subagent, assignment=assignment), session
 
-    def _session(
-        self, subagent: Subagent, host: Toolhost, *, bounds: SubagentBounds, lines: Sequence[Line] = ()
-    ) -> Session:
-        """Return a sub-agent's session, restored from `lines` or new."""
-        kind, agent, parent_tools = subagent.kind, subagent.assignment.agent, self.parent.tools
+    def _session(self, subagent: Subagent, lines: Sequence[Line] = ()) -> Session:
+        """Return a sub-agent's session that has not begun. `lines` are those of its saved transcript."""
+        kind, bounds, parent_tools = subagent.kind, subagent.bounds, self.parent.tools
+        agent = subagent.assignment.agent
         resources = self.parent.log.resources
         prefix = self.prefix(kind, bounds)
         if saved := load_request_prefix(lines, prefix.model):
             prefix = replace(saved, role=bounds.role, schema=kind.schema)
-        ident = SessionId(f"{self.parent.log.id}.{agent}-{secrets.token_hex(4)}")
-        log = SessionLog(subagent.earlier.session if lines and subagent.earlier else ident, agent, resources)
+        earlier = subagent.assignment.session if lines else None
+        ident = earlier or SessionId(f"{self.parent.log.id}.{agent}-{secrets.token_hex(4)}")
+        log = SessionLog(ident, agent, resources)
         monitor = Monitor(resources.clock, bounds.limits, self.parent.monitor)
         context = replace(
             parent_tools,
-            host=host,
+            host=subagent.host,
             mode=bounds.mode,
             stamps=dict(parent_tools.stamps),
             reported_stamps={},
@@ -131,9 +131,9 @@ class SessionFactory:
         block: Json = _first_message(self.parent.environment, kind, "")["content"][0]
         return block
 
-    def begin(self, subagent: Subagent, host: Toolhost, *, bounds: SubagentBounds, brief: str) -> Session:
+    def begin(self, subagent: Subagent, brief: str) -> Session:
         """Begin a new session of a sub-agent. It knows only its brief."""
-        session = self._session(subagent, host, bounds=bounds)
+        session = self._session(subagent)
         self.parent.log.note(BEGAN, {**subagent.assignment.facts(), "session": session.id})
         session.begin(_first_message(self.parent.environment, subagent.kind, brief))
         return session

@@ -129,15 +129,9 @@ class SubagentStatus:
         if self.row.state not in {Lifecycle.COMPLETED, Lifecycle.FAILED}:
             self.updated_row(Lifecycle.ABORTED)
 
-    def record_recovery(self, trouble: Trouble, outcome: RecoveryOutcome) -> Recovery:
+    def record_recovery(self, trouble: Trouble, outcome: RecoveryOutcome, text: str) -> Recovery:
         """Record the outcome of a trouble, and return its event."""
-        text = f"{trouble}: {outcome}" if outcome is RecoveryOutcome.RECOVERED else f"gave up: {self.end.text}"
         self.recoveries.append(Recovery(self.row.agent, trouble, outcome, text))
-        return self.recoveries[-1]
-
-    def mark_interrupted(self, remedy: str) -> Recovery:
-        """Record an interruption with an earlier process and what is done about it, and return the event."""
-        self.recoveries.append(Recovery(self.row.agent, Trouble.INTERRUPTED, RecoveryOutcome.RECOVERED, remedy))
         return self.recoveries[-1]
 
     def mark_unmerged(self, error: PlangateError) -> None:
@@ -161,12 +155,10 @@ class SubagentStatus:
         if not event.is_error:
             return []
         if event.refused and event.text.startswith(DENIED):
-            self.recoveries.append(Recovery(event.agent, Trouble.DENIED, RecoveryOutcome.ESCALATED, event.text[:SHORT]))
-        elif event.refused and session.monitor.over is not None:
+            return [self.record_recovery(Trouble.DENIED, RecoveryOutcome.ESCALATED, event.text[:SHORT])]
+        if event.refused and session.monitor.over is not None:
             return []
-        else:
-            self.recoveries.append(Recovery(event.agent, Trouble.TOOL, RecoveryOutcome.RECOVERED, event.text[:SHORT]))
-        return self.recoveries[-1:]  # type: ignore[return-value]  # a list of one kind of event
+        return [self.record_recovery(Trouble.TOOL, RecoveryOutcome.RECOVERED, event.text[:SHORT])]
 
     def report(self) -> ToolOutput:
         """Return the report as the parent's tool result: data, with text that imitates the harness escaped (S11a)."""

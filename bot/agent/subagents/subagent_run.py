@@ -14,14 +14,13 @@ from bot.agent.loop import drive
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, Info, Lifecycle, Recovery, RecoveryOutcome
-from bot.agent.subagents.policy import SubagentBounds
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
 from bot.agent.subagents.scheduler import Prefixes
 from bot.agent.subagents.session_factory import SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.tools.tool import ToolSink
 from bot.core.transcript import text_of
-from bot.ports import AnswerStarted, Toolhost
+from bot.ports import AnswerStarted
 
 SMALLER: Final = (
     "Your time was up before you were done. You have more time, once. Do only the part that matters most, with what "
@@ -40,10 +39,8 @@ class SubagentRun:
     """One sub-agent at work."""
 
     subagent: Subagent
-    host: Toolhost
     sessions: SessionFactory
     prefixes: Prefixes
-    bounds: SubagentBounds
     emit: ToolSink
     earlier: Session | None = None
     """Session that an earlier process left, to resume."""
@@ -55,7 +52,7 @@ class SubagentRun:
 
     async def run(self) -> None:
         """Work until there is a report or no remedy helps. The status records which."""
-        session = self.earlier or self._begin(self.subagent.assignment.brief)
+        session = self.earlier or self.sessions.begin(self.subagent, self.subagent.assignment.brief)
         while not self._has_answer(session):
             await self._run(session)
             if self.status.is_success:
@@ -130,20 +127,19 @@ class SubagentRun:
             brief = PART.format(
                 brief=self.subagent.assignment.brief, number=number, parts=PARTS, notes=notes, what=instruction
             )
-            session = self._begin(brief)
+            session = self.sessions.begin(self.subagent, brief)
             await self._run(session)
             if not self.status.is_success:
                 self.status.note(session)
                 return
             reports.append(f"Report on part {number}: {self.status.end.text}")
 
-    def _begin(self, brief: str) -> Session:
-        return self.sessions.begin(self.subagent, self.host, bounds=self.bounds, brief=brief)
-
     def _outcome(self, trouble: Trouble) -> Recovery:
-        return self.status.record_recovery(
-            trouble, RecoveryOutcome.RECOVERED if self.status.is_success else RecoveryOutcome.UNRECOVERABLE
-        )
+        if self.status.is_success:
+            return self.status.record_recovery(
+                trouble, RecoveryOutcome.RECOVERED, f"{trouble}: {RecoveryOutcome.RECOVERED}"
+            )
+        return self.status.record_recovery(trouble, RecoveryOutcome.UNRECOVERABLE, f"gave up: {self.status.end.text}")
 
 
 def _timeout(session: Session, resource: Resource) -> Ended:
