@@ -35,7 +35,7 @@ from pathlib import Path
 
 from agent import run_timed
 
-from bot.agent.assembly import SessionPlace, SessionSettings, SubagentSettings, assemble_session
+from bot.agent.assembly import SessionPlace, SessionSettings, assemble_session
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.model.anthropic_model import AnthropicModel
@@ -44,7 +44,7 @@ from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.prompts import Environment, first_message
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import RequestStarted
-from bot.agent.subagents.policy import SubagentCounts
+from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
 from bot.agent.subagents.scheduler import run_together
 from bot.agent.subagents.types import TYPES
 from bot.clock import SystemClock

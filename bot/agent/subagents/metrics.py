@@ -17,14 +17,6 @@ _LONG_SECONDS: Final = 30.0
 _LOW_CONCURRENCY: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A suggestion, with its priority: high, medium, or low."""
-
-    priority: str
-    text: str
-
-
 @dataclass(slots=True)
 class Metrics:
     """Counts over all sub-agents of one session."""
@@ -65,21 +57,20 @@ class Metrics:
         busy = [sample for sample in self._samples if sample]
         return sum(busy) / len(busy) if busy else 0.0
 
-    def hints(self) -> tuple[Hint, ...]:
-        """Return hints, the most urgent first. Empty if no sub-agent has ended."""
+    def hints(self) -> list[str]:
+        """Return hints, each after its priority, the most urgent first. Empty if no sub-agent has ended."""
         ended = self.succeeded + self.failed
         if not ended:
-            return ()
+            return []
         mean, rate = self.seconds / ended, self.succeeded / ended
-        candidates = (
-            (rate < _LOW_SUCCESS, Hint("high", f"only {rate:.0%} of the sub-agents succeeded: look at why they fail")),
-            (mean > _LONG_SECONDS, Hint("medium", f"a sub-agent takes {mean:.0f} s on average: give smaller tasks")),
-            (
-                ended > 1 and self.concurrency < _LOW_CONCURRENCY,
-                Hint("low", f"{self.concurrency:.1f} ran at once on average: send independent tasks in one message"),
-            ),
-        )
-        return tuple(hint for holds, hint in candidates if holds)
+        hints = []
+        if rate < _LOW_SUCCESS:
+            hints.append(f"high: only {rate:.0%} of the sub-agents succeeded: look at why they fail")
+        if mean > _LONG_SECONDS:
+            hints.append(f"medium: a sub-agent takes {mean:.0f} s on average: give smaller tasks")
+        if ended > 1 and self.concurrency < _LOW_CONCURRENCY:
+            hints.append(f"low: {self.concurrency:.1f} ran at once on average: send independent tasks in one message")
+        return hints
 
     def facts(self) -> Json:
         """Return all metrics in the form that a log or a journal stores."""
@@ -94,5 +85,5 @@ class Metrics:
             "uses": {str(resource): count for resource, count in sorted(self.uses.items()) if count},
             "utilisation": {str(resource): percent for resource, percent in sorted(self.utilization.items())},
             "recoveries": {f"{trouble}: {outcome}": n for (trouble, outcome), n in sorted(self.recoveries.items())},
-            "hints": [f"{hint.priority}: {hint.text}" for hint in self.hints()],
+            "hints": self.hints(),
         }

@@ -41,29 +41,26 @@ class Report(BaseModel):
     data: list[Point] = []
     metadata: list[Point] = []
 
+    def points(self, section: str) -> list[Point]:
+        """Return what one of SECTIONS contains. Errors are points without a topic."""
+        if section == "errors":
+            return [Point(topic="", statement=text) for text in self.errors]
+        points: list[Point] = getattr(self, section)
+        return points
 
-_POINTS: Final[Json] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"topic": {"type": "string"}, "statement": {"type": "string"}},
-        "required": ["topic", "statement"],
-        "additionalProperties": False,
-    },
-}
-SCHEMA: Final[Json] = {
-    "type": "object",
-    "properties": {
-        "summary": {"type": "string"},
-        "findings": _POINTS,
-        "errors": {"type": "array", "items": {"type": "string"}},
-        "recommendations": _POINTS,
-        "data": _POINTS,
-        "metadata": _POINTS,
-    },
-    "required": ["summary", "findings", "errors", "recommendations", "data", "metadata"],
-    "additionalProperties": False,
-}
+
+SECTIONS: Final = ("findings", "errors", "recommendations", "data", "metadata")
+
+
+def _object_schema(**properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+_TEXT: Final[Json] = {"type": "string"}
+_POINTS: Final[Json] = {"type": "array", "items": _object_schema(topic=_TEXT, statement=_TEXT)}
+SCHEMA: Final = _object_schema(
+    summary=_TEXT, **{name: {"type": "array", "items": _TEXT} if name == "errors" else _POINTS for name in SECTIONS}
+)
 """Schema for structured output."""
 
 
@@ -138,47 +135,28 @@ def read(text: str) -> Report:
 def synthesize(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
     """Merge the agents' reports, in the order of the agents. None stands for an agent that failed."""
     reported = [(agent, report) for agent, report in reports if report is not None]
-    findings = _merge_points([(agent, point) for agent, report in reported for point in report.findings])
-    errors = _merge_points(
-        [(agent, Point(topic="", statement=text)) for agent, report in reported for text in report.errors]
-    )
-    advice = _merge_points([(agent, point) for agent, report in reported for point in report.recommendations])
-    data = _merge_points([(agent, point) for agent, report in reported for point in report.data])
-    metadata = _merge_points([(agent, point) for agent, report in reported for point in report.metadata])
-    total = sum(
-        len(part)
-        for _, report in reported
-        for part in (report.findings, report.errors, report.recommendations, report.data, report.metadata)
-    )
-    merged = (findings, errors, advice, data, metadata)
+    said = {name: [(agent, point) for agent, report in reported for point in report.points(name)] for name in SECTIONS}
+    merged = {name: _merge_points(points) for name, points in said.items()}
     return Synthesis(
-        *merged,
+        **merged,
         summaries=tuple(AgentStatement("", report.summary, (agent,)) for agent, report in reported if report.summary),
         contradictions=(
-            *_contradictions(data, ContradictionSeverity.HIGH),
-            *_contradictions(findings, ContradictionSeverity.MEDIUM),
-            *_contradictions(advice, ContradictionSeverity.LOW),
+            *_contradictions(merged["data"], ContradictionSeverity.HIGH),
+            *_contradictions(merged["findings"], ContradictionSeverity.MEDIUM),
+            *_contradictions(merged["recommendations"], ContradictionSeverity.LOW),
         ),
         failed=tuple(agent for agent, report in reports if report is None),
         reported=len(reported),
-        duplicates=total - sum(map(len, merged)),
+        duplicates=sum(map(len, said.values())) - sum(map(len, merged.values())),
     )
 
 
 def render(synthesis: Synthesis) -> str:
     """Return a synthesis as text for a model: counts, failures, and contradictions first, then what is agreed."""
     parts = head(synthesis)
-    sections = {
-        "Findings": synthesis.findings,
-        "Errors": synthesis.errors,
-        "Recommendations": synthesis.recommendations,
-        "Data": synthesis.data,
-        "Metadata": synthesis.metadata,
-        "Summaries": synthesis.summaries,
-    }
-    for name, rows in sections.items():
-        if rows:
-            parts += [f"{name}:", *(_line(row) for row in rows)]
+    for name in (*SECTIONS, "summaries"):
+        if rows := getattr(synthesis, name):
+            parts += [f"{name.capitalize()}:", *map(_line, rows)]
     return "\n".join(parts)
 
 
