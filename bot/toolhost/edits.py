@@ -43,18 +43,15 @@ def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult
             try:
                 content, change = apply_edit(content, edit, place.name)
             except Failure as failure:
-                raise _name_failed_edit(failure, n, len(arguments["edits"])) from None
+                if (total := len(arguments["edits"])) == 1:
+                    raise
+                raise Failure(f"Edit {n} of {total}: {failure} No edit was made.") from None
             changes.append(change)
         content = content or b""
         if content == before.content:
             raise Failure(f"The edits of {place.name} undo each other: nothing was changed.")
         stamp = put(host, place, content, before.mode)
     return OperationResult(_summary(place, content, changes), stamps={place.name: stamp})
-
-
-def _name_failed_edit(failure: Failure, n: int, total: int) -> Failure:
-    """Return the failure with the number of the failed edit and a note that no edit was made."""
-    return failure if total == 1 else Failure(f"Edit {n} of {total}: {failure} No edit was made.")
 
 
 def _summary(place: ResolvedPath, content: bytes, changes: list[AppliedEdit]) -> str:

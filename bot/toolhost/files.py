@@ -8,16 +8,14 @@ import io
 import os
 from typing import BinaryIO, NamedTuple
 
-from bot.toolhost import stamps
 from bot.toolhost.checkout_paths import ResolvedPath, missing, open_file
 from bot.toolhost.images import IMAGE_BYTES, block, media_type
 from bot.toolhost.milestones import nearest, record_milestone
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
+from bot.toolhost.storing import HASHED, read_all, stamp_of
 
 BOM = b"\xef\xbb\xbf"
-LARGEST = 64 * 1024 * 1024
-"""The largest file, in bytes, that may be edited, before and after the edit."""
 LINES = 2000
 LINE_CHARACTERS = 2000
 RESULT_BYTES = 100_000
@@ -48,9 +46,9 @@ def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
         size = os.fstat(descriptor).st_size
         if 0 < host.config.file_bytes < size:
             raise Failure(f"{place.name} has {size:,} bytes; at most {host.config.file_bytes:,} are read here.")
-        content = stamps.read_all(descriptor, stamps.HASHED) if size <= stamps.HASHED else None
+        content = read_all(descriptor, HASHED) if size <= HASHED else None
         probe = os.pread(descriptor, _PROBE, 0) if content is None else content[:_PROBE]
-        stamp = {place.name: stamps.of_file(descriptor, content)}
+        stamp = {place.name: stamp_of(descriptor, content)}
         if kind := media_type(probe):
             return _picture(place, kind, content, stamp)
         _refuse_binary(probe, place, size)
@@ -198,6 +196,6 @@ def _stamp(host: Host, path: str) -> str:
     except (OSError, Failure):
         return ""
     try:
-        return stamps.of_file(descriptor)
+        return stamp_of(descriptor)
     finally:
         os.close(descriptor)

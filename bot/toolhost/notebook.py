@@ -13,10 +13,10 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
+from bot.toolhost.files import BOM
 from bot.toolhost.json_spans import Composite, JsonSpan, decode_value, parse, split_members
 from bot.toolhost.protocol import Failure
 
-BOM = b"\xef\xbb\xbf"
 KINDS = ("code", "markdown", "raw")
 TEXT_BYTES = 1 << 20
 _MOST_CELLS = 20_000
@@ -48,6 +48,8 @@ class Notebook(NamedTuple):
     document: JsonSpan
     top: Composite
     cells: Composite
+    cells_lead: bytes
+    """The white space before the list of cells."""
     style: Style
     has_ids: bool
     bom: bytes
@@ -105,7 +107,7 @@ class Notebook(NamedTuple):
         if cells.parts:
             lead = cells.parts[0].lead
             return self.with_cells(cells.insert(index, JsonSpan(lead, b"", style.write(cell, _margin(lead))))), id_
-        outer = style.newline + _margin(self._cells_part().lead)
+        outer = style.newline + _margin(self.cells_lead)
         lead = outer + style.indent.encode() if style.newline else b""
         only = JsonSpan(lead, b"", style.write(cell, _margin(lead)), outer if style.newline else b"")
         return self.with_cells(Composite(b"[", (only,), b"]")), id_
@@ -121,12 +123,6 @@ class Notebook(NamedTuple):
         """Return whether the file writes sources as lists of lines, as most do."""
         sources = (open_object(part).find("source") for part in self.cells.parts[:1])
         return all(source is None or source.value.startswith(b"[") for source in sources)
-
-    def _cells_part(self) -> JsonSpan:
-        part = self.top.find("cells")
-        if part is None:
-            raise Failure("it has no cells")
-        return part
 
 
 def load(content: bytes, name: str) -> Notebook:
@@ -149,7 +145,7 @@ def load(content: bytes, name: str) -> Notebook:
                 raise Failure("a cell's cell_type is none of " + ", ".join(KINDS))
     except Failure as failure:
         raise Failure(f"{name} is not a notebook that can be worked on: {failure}. Read shows its text.") from None
-    return Notebook(document, top, cells, _style(content, top, member.lead), minor >= 5, bom)
+    return Notebook(document, top, cells, member.lead, _style(content, top, member.lead), minor >= 5, bom)
 
 
 def open_object(part: JsonSpan) -> Composite:

@@ -131,18 +131,17 @@ class _View:
         """Return notes on an output's images, with its text if it has any, or else the names of its types."""
         data = output.find("data")
         members = open_object(data) if data else Composite(b"{", (), b"}")
-        notes = [self._add_image(members, kind) for kind in _IMAGES if members.find(kind)]
+        notes = [self._add_image(member, kind) for kind in _IMAGES if (member := members.find(kind))]
         kinds = ", ".join(part.name()[:80] for part in members.parts[:_OUTPUTS])
         plain = text(members, "text/plain") or ("" if notes else f"(output of type {kinds or 'unknown'}, not shown)")
         return "\n".join(filter(None, [plain, *notes]))
 
-    def _add_image(self, data: Composite, kind: str) -> str:
+    def _add_image(self, member: JsonSpan, kind: str) -> str:
         """Add an image to the blocks, and return a note; the note has the reason if the image is left out."""
-        member = data.find(kind)
-        if member is None or len(self.blocks) >= IMAGES or len(member.value) * 3 // 4 > self._room:
+        if len(self.blocks) >= IMAGES or len(member.value) * 3 // 4 > self._room:
             return f"({kind}: left out, too many or too large)"
         try:
-            content = base64.b64decode(_text64(data, kind), validate=True)
+            content = base64.b64decode(re.sub(rb'\\n|[\s"\[\],]', b"", member.value), validate=True)
             if media_type(content) != kind:
                 return f"({kind}: left out, it is not what it says)"
             self.blocks.append(block(content, kind, kind))
@@ -150,12 +149,6 @@ class _View:
             return f"({kind}: left out, it is broken or too large)"
         self._room -= len(content)
         return f"({kind}: image {len(self.blocks)} below)"
-
-
-def _text64(data: Composite, kind: str) -> bytes:
-    """Return an image's base64 without its line breaks."""
-    member = data.find(kind)
-    return re.sub(rb'\\n|[\s"\[\],]', b"", member.value) if member else b""
 
 
 def _cut(value: str, most: int) -> str:

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bot.toolhost.files import LARGEST, is_utf8
+from bot.toolhost.files import is_utf8
 from bot.toolhost.protocol import Failure
+from bot.toolhost.storing import LARGEST
 
 MOST: Final = 1_000_000
 """The most replacements that one edit may make."""

@@ -72,13 +72,9 @@ def _options(host: Host, place: ResolvedPath, mode: str, arguments: Arguments) -
     if arguments.get("multiline"):
         options += ["--multiline", "--multiline-dotall"]
     options += [f"--{name}={arguments[name]}" for name in ("glob", "type") if arguments.get(name)]
-    return [*options, "--glob=!.git", f"--regexp={arguments['pattern']}", "--", _argument(host, place)]
-
-
-def _argument(host: Host, place: ResolvedPath) -> str:
-    """Return the path to search, in a form that is never taken for an option."""
     name = host.root.name(place.real)
-    return "./" + (name if name != "." else "")
+    below = "./" if name == "." else f"./{name}"  # which is never taken for an option
+    return [*options, "--glob=!.git", f"--regexp={arguments['pattern']}", "--", below]
 
 
 def _run_search(host: Host, call: Call, options: list[str], window: Window) -> tuple[Found, str]:

@@ -1,14 +1,22 @@
-"""Stores a file: whole or not at all, only in a writable checkout, and only over the version that was read."""
+"""Stores a file: whole or not at all, only in a writable checkout, and only over the version that was read.
+
+A stamp names a version of a file: ``<size>-<BLAKE2b of the content, 16 bytes in hex>`` up to 8 MiB, and ``<size>-<mtime
+in ns>`` above. An edit of a file that was not read, or has changed since, is refused.
+"""
 
 import os
 import stat
+from contextlib import suppress
 from typing import NamedTuple
 
-from bot.toolhost import stamps
 from bot.toolhost.checkout_paths import ResolvedPath, open_file
-from bot.toolhost.files import LARGEST
 from bot.toolhost.operation import Host
 from bot.toolhost.protocol import Failure
+
+LARGEST = 64 * 1024 * 1024
+"""The largest file, in bytes, that may be edited, before and after the edit."""
+HASHED = 8 * 1024 * 1024
+"""The largest file, in bytes, whose stamp is made of its content."""
 
 
 class Before(NamedTuple):
@@ -49,10 +57,31 @@ def current(host: Host, place: ResolvedPath) -> Before:
         status = os.fstat(descriptor)
         if status.st_size > LARGEST:
             raise Failure(f"{place.name} is larger than {LARGEST:,} bytes: change it with a command.")
-        content = stamps.read_all(descriptor, LARGEST)
-        return Before(content, stat.S_IMODE(status.st_mode), stamps.of_file(descriptor, content))
+        content = read_all(descriptor, LARGEST)
+        return Before(content, stat.S_IMODE(status.st_mode), stamp_of(descriptor, content))
     finally:
         os.close(descriptor)
+
+
+def stamp_of(file: int, content: bytes | None = None) -> str:
+    """Return the stamp of an open file; `content` is its whole content if the caller has it."""
+    from _blake2 import blake2b  # hashlib would load OpenSSL for it
+
+    status = os.fstat(file)
+    if status.st_size > HASHED:
+        return f"{status.st_size}-{status.st_mtime_ns}"
+    content = read_all(file, HASHED) if content is None else content
+    return f"{len(content)}-{blake2b(content, digest_size=16).hexdigest()}"
+
+
+def read_all(file: int, limit: int) -> bytes:
+    """Read an open file from its beginning: at most `limit` bytes, plus one that shows that the file is longer."""
+    pieces: list[bytes] = []
+    at = 0
+    while at <= limit and (piece := os.pread(file, min(1 << 20, limit + 1 - at), at)):
+        pieces.append(piece)
+        at += len(piece)
+    return b"".join(pieces)
 
 
 def check_stamp(place: ResolvedPath, before: Before, stamp: str | None) -> None:
@@ -78,19 +107,12 @@ def put(host: Host, place: ResolvedPath, content: bytes, mode: int) -> str:
             file.flush()
             if mode:
                 os.fchmod(file.fileno(), mode)
-            stamp = stamps.of_file(file.fileno(), content)
+            stamp = stamp_of(file.fileno(), content)
         os.rename(temporary, os.path.basename(place.real), src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException:
-        _remove(temporary, parent)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=parent)
         raise
     finally:
         os.close(parent)
     return stamp
-
-
-def _remove(name: str, parent: int) -> None:
-    """Remove a file that may not exist."""
-    try:
-        os.unlink(name, dir_fd=parent)
-    except FileNotFoundError:
-        return
