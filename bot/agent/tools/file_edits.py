@@ -1,4 +1,6 @@
-"""Write, Edit and MultiEdit: change one file."""
+"""Write, Edit, MultiEdit and NotebookEdit: change one file."""
+
+from typing import Literal
 
 from pydantic import Field
 
@@ -52,4 +54,23 @@ MULTI_EDIT = edit_tool(
     "Make several replacements in one file, in order; either all are made or none. Rules as for Edit.",
     MultiEditInput,
     strict=True,
+)
+
+
+class NotebookEditInput(ToolInput):
+    """Input of NotebookEdit; a new cell comes after `cell_id`, or first."""
+
+    notebook_path: str = Field(min_length=1)
+    cell_id: str | None = None
+    cell_type: Literal["code", "markdown", "raw"] | None = None
+    edit_mode: Literal["replace", "insert", "delete"] = "replace"
+    new_source: str = ""
+
+
+NOTEBOOK_EDIT = edit_tool(
+    "NotebookEdit",
+    "Change one cell of a notebook that was read before: replace its source (a code cell's outputs are cleared), "
+    "insert a cell after `cell_id` (first without one; needs `cell_type`), or delete it.",
+    NotebookEditInput,
+    place="notebook_path",
 )

@@ -1,4 +1,4 @@
-"""Read, LS, Glob and Grep: look at the files of the checkout."""
+"""Read, NotebookRead, LS, Glob and Grep: look at the files of the checkout."""
 
 from typing import Literal
 
@@ -74,4 +74,18 @@ GLOB = read_tool(
     "Glob",
     'Find files by a pattern such as "src/**/*.py", newest first, at most 100.',
     GlobInput,
+)
+
+
+class NotebookReadInput(ToolInput):
+    """Input of NotebookRead; `cell_id` shows only that cell."""
+
+    notebook_path: str = Field(min_length=1)
+    cell_id: str | None = None
+
+
+NOTEBOOK_READ = read_tool(
+    "NotebookRead",
+    "Read a Jupyter notebook (.ipynb): its cells with their ids, sources and outputs; images are shown.",
+    NotebookReadInput,
 )

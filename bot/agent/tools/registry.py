@@ -8,10 +8,9 @@ from bot.agent.resources import SessionResources
 from bot.agent.tools.ask_user import ASK
 from bot.agent.tools.bash import BASH, BASH_OUTPUT, KILL_SHELL
 from bot.agent.tools.exit_plan_mode import PLAN
-from bot.agent.tools.file_edits import EDIT, MULTI_EDIT, WRITE
-from bot.agent.tools.file_reads import GLOB, GREP, LS, READ
+from bot.agent.tools.file_edits import EDIT, MULTI_EDIT, NOTEBOOK_EDIT, WRITE
+from bot.agent.tools.file_reads import GLOB, GREP, LS, NOTEBOOK_READ, READ
 from bot.agent.tools.github_read import GITHUB
-from bot.agent.tools.notebooks import NOTEBOOK_EDIT, NOTEBOOK_READ
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
 from bot.agent.tools.web_fetch import WEB_FETCH
