@@ -56,7 +56,7 @@ async def _may_try_again(log: SessionLog, request: ModelRequest, notice: Notice,
     if notice.model:
         abilities = log.resources.model.abilities(notice.model)
         ticket.most_usd = most_expensive_answer(abilities, request.role, size)
-    return (notice.void is None and not notice.model) or await ticket.reserve_next_try()
+    return (notice.void is None and not notice.model) or await log.resources.ledger.reserve_next_try(ticket)
 
 
 def _report_silence(log: SessionLog, text: str) -> None:

@@ -160,28 +160,28 @@ class Ledger:
 
         The call counts as in progress inside the block. `shared` is asked before each try.
         """
-        ticket = Ticket(self, most_usd, shared)
+        ticket = Ticket(most_usd, shared)
         try:
-            yield ticket if await ticket.reserve_next_try() else None
+            yield ticket if await self.reserve_next_try(ticket) else None
         finally:
-            self.give_back(ticket)
+            self._give_back(ticket)
 
-    async def has_room(self, shared: SharedBudget) -> bool:
-        """Return whether one more call may go out.
+    async def reserve_next_try(self, ticket: "Ticket") -> bool:
+        """Return whether the next try of a call may go out; if so, it counts as in progress from now on.
 
-        Waits while the calls in progress could use up the budget, so that at most one call exceeds it.
+        It waits while the tries in progress could use up the budget, so that at most one of them exceeds it. While it
+        waits, it does not count itself.
         """
+        self._give_back(ticket)
         if not self.used_up:
-            self.reason = await shared.refusal_reason()
+            self.reason = await ticket.shared.refusal_reason()
         while self._open and not self.used_up and self._remaining_usd <= sum(self._open.values()):
             await self._changed.wait()
+        if not self.used_up:
+            self._open[ticket] = max(ticket.most_usd, self._highest_cost)
         return not self.used_up
 
-    def take(self, ticket: "Ticket") -> None:
-        """Count a call as in progress, with the most that it can cost."""
-        self._open[ticket] = max(ticket.most_usd, self._highest_cost)
-
-    def give_back(self, ticket: "Ticket") -> None:
+    def _give_back(self, ticket: "Ticket") -> None:
         """Stop counting a call as in progress, and wake the calls that wait for room."""
         self._open.pop(ticket, None)
         self._changed.set()
@@ -248,17 +248,5 @@ class Ledger:
 class Ticket:
     """One call's place in the budget, for one try at a time, since each try is billed."""
 
-    ledger: Ledger
     most_usd: float
     shared: SharedBudget
-
-    async def reserve_next_try(self) -> bool:
-        """Return whether the next try may go out.
-
-        It waits for room like any other call and holds no place meanwhile.
-        """
-        self.ledger.give_back(self)
-        if not await self.ledger.has_room(self.shared):
-            return False
-        self.ledger.take(self)
-        return True
