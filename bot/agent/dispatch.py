@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from bot.agent.history.cutting import IMAGE_BYTES, MOST_IMAGES, images, room_for
 from bot.agent.monitor import OverLimit
-from bot.agent.permissions.plan_mode import SubmittedPlan, read_plan
+from bot.agent.permissions.plan_mode import read_plan
 from bot.agent.permissions.rule_paths import relative_input, within_paths
 from bot.agent.permissions.tool_gate import CallKind, Decision, subject
 from bot.agent.scope import NOTE, outside_notice
@@ -36,7 +36,7 @@ from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskIn
 from bot.agent.tools.tool import Tool, ToolInput, ToolProgress, ToolSink
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import PlangateError, Refused
-from bot.core.maintenance import PlanLimits, check_undecided
+from bot.core.maintenance import check_undecided
 from bot.core.names import ToolUseId
 from bot.core.operations import check_targets
 from bot.core.question import Asking, permission
@@ -180,7 +180,7 @@ def collect_results(calls: Sequence[Json], results: dict[str, Json]) -> list[Jso
 
 
 def _suspension(session: Session, ready: ReadyCall) -> PreparedCall:
-    """Return the suspension for a plan or a question, or a refusal if the plan is malformed or nobody can answer.
+    """Return the suspension for a plan or a question, or a refusal if the plan is not allowed or nobody can answer.
 
     A sub-agent's plan or question suspends nothing: it goes to the parent (P5).
     """
@@ -191,17 +191,13 @@ def _suspension(session: Session, ready: ReadyCall) -> PreparedCall:
             return RefusedCall(ready.call, NOBODY)
         return SuspendedCall(ready.call, asking(ToolUseId(ready.call["id"]), ready.tool_input))
     try:
-        _check_plan(read_plan(ready.call["input"]), session.context.plan_limits)
+        plan = read_plan(ready.call["input"])
+        if limits := session.context.plan_limits:
+            check_undecided(plan.findings, limits.decided)
+            check_targets(plan.operations, limits.thread)
     except Refused as error:
         return RefusedCall(ready.call, f"The plan was not handed in: {error}")
     return SuspendedCall(ready.call)
-
-
-def _check_plan(plan: SubmittedPlan, limits: PlanLimits | None) -> None:
-    """Raise Refused for a plan that its scheduled task may not hand in."""
-    if limits is not None:
-        check_undecided(plan.findings, limits.decided)
-        check_targets(plan.operations, limits.thread)
 
 
 def _request(session: Session, call: Json, about: str, *, why: str) -> PreparedCall:

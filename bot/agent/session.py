@@ -149,25 +149,15 @@ class Session:
 
         Raises Refused if no such call is pending.
         """
-        pending = pending_calls(self.history)
-        if call not in {block["id"] for block in pending}:
+        if call not in {block["id"] for block in pending_calls(self.history)}:
             raise Refused("the session waits for no such call", where=f"session {self.id}", fix="start it again")
-        blocks = [
-            result_block(block["id"], text, is_error=is_error)
-            if block["id"] == call
-            else result_block(block["id"], NOT_RUN, is_error=True)
-            for block in pending
-        ]
+        blocks = self._pending_results(result_block(call, text, is_error=is_error))
         blocks += [{"type": "text", "text": reminder} for reminder in reminders]
         self.add({"role": "user", "content": blocks})
 
-    def settle(self, call: str, result: Json) -> None:
+    def settle(self, result: Json) -> None:
         """Save the result of the pending call that was run. The other pending calls are marked as not run."""
-        blocks = [
-            result if block["id"] == call else result_block(block["id"], NOT_RUN, is_error=True)
-            for block in pending_calls(self.history)
-        ]
-        message, text = sendable({"role": "user", "content": blocks})
+        message, text = sendable({"role": "user", "content": self._pending_results(result)})
         self._save(self._results(message))
         self._append(message, text)
 
@@ -248,8 +238,8 @@ class Session:
         if self.context.scope is not None:
             self.context.scope.recall(lines)
         spoken = all_messages(lines)
-        for answer in spoken[:-1]:
-            self._recall_calls(tool_calls(answer))
+        for call in (call for answer in spoken[:-1] for call in tool_calls(answer)):
+            self.monitor.count_call(call["name"])
         self.call_ids = {call["id"] for answer in spoken for call in tool_calls(answer)}
         if (reads := self.context.reads) is not None:
             reads.used.recount(spoken)
@@ -307,10 +297,11 @@ class Session:
         self.peak = max(self.peak, usage.context)
         self.resources.ledger.add(self.agent, body.get("model", self.prefix.model), usage, body.get("cost_usd"))
 
-    def _recall_calls(self, calls: Sequence[Json]) -> None:
-        """Count the calls of an answer."""
-        for call in calls:
-            self.monitor.count_call(call["name"])
+    def _pending_results(self, result: Json) -> list[Json]:
+        """Return the results of all pending calls: `result` for its own, and for the others that they were not run."""
+        calls = [call["id"] for call in pending_calls(self.history)]
+        own = result["tool_use_id"]
+        return [result if call == own else result_block(call, NOT_RUN, is_error=True) for call in calls]
 
     def _append(self, message: Json, text: bytes) -> None:
         self.history.append(message)

@@ -47,9 +47,6 @@ class SessionLog:
 
 def answer_facts(completed: AnswerCompleted) -> Json:
     """Return what is saved with an answer."""
-    facts: Json = {"model": completed.model, "usage": _plain(completed.usage), "cost_usd": completed.cost_usd}
+    usage = {name: value for name in Usage.__slots__ if (value := getattr(completed.usage, name))}
+    facts: Json = {"model": completed.model, "usage": usage, "cost_usd": completed.cost_usd}
     return {**facts, "stop_reason": completed.stop_reason}
-
-
-def _plain(usage: Usage) -> Json:
-    return {name: value for name in Usage.__slots__ if (value := getattr(usage, name))}

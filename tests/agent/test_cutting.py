@@ -65,7 +65,7 @@ def test_no_call_is_parted_from_its_result(history: list[Json], room: int) -> No
 def test_what_stays_can_be_sent_in_a_fresh_history(history: list[Json], room: int) -> None:
     """Without thinking and with results that were cut, every call has its result still."""
     start = cutting.cut_point(history, 10_000)
-    kept = cutting.without_thinking(cutting.cut_to_fit(history[start:], room)) if start else []
+    kept = cutting.turns_without_thinking(cutting.cut_to_fit(history[start:], room)) if start else []
     assert valid(kept)
     assert all(block["type"] != "thinking" for message in kept for block in message["content"])
     assert all(message["content"] for message in kept)
@@ -74,7 +74,7 @@ def test_what_stays_can_be_sent_in_a_fresh_history(history: list[Json], room: in
 @pytest.mark.req("C3")
 def test_a_message_of_thinking_alone_ends_what_can_stay() -> None:
     """Without its thinking it would be empty, which the service refuses."""
-    assert cutting.without_thinking([answer({"type": "redacted_thinking", "data": "x"}), user(text("on"))]) == []
+    assert cutting.turns_without_thinking([answer({"type": "redacted_thinking", "data": "x"}), user(text("on"))]) == []
 
 
 @pytest.mark.req("C2")

@@ -133,7 +133,7 @@ def _is_block(completed: AnswerCompleted) -> bool:
 def _new_history(part: HistoryPart, summary: str) -> NewHistory:
     """Return a new history: the restored blocks, the summary, and the kept turns."""
     first = {"role": "user", "content": [*part.restored, cutting.summary_block(summary)]}
-    recent = cutting.without_thinking(part.kept) if part.abilities.binds else part.kept
+    recent = cutting.turns_without_thinking(part.kept) if part.abilities.binds else part.kept
     return [first, *recent]
 
 

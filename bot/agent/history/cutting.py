@@ -101,14 +101,16 @@ def cut_to_fit(turns: Sequence[Json], room: int) -> list[Json]:
     return [*turns[:-1], {**last, "content": [_cut_result(block, share) for block in last["content"]]}]
 
 
-def without_thinking(turns: Sequence[Json]) -> list[Json]:
-    """Return turns without thinking, which is bound to what came before. Returns [] if a message would become empty."""
-    bare = [
-        message
-        if isinstance(message["content"], str)
-        else {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
-        for message in turns
-    ]
+def without_thinking(message: Json) -> Json:
+    """Return a message without thinking, which is bound to what came before. The same object if it has none."""
+    content = message["content"]
+    blocks = content if isinstance(content, str) else [block for block in content if block.get("type") not in THINKING]
+    return message if len(blocks) == len(content) else {**message, "content": blocks}
+
+
+def turns_without_thinking(turns: Sequence[Json]) -> list[Json]:
+    """Return turns without thinking. Returns [] if a message would become empty, which the service refuses."""
+    bare = list(map(without_thinking, turns))
     return bare if all(message["content"] for message in bare) else []
 
 

@@ -59,9 +59,9 @@ async def _drive_from_call(session: Session, call: str, emit: Sink) -> Ended:
         return end_on_canary(session, error)
     except asyncio.CancelledError:
         if results:
-            session.settle(call, results[call])
+            session.settle(results[call])
         raise
-    session.settle(call, results[call])
+    session.settle(results[call])
     return await drive(session, emit)
 
 

@@ -113,7 +113,8 @@ class AnthropicModel:
 
     async def check_model(self, name: str) -> str:
         """Look up a model by alias or id on the server and return its id; raises Transient or Refused with the cure."""
-        requested_id, betas = self.spec(name).id, () if self._lacks(COMPACTION) else (COMPACTION,)
+        lacks_summaries = any(feature.beta == COMPACTION for feature in self.missing)
+        requested_id, betas = self.spec(name).id, () if lacks_summaries else (COMPACTION,)
         try:
             listing = await self._connection.model(requested_id, betas)
         except Exception as error:
@@ -160,11 +161,6 @@ class AnthropicModel:
         prices = (max(dear.input, dear.write) / 1e6, dear.output / 1e6) if dear else (0.0, 0.0)
         return Abilities(spec.window, spec.summarizes, spec.thinking == "adaptive", *prices, spec.reads_images, spec.id)
 
-    def _fallback_spec(self, spec: ModelSpec, fallback: str) -> ModelSpec | None:
-        """Return the model to continue with if this one does not answer; None if there is no other."""
-        other = self.spec(fallback) if fallback else spec
-        return other if other.id != spec.id else None
-
     def _wait(self, failure: CallFailure, failures: int) -> float:
         """Return the seconds until the next try: what the server asks for (capped), else longer each time."""
         if failure.retry_after is not None:
@@ -201,7 +197,8 @@ class AnthropicModel:
         tries.overloads = tries.overloads + 1 if failure.overloaded else 0
         is_last = tries.failures >= self.patience.tries
         is_down = tries.overloads >= self.patience.overloads or failure.unavailable
-        if is_down and not is_last and (other := self._fallback_spec(tries.spec, tries.request.fallback)):
+        other = self.spec(tries.request.fallback or tries.spec.id)
+        if is_down and not is_last and other.id != tries.spec.id:
             why = "unavailable" if failure.unavailable else "overloaded"
             text = f"{tries.spec.id} is {why}; going on with {other.id}"
             tries.spec, tries.overloads = await self._load_spec(other.id), 0
@@ -221,9 +218,6 @@ class AnthropicModel:
             facts = {"feature": feature.name, "error": failure.text}
             _log.warning("the model's server refuses a feature", extra={"fields": facts})
         return lost
-
-    def _lacks(self, beta: str) -> bool:
-        return any(feature.beta == beta for feature in self.missing)
 
     async def _attempt(self, call: OutgoingCall, spec: ModelSpec, answer: StreamedAnswer) -> AsyncGenerator[ModelEvent]:
         """Make one call, and collect its result in `answer`."""

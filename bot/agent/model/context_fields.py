@@ -7,9 +7,9 @@ https://platform.claude.com/docs/en/build-with-claude/compaction and .../context
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bot.agent.history.cutting import summary_block
+from bot.agent.history.cutting import summary_block, without_thinking
 from bot.agent.model.specs import ModelSpec
-from bot.core.transcript import THINKING, Json
+from bot.core.transcript import Json
 from bot.ports import ModelRequest, Replay
 
 COMPACTION: Final = "compact-2026-09-04"
@@ -44,14 +44,7 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
         messages = [{"role": "user", "content": [summary_block(str(block["content"]))]}, *messages[1:]]
     if request.replay is not Replay.NONE:
         return messages
-    return [bare for message in messages if (bare := _without_thinking(message))["content"]]
-
-
-def _without_thinking(message: Json) -> Json:
-    """Return a message without thinking blocks; the same object if it has none."""
-    content = message["content"]
-    blocks = content if isinstance(content, str) else [block for block in content if block.get("type") not in THINKING]
-    return message if len(blocks) == len(content) else {**message, "content": blocks}
+    return [bare for message in messages if (bare := without_thinking(message))["content"]]
 
 
 def _signed_summary(messages: Sequence[Json]) -> Json | None:
