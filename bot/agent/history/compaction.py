@@ -10,7 +10,7 @@ and one line records what is sent from now on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final
@@ -51,11 +51,6 @@ class HistoryPart:
     abilities: Abilities
 
 
-NewHistory = list[Json]
-"""The messages that are sent from now on."""
-BackEnd = Callable[[Session, HistoryPart, Sink], Awaitable[NewHistory | None]]
-
-
 def is_due(session: Session) -> bool:
     """Return whether the next request needs room first (C1).
 
@@ -91,30 +86,32 @@ async def compact(session: Session, emit: Sink) -> Ended | None:
     return None
 
 
-async def _summarize(session: Session, part: HistoryPart, older: Sequence[Json], emit: Sink) -> tuple[str, NewHistory]:
-    """Return which back-end made the summary, and the new history. `older` is the whole transcript before the kept
-    turns."""
-    for name, back_end in _back_ends(part):
-        if (history := await back_end(session, part, emit)) is not None:
-            return name, history
+async def _summarize(session: Session, part: HistoryPart, older: Sequence[Json], emit: Sink) -> tuple[str, list[Json]]:
+    """Return which back-end made the summary, and the messages that are sent from now on.
+
+    `older` is the whole transcript before the kept turns.
+    """
+    if history := await _by_service(session, part, emit):
+        return "service", history
+    if history := await _by_model(session, part, emit):
+        return "model", history
     return "digest", _new_history(part, digest(older))
 
 
-def _back_ends(part: HistoryPart) -> list[tuple[str, BackEnd]]:
-    """Return the back-ends, best first. The service summarizes only after an answered turn, because text follows it."""
-    signed = part.abilities.summarizes and part.kept[-1]["role"] == "user"
-    return [("service", _by_service), ("model", _by_model)] if signed else [("model", _by_model)]
+async def _by_service(session: Session, part: HistoryPart, emit: Sink) -> list[Json] | None:
+    """Let the service summarize. Its signed block replaces the head, so that the kept turns may keep their thinking.
 
-
-async def _by_service(session: Session, part: HistoryPart, emit: Sink) -> NewHistory | None:
-    """Let the service summarize. Its signed block replaces the head, so that the kept turns may keep their thinking."""
+    It does so only after an answered turn, because text follows its block.
+    """
+    if not part.abilities.summarizes or part.kept[-1]["role"] != "user":
+        return None
     answer = await _request_summary(session, part.head, emit, summarize=prompt_text("compact"))
     if answer is None or not _is_block(answer):
         return None
     return [answer.message, *part.kept, {"role": "user", "content": list(part.restored)}]
 
 
-async def _by_model(session: Session, part: HistoryPart, emit: Sink) -> NewHistory | None:
+async def _by_model(session: Session, part: HistoryPart, emit: Sink) -> list[Json] | None:
     """Let the model summarize in a separate request, which reads the cache of the one before."""
     question = {"role": "user", "content": [{"type": "text", "text": prompt_text("compact").strip()}]}
     answer = await _request_summary(session, [*part.head, question], emit)
@@ -130,7 +127,7 @@ def _is_block(completed: AnswerCompleted) -> bool:
     return completed.stop_reason == "compaction" and single and bool(str(content[0].get("content") or "").strip())
 
 
-def _new_history(part: HistoryPart, summary: str) -> NewHistory:
+def _new_history(part: HistoryPart, summary: str) -> list[Json]:
     """Return a new history: the restored blocks, the summary, and the kept turns."""
     first = {"role": "user", "content": [*part.restored, cutting.summary_block(summary)]}
     recent = cutting.turns_without_thinking(part.kept) if part.abilities.binds else part.kept
