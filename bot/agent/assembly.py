@@ -24,9 +24,9 @@ from bot.agent.resources import SessionResources
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
+from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.subagents.policy import SubagentPolicy, SubagentSettings
 from bot.agent.subagents.pool import SubagentPool
-from bot.agent.subagents.session_factory import ParentContext
 from bot.agent.tools.exit_plan_mode import TASK_PLAN
 from bot.agent.tools.registry import ALL, by_name, optional_tools, schemas
 from bot.agent.tools.submit_review import REVIEW
@@ -98,7 +98,7 @@ def assemble_session(
         place.host,
         place.checkout.shown_as,
         settings.mode,
-        light=LightCalls(log, resources.light),
+        LightCalls(log, resources.light),
         rehearsal=place.rehearsal if resources.gate.rehearsed else None,
         memory=place.environment.project,
         scope=place.scope,

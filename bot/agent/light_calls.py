@@ -1,8 +1,8 @@
 """Light calls: one small question to a small model, outside a session's conversation (M11).
 
 A call has a plain system text, one user message, no thinking where that can be switched off, no cache, and no
-streaming. Rules: every caller handles None, so that the bot works with light calls switched off; the answer of a light
-call decides nothing.
+streaming. Rules: every caller does without an answer where there is none, so that the bot works with light calls
+switched off; the answer of a light call decides nothing.
 """
 
 import asyncio
@@ -52,6 +52,14 @@ class LightCalls:
                 return [block for message in messages[1:] for block in message["content"]]
         return None
 
+    async def ask_in_time(self, system: str, text: str, seconds: float) -> str:
+        """Return the text of the answer, or "" if there is no complete answer within `seconds`."""
+        blocks = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                blocks = await self.ask(system, text)
+        return text_of({"content": blocks or []})
+
     async def _answer(self, system: str, messages: Sequence[Json], tools: tuple[Json, ...]) -> AnswerCompleted | None:
         """Make one request and book it. Returns None if it failed or if the budget has no room for it."""
         resources = self.log.resources
@@ -86,22 +94,17 @@ class LightCalls:
         self.log.resources.emit(Info(self.log.agent, kind, text))
 
 
-async def pull_request_title(light: LightCalls | None, asked: str, done: str) -> str:
+async def pull_request_title(light: LightCalls, asked: str, done: str) -> str:
     """Return a one-line pull request title for what was done, or "" if there is no usable answer."""
     return await _line(light, prompt_text("title"), f"Asked for: {asked}\n\nDone: {done[:_INPUT_ROOM]}", TITLE_ROOM)
 
 
-async def explain_permission(light: LightCalls | None, asking: Asking) -> str:
+async def explain_permission(light: LightCalls, asking: Asking) -> str:
     """Return one line that explains what the call would do that people are asked to permit, or "" if there is none."""
     return await _line(light, prompt_text("permission"), f"{asking.tool}: {asking.subject[:_INPUT_ROOM]}", MEANING_ROOM)
 
 
-async def _line(light: LightCalls | None, system: str, text: str, room: int) -> str:
+async def _line(light: LightCalls, system: str, text: str, room: int) -> str:
     """Return one line of at most `room` characters, or "" if the model gave none."""
-    blocks = None
-    if light is not None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINE_SECONDS):
-                blocks = await light.ask(system, text)
-    line = text_of({"content": blocks or []})
+    line = await light.ask_in_time(system, text, LINE_SECONDS)
     return line if "\n" not in line and len(line) <= room else ""

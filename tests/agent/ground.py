@@ -136,7 +136,7 @@ class Room:
         model: str = "claude-opus-5-5",
         gate: PermissionGate | None = None,
         world: SessionResources | None = None,
-        light: str | None = None,
+        light: str = "",
         environment: Environment = ENVIRONMENT,
     ) -> Session:
         """A session, begun with the task where there is one."""
@@ -144,8 +144,7 @@ class Room:
         frozen = RequestPrefix("main", model, system_blocks("main"), schemas(named))
         shared = world or self.world
         log = SessionLog(SessionId(ident), MAIN, replace(shared, gate=gate or shared.gate))
-        calls = None if light is None else LightCalls(log, light)
-        context = ToolContext(self.host, FOLDER, mode, light=calls, web=shared.web)
+        context = ToolContext(self.host, FOLDER, mode, LightCalls(log, light), web=shared.web)
         session = Session(log, frozen, named, context, Monitor(log.resources.clock, limits or Limits()))
         if task is not None:
             reminders = [prompt_text("plan_mode")] if mode is Mode.PLAN else []
@@ -165,8 +164,8 @@ class Room:
         body = lines[0].body
         frozen = RequestPrefix(body["agent_type"], body["model"], tuple(body["system"]), tuple(body["tools"]))
         world = replace(world or self.world, ledger=Ledger(self.world.ledger.budget_usd))
-        context = ToolContext(DeskHost(self.host.answer), FOLDER, Mode.PLAN)
         log = SessionLog(SessionId(ident), MAIN, world)
+        context = ToolContext(DeskHost(self.host.answer), FOLDER, Mode.PLAN, LightCalls(log, ""))
         session = Session(log, frozen, by_name(tools), context, Monitor(log.resources.clock, limits or Limits()))
         session.restore(lines)
         return session

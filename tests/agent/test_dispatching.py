@@ -13,6 +13,7 @@ from bot.agent import dispatch
 from bot.agent.dispatch import AT_ONCE, RESULT_LIMIT
 from bot.agent.history.cutting import images
 from bot.agent.history.request_prefix import RequestPrefix
+from bot.agent.light_calls import LightCalls
 from bot.agent.limits import Ledger
 from bot.agent.loop import run
 from bot.agent.monitor import Monitor
@@ -360,10 +361,9 @@ class Watched(DeskHost):
 async def dispatched(host: DeskHost, calls: list[Json], filled: dict[str, Json]) -> list[ToolFinished]:
     """Run these calls as one message's, in a session that may edit."""
     world = SessionResources(Silent(), MemoryTranscripts(), HandClock(), PermissionGate(), Ledger())
-    context = ToolContext(host, "/w", Mode.ACCEPT_EDITS)
-    frozen = RequestPrefix("main", "m", (), ())
     log = SessionLog(SessionId("s"), AgentId("main"), world)
-    session = Session(log, frozen, by_name(ALL), context, Monitor(world.clock))
+    context = ToolContext(host, "/w", Mode.ACCEPT_EDITS, LightCalls(log, ""))
+    session = Session(log, RequestPrefix("main", "m", (), ()), by_name(ALL), context, Monitor(world.clock))
     prepared = [dispatch.prepare(session, each) for each in calls]
     events: list[AgentEvent | AnswerStarted] = []
 

@@ -85,7 +85,6 @@ async def test_switched_off_or_slow(room: Open) -> None:
             raise TimeoutError
 
     r = room(lambda _: say("Ship"))
-    assert await light_calls.pull_request_title(None, "a", "b") == ""
     assert await light_calls.pull_request_title(LightCalls(r.session().log, ""), "a", "b") == ""
     assert await light_calls.pull_request_title(Slow(r.session().log, HAIKU), "a", "b") == ""
     assert r.api.requests == ()

@@ -2,22 +2,26 @@
 
 import pytest
 
+from bot.agent.light_calls import LightCalls
 from bot.agent.permissions.modes import Mode
+from bot.agent.session_log import SessionLog
 from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy, SubagentSettings
 from bot.agent.subagents.types import LIMITS, RESTRICTED, TYPES
 from bot.agent.tools.tool import ToolContext
+from bot.core.names import SessionId
 from bot.core.network import NO_NETWORK, Network
 from bot.ports import Access
 from bot.testing.model.reply import say
 from tests.agent.conftest import Open
-from tests.agent.ground import FOLDER, DeskHost
+from tests.agent.ground import FOLDER, MAIN, DeskHost
 
 OPEN = Network(("pypi.org",))
 EXPLORE, CODE = TYPES["explore"], TYPES["code"]
 
 
-def parent(mode: Mode) -> ToolContext:
-    return ToolContext(DeskHost(), FOLDER, mode)
+def parent(policy: SubagentPolicy, mode: Mode) -> ToolContext:
+    log = SessionLog(SessionId("thread-1"), MAIN, policy.resources)
+    return ToolContext(DeskHost(), FOLDER, mode, LightCalls(log, ""))
 
 
 @pytest.mark.req("S2", "S4", "S9", "P4")
@@ -27,8 +31,8 @@ def test_one_that_reads_and_one_that_writes(room: Open, untrusted: bool) -> None
     None has Task, and the web tools are there only where a rule opens them."""
     settings = SubagentSettings("claude-sonnet-5-5", TYPES, untrusted=untrusted)
     policy = SubagentPolicy(room(lambda _: say("?")).world, settings, OPEN)
-    reads = policy.bounds(EXPLORE, parent(Mode.ACCEPT_EDITS))
-    writes = policy.bounds(CODE, parent(Mode.ACCEPT_EDITS))
+    reads = policy.bounds(EXPLORE, parent(policy, Mode.ACCEPT_EDITS))
+    writes = policy.bounds(CODE, parent(policy, Mode.ACCEPT_EDITS))
     assert (reads.access, reads.network, reads.mode) == (Access.READ, NO_NETWORK, Mode.PLAN)
     assert (writes.access, writes.network, writes.mode) == (Access.WRITE, OPEN, Mode.ACCEPT_EDITS)
     assert (reads.limits, writes.limits) == (RESTRICTED if untrusted else LIMITS["explore"], LIMITS["code"])
@@ -45,6 +49,6 @@ def test_how_many(room: Open) -> None:
     policy = SubagentPolicy(room(lambda _: say("?")).world, settings)
     assert [policy.agents_on_one_task(EXPLORE, used) for used in (0, 1, 2)] == [3, 2, 1]
     assert policy.agents_on_one_task(CODE, 0) == 1
-    assert policy.refusal(EXPLORE, parent(Mode.PLAN), 3) == ""
-    assert "All 4 sub-agents" in policy.refusal(EXPLORE, parent(Mode.PLAN), 4)
-    assert "cannot write" in policy.refusal(CODE, parent(Mode.PLAN), 0)
+    assert policy.refusal(EXPLORE, parent(policy, Mode.PLAN), 3) == ""
+    assert "All 4 sub-agents" in policy.refusal(EXPLORE, parent(policy, Mode.PLAN), 4)
+    assert "cannot write" in policy.refusal(CODE, parent(policy, Mode.PLAN), 0)

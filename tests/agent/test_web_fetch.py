@@ -49,7 +49,7 @@ def reading(
     mode: Mode = Mode.PLAN,
     gate: PermissionGate = ALLOWED,
     *,
-    light: str | None = None,
+    light: str = "",
     limits: Limits | None = None,
 ) -> tuple[Session, Shelf]:
     shelf = Shelf({URL: page})

@@ -48,6 +48,7 @@ class ToolContext:
     host: Toolhost
     folder: str
     mode: Mode
+    light: LightCalls
     stamps: dict[str, str] = field(default_factory=dict)
     """Files read in this session: path -> stamp (T4)."""
     reported_stamps: dict[str, str] = field(default_factory=dict)
@@ -55,8 +56,6 @@ class ToolContext:
     todos: list[tuple[str, str]] = field(default_factory=list)
     doing: str = ""
     """What the todo list calls its item in progress while it is under way (`activeForm`); "" for its content."""
-    light: LightCalls | None = None
-    """None if light calls are switched off."""
     is_subagent: bool = False
     paths: tuple[str, ...] = ()
     """Globs that restrict the file tools; empty for the whole checkout."""

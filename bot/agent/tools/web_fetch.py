@@ -5,9 +5,7 @@ is shown, cut. The light call knows the prompt and the page, and nothing of the 
 data from strangers: fenced, escaped, and never larger than a result may be.
 """
 
-import asyncio
 import re
-from contextlib import suppress
 from typing import Final
 
 from pydantic import Field
@@ -17,7 +15,6 @@ from bot.agent.permissions.tool_gate import CallKind
 from bot.agent.tools.tool import Tool, ToolContext, ToolInput, ToolSink
 from bot.core.network import WebPage
 from bot.core.tool_rule import FETCH
-from bot.core.transcript import text_of
 from bot.ports import ToolOutput
 
 LONGEST: Final = 60_000
@@ -54,13 +51,10 @@ async def _call(tool_input: FetchInput, context: ToolContext, _emit: ToolSink) -
 
 async def _answer(page: WebPage, prompt: str, context: ToolContext) -> str:
     """Return what a small model finds on a long page, or "" for a short page or if there is no answer."""
-    if context.light is None or len(page.text) <= SHORT:
+    if len(page.text) <= SHORT:
         return ""
-    blocks = None
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            blocks = await context.light.ask(SYSTEM, f"Wanted: {prompt}\n\n{_fence_untrusted(page.text)}")
-    return text_of({"content": blocks or []}).strip()
+    question = f"Wanted: {prompt}\n\n{_fence_untrusted(page.text)}"
+    return (await context.light.ask_in_time(SYSTEM, question, _ANSWER_SECONDS)).strip()
 
 
 def _result_text(page: WebPage, prompt: str, answer: str) -> str:

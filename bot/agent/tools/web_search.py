@@ -51,9 +51,7 @@ class SearchInput(ToolInput):
 
 
 async def _call(tool_input: SearchInput, context: ToolContext, _emit: ToolSink) -> ToolOutput:
-    blocks = (
-        await context.light.ask(SYSTEM, f"Query: {tool_input.query}", (_search(tool_input),)) if context.light else None
-    )
+    blocks = await context.light.ask(SYSTEM, f"Query: {tool_input.query}", (_search(tool_input),))
     if blocks is None:
         return ToolOutput("The web cannot be searched now. Go on without it.", is_error=True)
     return _result_text(blocks)
