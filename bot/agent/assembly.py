@@ -24,7 +24,7 @@ from bot.agent.resources import SessionResources
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_log import SessionLog
-from bot.agent.subagents.session_factory import ParentContext
+from bot.agent.subagents.parent_context import ParentContext
 from bot.agent.subagents.policy import SubagentPolicy, SubagentSettings
 from bot.agent.subagents.pool import SubagentPool
 from bot.agent.tools.exit_plan_mode import TASK_PLAN

@@ -35,18 +35,6 @@ from bot.ports import Toolhost, Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class ParentContext:
-    """Where sub-agents work: what they share with the session that starts them, and its checkout."""
-
-    log: SessionLog
-    tools: ToolContext
-    monitor: Monitor
-    workspace: Workspace
-    checkout: Checkout
-    environment: Environment
-
-
-@dataclass(frozen=True, slots=True)
 class Subagent:
     """One sub-agent at its place: what it is to do, within which bounds, and how far it is."""
 
@@ -58,10 +46,15 @@ class Subagent:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFactory:
-    """Makes sessions for the sub-agents of one parent."""
+class ParentContext:
+    """What sub-agents share with the session that starts them. Makes their sessions."""
 
-    parent: ParentContext
+    log: SessionLog
+    tools: ToolContext
+    monitor: Monitor
+    workspace: Workspace
+    checkout: Checkout
+    environment: Environment
 
     async def resume(self, subagent: Subagent, *, found: bool) -> tuple[Subagent, Session | None]:
         """Return the session of an interrupted sub-agent to resume, or None if it starts over.
@@ -69,7 +62,7 @@ class SessionFactory:
         Raises Refused if the sub-agent writes and its work was lost for a second time.
         """
         assignment, status = subagent.assignment, subagent.status
-        load = self.parent.log.resources.transcripts.load
+        load = self.log.resources.transcripts.load
         lines = await asyncio.to_thread(load, assignment.session) if assignment.session and found else ()
         session = self._session(subagent, lines) if lines else None
         if session is not None:
@@ -77,7 +70,7 @@ class SessionFactory:
             session.restore(lines)
             session.resources.ledger.rows = booked  # its cost was booked with its parent's transcript
             used = session.monitor
-            self.parent.monitor.subagent_steps += used.steps
+            self.monitor.subagent_steps += used.steps
             counts = {"steps": used.steps, "tool_calls": used.tool_calls, "tokens": used.context}
             status.row = replace(status.row, **counts)  # type: ignore[arg-type]  # named as the fields are
             status.remark = LOST_ONCE if assignment.losses else ""
@@ -93,30 +86,30 @@ class SessionFactory:
 
     def _session(self, subagent: Subagent, lines: Sequence[Line] = ()) -> Session:
         """Return a sub-agent's session that has not begun. `lines` are those of its saved transcript."""
-        kind, bounds, parent_tools = subagent.kind, subagent.bounds, self.parent.tools
+        kind, bounds, tools = subagent.kind, subagent.bounds, self.tools
         agent = subagent.assignment.agent
-        resources = self.parent.log.resources
+        resources = self.log.resources
         prefix = self.prefix(kind, bounds)
         if saved := load_request_prefix(lines, prefix.model):
             prefix = replace(saved, role=bounds.role, schema=kind.schema)
         earlier = subagent.assignment.session if lines else None
-        ident = earlier or SessionId(f"{self.parent.log.id}.{agent}-{secrets.token_hex(4)}")
+        ident = earlier or SessionId(f"{self.log.id}.{agent}-{secrets.token_hex(4)}")
         log = SessionLog(ident, agent, resources)
-        monitor = Monitor(resources.clock, bounds.limits, self.parent.monitor)
+        monitor = Monitor(resources.clock, bounds.limits, self.monitor)
         context = replace(
-            parent_tools,
+            tools,
             host=subagent.host,
             mode=bounds.mode,
-            stamps=dict(parent_tools.stamps),
+            stamps=dict(tools.stamps),
             reported_stamps={},
             todos=[],
             doing="",
             light=LightCalls(log, resources.light),
             is_subagent=True,
             paths=bounds.paths,
-            reads=parent_tools.reads and parent_tools.reads.for_subagent(restricted=bounds.role == "restricted"),
+            reads=tools.reads and tools.reads.for_subagent(restricted=bounds.role == "restricted"),
             raise_limit=partial(raise_requested_limit, monitor, subagent.status.troubles),
-            scope=parent_tools.scope.for_subagent() if parent_tools.scope is not None and kind.writes else None,
+            scope=tools.scope.for_subagent() if tools.scope is not None and kind.writes else None,
         )
         return Session(log, prefix, by_name(bounds.tools), context, monitor)
 
@@ -128,14 +121,14 @@ class SessionFactory:
 
     def first_block(self, kind: AgentType) -> Json:
         """Return the block of the first message that all sub-agents of a type share: their environment and memory."""
-        block: Json = _first_message(self.parent.environment, kind, "")["content"][0]
+        block: Json = _first_message(self.environment, kind, "")["content"][0]
         return block
 
     def begin(self, subagent: Subagent, brief: str) -> Session:
         """Begin a new session of a sub-agent. It knows only its brief."""
         session = self._session(subagent)
-        self.parent.log.note(BEGAN, {**subagent.assignment.facts(), "session": session.id})
-        session.begin(_first_message(self.parent.environment, subagent.kind, brief))
+        self.log.note(BEGAN, {**subagent.assignment.facts(), "session": session.id})
+        session.begin(_first_message(self.environment, subagent.kind, brief))
         return session
 
 

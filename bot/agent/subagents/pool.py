@@ -18,6 +18,7 @@ from bot.agent.session_events import AgentChanged, AgentEvent, End, Ended, Lifec
 from bot.agent.subagents.checkouts import SubagentCheckouts
 from bot.agent.subagents.metrics import Metrics
 from bot.agent.subagents.parallel_task import SYNTHESIS, run_parallel_task
+from bot.agent.subagents.parent_context import ParentContext, Subagent
 from bot.agent.subagents.policy import SubagentCounts, SubagentPolicy
 from bot.agent.subagents.resuming import (
     COUNTS,
@@ -29,7 +30,6 @@ from bot.agent.subagents.resuming import (
     restore_rows,
 )
 from bot.agent.subagents.scheduler import Prefixes, write_prefix
-from bot.agent.subagents.session_factory import ParentContext, SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.subagents.subagent_run import SubagentRun
 from bot.agent.subagents.synthesis import SCHEMA
@@ -53,13 +53,11 @@ class SubagentPool:
     _slots: asyncio.Semaphore = field(init=False)
     _prefixes: Prefixes = field(init=False)
     _checkouts: SubagentCheckouts = field(init=False)
-    _sessions: SessionFactory = field(init=False)
     _interrupted: list[Assignment] = field(default_factory=list)
     """Assignments that an earlier process left and whose calls were not made again yet."""
 
     def __post_init__(self) -> None:
         self._checkouts = SubagentCheckouts(self.parent.workspace, self.parent.checkout)
-        self._sessions = SessionFactory(self.parent)
         self._slots = asyncio.Semaphore(self.policy.settings.counts.at_once)
         self._prefixes = Prefixes(self.parent.log.resources.clock)
 
@@ -80,9 +78,9 @@ class SubagentPool:
 
     async def _warm_cache(self, agent_type: str) -> None:
         kind = self.policy.settings.types[agent_type]
-        prefix = self._sessions.prefix(kind, self.policy.bounds(kind, self.parent.tools))
+        prefix = self.parent.prefix(kind, self.policy.bounds(kind, self.parent.tools))
         with self._prefixes.join(prefix) as turn:
-            if turn.leads and await write_prefix(self.parent.log, prefix, self._sessions.first_block(kind)):
+            if turn.leads and await write_prefix(self.parent.log, prefix, self.parent.first_block(kind)):
                 turn.response_began.set()
 
     async def delegate(self, agent_type: str, description: str, brief: str, emit: ToolSink) -> ToolOutput:
@@ -181,9 +179,9 @@ class SubagentPool:
             async with self._slots, place.open_toolhost(bounds) as host:
                 subagent, earlier = Subagent(kind, assignment, status, bounds, host), None
                 if assignment.session:
-                    subagent, earlier = await self._sessions.resume(subagent, found=place.checkout.found)
+                    subagent, earlier = await self.parent.resume(subagent, found=place.checkout.found)
                     await emit(status.recoveries[-1])
-                await host.run_beside(SubagentRun(subagent, self._sessions, self._prefixes, emit, earlier).run())
+                await host.run_beside(SubagentRun(subagent, self.parent, self._prefixes, emit, earlier).run())
             if kind.writes:
                 await emit(status.updated_row(Lifecycle.WAITING))
                 try:

@@ -14,9 +14,9 @@ from bot.agent.loop import drive
 from bot.agent.monitor import OverLimit
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, Info, Lifecycle, Recovery, RecoveryOutcome
+from bot.agent.subagents.parent_context import ParentContext, Subagent
 from bot.agent.subagents.recovery import PARTS, RAISE, Remedy, Trouble, remedy, trouble_of
 from bot.agent.subagents.scheduler import Prefixes
-from bot.agent.subagents.session_factory import SessionFactory, Subagent
 from bot.agent.subagents.status import SubagentStatus
 from bot.agent.tools.tool import ToolSink
 from bot.core.transcript import text_of
@@ -39,7 +39,7 @@ class SubagentRun:
     """One sub-agent at work."""
 
     subagent: Subagent
-    sessions: SessionFactory
+    parent: ParentContext
     prefixes: Prefixes
     emit: ToolSink
     earlier: Session | None = None
@@ -52,7 +52,7 @@ class SubagentRun:
 
     async def run(self) -> None:
         """Work until there is a report or no remedy helps. The status records which."""
-        session = self.earlier or self.sessions.begin(self.subagent, self.subagent.assignment.brief)
+        session = self.earlier or self.parent.begin(self.subagent, self.subagent.assignment.brief)
         while not self._has_answer(session):
             await self._run(session)
             if self.status.is_success:
@@ -127,7 +127,7 @@ class SubagentRun:
             brief = PART.format(
                 brief=self.subagent.assignment.brief, number=number, parts=PARTS, notes=notes, what=instruction
             )
-            session = self.sessions.begin(self.subagent, brief)
+            session = self.parent.begin(self.subagent, brief)
             await self._run(session)
             if not self.status.is_success:
                 self.status.note(session)
