@@ -5,6 +5,7 @@ https://platform.claude.com/docs/en/build-with-claude/streaming
 """
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,35 +61,11 @@ class StreamedAnswer:
     """What is wrong with a call's input; ignored if the answer turns out to be cut there."""
     _json: dict[int, list[str]] = field(default_factory=dict)
 
+    @reading()
     def feed(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
         """Process one event and return what a session may know of it now; raises MalformedAnswer for an invalid
         event.
         """
-        with reading():
-            return self._feed_block(event)
-
-    def usage_so_far(self) -> Json:
-        """Return the usage so far. The service reports the output tokens at the end; until then they are estimated."""
-        if self.stop_reason is not None or not self.usage:
-            return self.usage
-        return {**self.usage, "output_tokens": self._length // BYTES_PER_TOKEN}
-
-    def message(self) -> Json:
-        """Return the whole message; raises MalformedAnswer unless message_stop was seen and every block is complete.
-
-        If a stop reason in CUTS explains an unfinished call, its input is empty: no tool of such an answer runs.
-        """
-        if not self.complete or self.stop_reason is None:
-            raise MalformedAnswer("the model's answer ended in the middle")
-        if self.stop_reason not in CUTS:
-            if self._fault is not None:
-                raise self._fault
-            if any(map("".join, self._json.values())):
-                raise MalformedAnswer("the model's answer ended in the middle of a tool call")
-        return assistant_message(self.blocks)
-
-    def _feed_block(self, event: Json) -> AnswerStarted | CallReceived | Delta | None:
-        """Process one event of the stream, and return what the session may see of it, if anything."""
         match event.get("type"):
             case "message_start":
                 self.usage.update(event["message"].get("usage") or {})
@@ -112,6 +89,26 @@ class StreamedAnswer:
             case _:
                 pass  # ping, and events that are newer than this program
         return None
+
+    def usage_so_far(self) -> Json:
+        """Return the usage so far. The service reports the output tokens at the end; until then they are estimated."""
+        if self.stop_reason is not None or not self.usage:
+            return self.usage
+        return {**self.usage, "output_tokens": self._length // BYTES_PER_TOKEN}
+
+    def message(self) -> Json:
+        """Return the whole message; raises MalformedAnswer unless message_stop was seen and every block is complete.
+
+        If a stop reason in CUTS explains an unfinished call, its input is empty: no tool of such an answer runs.
+        """
+        if not self.complete or self.stop_reason is None:
+            raise MalformedAnswer("the model's answer ended in the middle")
+        if self.stop_reason not in CUTS:
+            if self._fault is not None:
+                raise self._fault
+            if any(map("".join, self._json.values())):
+                raise MalformedAnswer("the model's answer ended in the middle of a tool call")
+        return assistant_message(self.blocks)
 
     def _delta(self, index: int, delta: Json) -> Delta | None:
         """Append a delta to its block. Raises MalformedAnswer for a block that never began."""
@@ -141,15 +138,9 @@ class StreamedAnswer:
         if not pieces or not (text := "".join(pieces)).strip():
             return
         try:
-            value = json.loads(text)
-            json.dumps(value, allow_nan=False)  # Python reads NaN and 1e999, other parsers do not; it is sent back
-        except ValueError:
-            self._fault = MalformedAnswer("a tool call's input is not JSON")
-            return
-        if not isinstance(value, dict):
-            self._fault = MalformedAnswer("a tool call's input is not a JSON object")
-            return
-        self.blocks[index]["input"] = value
+            self.blocks[index]["input"] = parse_object(text)
+        except MalformedAnswer as fault:
+            self._fault = fault
 
     def _call(self, index: int) -> CallReceived | None:
         """Return the tool call of a block that has ended, unless something is wrong with it or with one before it."""
@@ -160,9 +151,12 @@ class StreamedAnswer:
 
 
 def parse_object(text: str | bytes) -> Json:
-    """Parse a JSON object that can be serialized again; raises MalformedAnswer for anything else, including NaN."""
+    """Parse a JSON object that can be sent back; raises MalformedAnswer for anything else.
+
+    Python reads NaN and 1e999; other parsers do not.
+    """
     try:
-        value = json.loads(text, parse_constant=_refusal_text)
+        value = json.loads(text, parse_constant=_finite_number, parse_float=_finite_number)
     except (ValueError, RecursionError) as error:
         raise MalformedAnswer(f"a part of the model's answer is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -170,26 +164,28 @@ def parse_object(text: str | bytes) -> Json:
     return value
 
 
-def _refusal_text(constant: str) -> None:
-    raise ValueError(f"{constant} is not a JSON number")
+def _finite_number(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is not a JSON number")
+    return number
 
 
+@reading()
 def assistant_message(blocks: Any) -> Json:
     """Return the assistant message of these blocks; raises MalformedAnswer if they cannot be acted on or sent back."""
     calls: list[str] = []
-    with reading():
-        for block in blocks:
-            match block["type"]:
-                case "text" if not isinstance(block["text"], str):
-                    raise MalformedAnswer("a text block of the model's answer holds no text")
-                case "tool_use" if not isinstance(block["input"], dict):
-                    raise MalformedAnswer("a tool call's input is not a JSON object")
-                case "tool_use" if not (isinstance(block["name"], str) and isinstance(block["id"], str)):
-                    raise MalformedAnswer("a tool call has no name or no id")
-                case "tool_use":
-                    calls.append(block["id"])
-                case _:
-                    pass
+    for block in blocks:
+        match block["type"]:
+            case "text" if not isinstance(block["text"], str):
+                raise MalformedAnswer("a text block of the model's answer holds no text")
+            case "tool_use" if not isinstance(block["input"], dict):
+                raise MalformedAnswer("a tool call's input is not a JSON object")
+            case "tool_use" if not (isinstance(block["name"], str) and isinstance(block["id"], str)):
+                raise MalformedAnswer("a tool call has no name or no id")
+            case "tool_use":
+                calls.append(block["id"])
+            case _:
+                pass
     if len(set(calls)) < len(calls):
         raise MalformedAnswer("two tool calls of the model's answer have one id")
     return {"role": "assistant", "content": list(blocks)}

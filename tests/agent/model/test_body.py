@@ -9,7 +9,7 @@ from anthropic import APIError, AsyncAnthropic, DefaultAsyncHttpxClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.agent.model.answer import MalformedAnswer, StreamedAnswer
+from bot.agent.model.answer import MalformedAnswer, StreamedAnswer, parse_object
 from bot.agent.model.request import body, parameters
 from bot.agent.model.specs import resolve
 from bot.agent.prompts import first_message, system_blocks
@@ -129,3 +129,5 @@ def test_a_call_that_is_no_json_is_malformed(text: str) -> None:
     answer.feed({"type": "message_stop"})
     with pytest.raises(MalformedAnswer, match="is not"):
         answer.message()
+    with pytest.raises(MalformedAnswer, match="is not"):  # without streaming, as a whole
+        parse_object(text)
