@@ -142,7 +142,7 @@ def admit(session: Session, prepared: PreparedCall) -> PreparedCall:
     return prepared
 
 
-def repeatable(prepared: Sequence[PreparedCall]) -> bool:
+def are_repeatable(prepared: Sequence[PreparedCall]) -> bool:
     """Return whether the calls can be made again after a crash.
 
     True if at least one of them resumes by itself (a sub-agent) and all of them are safe to run concurrently.

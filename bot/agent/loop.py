@@ -124,7 +124,7 @@ async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerC
         return Ended(session.agent, End.SUSPENDED, text_of(completed.message))
     started = eager.take(calls)
     prepared = [call if call.call["id"] in started else dispatch.admit(session, call) for call in prepared]
-    if dispatch.repeatable(prepared):
+    if dispatch.are_repeatable(prepared):
         session.save_unfinished_answer(completed)
     results = eager.results
     try:

@@ -177,7 +177,7 @@ class Session:
         self._replace(history)
         self.compacted_length = len(history)
         self.futile_compactions += 1
-        self._cut_for_summary(after)
+        self._restart_context(after)
 
     @property
     def is_finished(self) -> bool:
@@ -189,7 +189,7 @@ class Session:
     @property
     def context_size(self) -> int:
         """Tokens of the next request: those of the last usage, plus an estimate of what was appended since."""
-        return self.monitor.context + cutting.tokens(cutting.new_tokens(self.history))
+        return self.monitor.context + cutting.tokens(cutting.messages_since_answer(self.history))
 
     @property
     def highest_cost(self) -> float:
@@ -247,7 +247,7 @@ class Session:
             reads.used.strangers |= self._noted_untrusted
         self.context.todos[:] = todos_of(spoken)
         if self.unfinished_answer is not None:
-            self._take_in(answer_facts(self.unfinished_answer))
+            self._count_answer(answer_facts(self.unfinished_answer))
 
     def _recall(self, line: Line) -> None:
         """Apply one line of a stored transcript to the session."""
@@ -258,7 +258,7 @@ class Session:
             case LineKind.MESSAGE if body["message"]["role"] == "assistant":
                 self.unfinished_answer = None
                 self.last_stop_reason = body.get("stop_reason", "")
-                self._take_in(body)
+                self._count_answer(body)
             case LineKind.MESSAGE:
                 self.unfinished_answer = None
                 self._restore_stamps(body)
@@ -272,7 +272,7 @@ class Session:
             case LineKind.COMPACTED:
                 self._restore_stamps(body)
                 self.compacted_length = len(body["history"])
-                self._cut_for_summary(body["after"])
+                self._restart_context(body["after"])
             case LineKind.NOTE if "replay" in body:
                 self.replay = Replay(body["replay"])
             case LineKind.NOTE if body.get("note") == "mode":
@@ -289,7 +289,7 @@ class Session:
         self.context.stamps.update(stamps)
         self._noted.update(stamps)
 
-    def _take_in(self, body: Json) -> None:
+    def _count_answer(self, body: Json) -> None:
         """Count an answer, and book its cost."""
         self.monitor.steps += 1
         usage = Usage(**(body.get("usage") or {}))
@@ -313,7 +313,7 @@ class Session:
         for message in history:
             self._append(*sendable(message))
 
-    def _cut_for_summary(self, context: int) -> None:
+    def _restart_context(self, context: int) -> None:
         self.monitor.context = self.peak = context
         self.is_full = False
 

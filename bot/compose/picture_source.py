@@ -6,7 +6,7 @@ from bot.compose.parts import egress_route_of, server_host
 from bot.config.settings import Settings
 from bot.core.errors import Refused
 from bot.core.transcript import Json
-from bot.toolhost.images import block, media_type
+from bot.toolhost.images import checked_image_block, media_type
 from bot.toolhost.protocol import Failure
 from bot.workspace.egress.picture_fetcher import PictureFetcher, attachment_hosts
 
@@ -35,6 +35,6 @@ def image_block(content: bytes) -> Json:
     if kind is None:
         raise Refused("it is not a PNG, JPEG, GIF, or WebP image")
     try:
-        return block(content, kind, "it")
+        return checked_image_block(content, kind, "it")
     except Failure as failure:
         raise Refused(str(failure)) from None

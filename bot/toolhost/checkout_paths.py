@@ -73,17 +73,17 @@ def open_file(root: Root, place: ResolvedPath) -> int:
     return file
 
 
-def folder(root: Root, path: str) -> ResolvedPath:
+def resolve_folder(root: Root, path: str) -> ResolvedPath:
     """Return the location of a folder; raises Failure with a hint if there is none."""
     place = root.resolve(path)
     if os.path.isdir(place.real):
         return place
     if os.path.lexists(place.real):
         raise Failure(f"{place.name} is a file, not a folder.")
-    raise Failure(missing(root, place))
+    raise Failure(missing_message(root, place))
 
 
-def missing(root: Root, place: ResolvedPath) -> str:
+def missing_message(root: Root, place: ResolvedPath) -> str:
     """Return a message that a path does not exist, with up to three similar names."""
     import difflib  # late: only mistakes need it
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from bot.toolhost.operation import Host
-from bot.toolhost.processes import MOST_PROCESSES, Child, Process, below_self, table
+from bot.toolhost.processes import MOST_PROCESSES, Child, Process, below_self, process_table
 from bot.toolhost.timed_query import TimedQueries
 
 _MIB = 1024 * 1024
@@ -56,7 +56,7 @@ class Meter:
 
     def excess(self, child: Child) -> Excess:
         """Return the limit for which a command must be ended."""
-        rows = table()
+        rows = process_table()
         family = self._host.children.family(child, rows)
         if len(family) > MOST_PROCESSES:
             return Excess.PROCESSES

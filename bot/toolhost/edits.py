@@ -5,7 +5,7 @@ from bot.toolhost.files import BOM, is_utf8
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.replacing import AppliedEdit, apply_edit
-from bot.toolhost.storing import check_stamp, current, encode_text, put, writable
+from bot.toolhost.storing import check_stamp, encode_text, read_current, replace_file, resolve_writable
 
 _CONTEXT = 4
 _SNIPPET = 60
@@ -14,14 +14,14 @@ _WIDTH = 500
 
 def write(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Create a file, or replace the content of one that was read."""
-    place = writable(host, arguments["file_path"])
+    place = resolve_writable(host, arguments["file_path"])
     content = encode_text(arguments["content"])
     with host.writing:
-        before = current(host, place)
+        before = read_current(host, place)
         if before.content == content:
             return OperationResult(f"{place.name} has this content already.", stamps={place.name: before.stamp})
         check_stamp(place, before, arguments.get("stamp"))
-        stamp = put(host, place, content, before.mode)
+        stamp = replace_file(host, place, content, before.mode)
     verb = "Created" if before.content is None else "Replaced"
     return OperationResult(f"{verb} {place.name} ({len(content):,} bytes).", stamps={place.name: stamp})
 
@@ -33,10 +33,10 @@ def edit(host: Host, call: Call, arguments: Arguments) -> OperationResult:
 
 def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Make several replacements in one file, in order, all or none."""
-    place = writable(host, arguments["file_path"])
+    place = resolve_writable(host, arguments["file_path"])
     changes: list[AppliedEdit] = []
     with host.writing:
-        before = current(host, place)
+        before = read_current(host, place)
         check_stamp(place, before, arguments.get("stamp"))
         content = before.content
         for n, edit in enumerate(arguments["edits"], 1):
@@ -50,7 +50,7 @@ def multi_edit(host: Host, _call: Call, arguments: Arguments) -> OperationResult
         content = content or b""
         if content == before.content:
             raise Failure(f"The edits of {place.name} undo each other: nothing was changed.")
-        stamp = put(host, place, content, before.mode)
+        stamp = replace_file(host, place, content, before.mode)
     return OperationResult(_summary(place, content, changes), stamps={place.name: stamp})
 
 

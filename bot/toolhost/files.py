@@ -8,8 +8,8 @@ import io
 import os
 from typing import BinaryIO, NamedTuple
 
-from bot.toolhost.checkout_paths import ResolvedPath, missing, open_file
-from bot.toolhost.images import IMAGE_BYTES, block, media_type
+from bot.toolhost.checkout_paths import ResolvedPath, missing_message, open_file
+from bot.toolhost.images import IMAGE_BYTES, checked_image_block, media_type
 from bot.toolhost.milestones import nearest, record_milestone
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
@@ -41,7 +41,7 @@ def read(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     try:
         descriptor = open_file(host.root, place)
     except (FileNotFoundError, NotADirectoryError):
-        raise Failure(missing(host.root, place)) from None
+        raise Failure(missing_message(host.root, place)) from None
     with open(descriptor, "rb", buffering=0) as file:
         size = os.fstat(descriptor).st_size
         if 0 < host.config.file_bytes < size:
@@ -175,7 +175,7 @@ def _picture(place: ResolvedPath, kind: str, content: bytes | None, stamp: dict[
     if content is None:
         raise Failure(f"{place.name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")
     text = f"{place.name}: {kind}, {len(content):,} bytes"
-    return OperationResult(text, blocks=(block(content, kind, place.name),), stamps=stamp)
+    return OperationResult(text, blocks=(checked_image_block(content, kind, place.name),), stamps=stamp)
 
 
 def changed_files(host: Host, call: Call, arguments: Arguments) -> OperationResult:

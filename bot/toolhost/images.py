@@ -39,7 +39,7 @@ def media_type(beginning: bytes) -> str | None:
     return "image/webp" if beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP" else None
 
 
-def block(content: bytes, kind: str, name: str) -> dict[str, Any]:
+def checked_image_block(content: bytes, kind: str, name: str) -> dict[str, Any]:
     """Return the image block of a file's content; raises Failure with the reason if the service would refuse it."""
     if len(content) > IMAGE_BYTES:
         raise Failure(f"{name} is an image of more than {IMAGE_BYTES:,} bytes: too large to be shown.")

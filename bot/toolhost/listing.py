@@ -4,7 +4,7 @@ import heapq
 import os
 from fnmatch import fnmatchcase
 
-from bot.toolhost.checkout_paths import ResolvedPath, folder, quote_name
+from bot.toolhost.checkout_paths import ResolvedPath, quote_name, resolve_folder
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.ripgrep import Ripgrep
@@ -18,7 +18,7 @@ _NOT_GIT = "--glob=!.git"
 
 def ls(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """List one folder, sorted by name."""
-    place = folder(host.root, arguments["path"])
+    place = resolve_folder(host.root, arguments["path"])
     ignored = arguments.get("ignore") or []
     with os.scandir(place.real) as entries:
         candidates = (entry for entry in entries if not any(fnmatchcase(entry.name, glob) for glob in ignored))
@@ -38,7 +38,7 @@ def _entry(entry: "os.DirEntry[str]") -> str:
 
 def glob(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """List the files whose path matches a pattern, the newest first."""
-    place, pattern = _anchor(host, folder(host.root, arguments.get("path") or "."), arguments["pattern"])
+    place, pattern = _anchor(host, resolve_folder(host.root, arguments.get("path") or "."), arguments["pattern"])
     options = [*_FILES, f"--glob=/{pattern}", _NOT_GIT]
     # Paths relative to this process's folder, the root, are shorter for the kernel to walk.
     above = b"" if place.real == host.root.real else os.fsencode(os.path.relpath(place.real, host.root.real)) + b"/"

@@ -56,7 +56,7 @@ class Notebook(NamedTuple):
 
     def ids(self) -> list[str]:
         """Return the id of every cell."""
-        own = [text(cell, "id") for cell in map(open_object, self.cells.parts)]
+        own = [member_text(cell, "id") for cell in map(open_object, self.cells.parts)]
         count = Counter(own)
         proper = (id_ if id_ and _ID.fullmatch(id_) and count[id_] == 1 else None for id_ in own)
         return [id_ or f"cell-{n}" for n, id_ in enumerate(proper)]
@@ -81,7 +81,7 @@ class Notebook(NamedTuple):
         """Return the file with another source, and optionally another kind, for one cell."""
         part = self.cells.parts[index]
         cell = open_object(part)
-        before = text(cell, "cell_type")
+        before = member_text(cell, "cell_type")
         if kind and kind != before:
             cell = _drop_foreign_members(cell.put("cell_type", self.style.write(kind, b"")), kind)
         if (kind or before) == "code":
@@ -125,7 +125,7 @@ class Notebook(NamedTuple):
         return all(source is None or source.value.startswith(b"[") for source in sources)
 
 
-def load(content: bytes, name: str) -> Notebook:
+def parse_notebook(content: bytes, name: str) -> Notebook:
     """Parse a notebook; raises Failure if it is not a valid one."""
     bom = BOM if content.startswith(BOM) else b""
     try:
@@ -141,7 +141,7 @@ def load(content: bytes, name: str) -> Notebook:
         if len(cells.parts) > _MOST_CELLS:
             raise Failure(f"it has more than {_MOST_CELLS:,} cells")
         for cell in cells.parts:
-            if text(open_object(cell), "cell_type") not in KINDS:
+            if member_text(open_object(cell), "cell_type") not in KINDS:
                 raise Failure("a cell's cell_type is none of " + ", ".join(KINDS))
     except Failure as failure:
         raise Failure(f"{name} is not a notebook that can be worked on: {failure}. Read shows its text.") from None
@@ -155,7 +155,7 @@ def open_object(part: JsonSpan) -> Composite:
     return split_members(part.value)
 
 
-def text(owner: Composite, name: str) -> str:
+def member_text(owner: Composite, name: str) -> str:
     """Return a member's text, which may be a list of lines; "" if it is missing, a note if it is too long."""
     member = owner.find(name)
     if member is None:

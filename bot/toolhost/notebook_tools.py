@@ -6,14 +6,14 @@ import os
 import re
 from typing import Any
 
-from bot.toolhost.checkout_paths import ResolvedPath, missing
+from bot.toolhost.checkout_paths import ResolvedPath, missing_message
 from bot.toolhost.files import RESULT_BYTES
-from bot.toolhost.images import IMAGE_BYTES, block, media_type
+from bot.toolhost.images import IMAGE_BYTES, checked_image_block, media_type
 from bot.toolhost.json_spans import Composite, JsonSpan, split_members
-from bot.toolhost.notebook import KINDS, Notebook, load, open_object, text
+from bot.toolhost.notebook import KINDS, Notebook, member_text, open_object, parse_notebook
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
-from bot.toolhost.storing import Before, check_stamp, current, encode_text, put, writable
+from bot.toolhost.storing import Before, check_stamp, encode_text, read_current, replace_file, resolve_writable
 
 IMAGES = 10
 _SOURCE = 20_000
@@ -47,7 +47,7 @@ def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
 
 def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
     """Replace, insert or delete one cell; everything else in the file stays byte for byte."""
-    place = writable(host, arguments["notebook_path"])
+    place = resolve_writable(host, arguments["notebook_path"])
     encode_text(arguments.get("new_source") or "")
     with host.writing:
         before, notebook = _load(host, place)
@@ -55,7 +55,7 @@ def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
         content, description = _apply_edit(notebook, arguments)
         if content == before.content:
             raise Failure(f"The cell has this source already: nothing was changed in {place.name}.")
-        stamp = put(host, place, content, before.mode)
+        stamp = replace_file(host, place, content, before.mode)
     return OperationResult(f"{description} in {place.name}.", stamps={place.name: stamp})
 
 
@@ -63,10 +63,10 @@ def _load(host: Host, place: ResolvedPath) -> tuple[Before, Notebook]:
     """Read a notebook."""
     if os.path.isdir(place.real):
         raise Failure(f"{place.name} is a folder: give the path of a notebook.")
-    before = current(host, place)
+    before = read_current(host, place)
     if before.content is None:
-        raise Failure(f"{missing(host.root, place)} Write makes a new one.")
-    return before, load(before.content, place.name)
+        raise Failure(f"{missing_message(host.root, place)} Write makes a new one.")
+    return before, parse_notebook(before.content, place.name)
 
 
 def _apply_edit(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
@@ -86,8 +86,8 @@ def _apply_edit(notebook: Notebook, arguments: Arguments) -> tuple[bytes, str]:
     if mode == "delete":
         return notebook.without_cell(index), f"Deleted the cell {id_}"
     cell = open_object(notebook.cells.parts[index])
-    before = text(cell, "cell_type")
-    if text(cell, "source") == source and kind in {None, before}:
+    before = member_text(cell, "cell_type")
+    if member_text(cell, "source") == source and kind in {None, before}:
         raise Failure(f"The cell {id_} has this source already: nothing was changed.")
     cleared = " (its outputs were cleared)" if (kind or before) == "code" and before == "code" else ""
     return notebook.with_replaced_cell(index, source or "", kind), f"Replaced the cell {id_}{cleared}"
@@ -104,10 +104,10 @@ class _View:
     def cell(self, part: JsonSpan, id_: str, *, whole: bool) -> str:
         """Return one cell with its outputs; a source that is too long is cut, later if the cell is shown alone."""
         cell = open_object(part)
-        source = _cut(text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
+        source = _cut(member_text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
         outputs = cell.find("outputs")
         texts = self._outputs(outputs, RESULT_BYTES // 4 if whole else _OUTPUT) if outputs else []
-        kind = text(cell, "cell_type")
+        kind = member_text(cell, "cell_type")
         return "\n".join([f'<cell id="{id_}" type="{kind}">', source, "</cell>", *texts])
 
     def _outputs(self, outputs: JsonSpan, most: int) -> list[str]:
@@ -119,11 +119,12 @@ class _View:
 
     def _output(self, output: Composite) -> str:
         """Return the text of one output."""
-        match text(output, "output_type"):
+        match member_text(output, "output_type"):
             case "stream":
-                return text(output, "text")
+                return member_text(output, "text")
             case "error":
-                return text(output, "traceback") or f"{text(output, 'ename')}: {text(output, 'evalue')}"
+                error = f"{member_text(output, 'ename')}: {member_text(output, 'evalue')}"
+                return member_text(output, "traceback") or error
             case _:
                 return self._display(output)
 
@@ -133,7 +134,8 @@ class _View:
         members = open_object(data) if data else Composite(b"{", (), b"}")
         notes = [self._add_image(member, kind) for kind in _IMAGES if (member := members.find(kind))]
         kinds = ", ".join(part.name()[:80] for part in members.parts[:_OUTPUTS])
-        plain = text(members, "text/plain") or ("" if notes else f"(output of type {kinds or 'unknown'}, not shown)")
+        hidden = "" if notes else f"(output of type {kinds or 'unknown'}, not shown)"
+        plain = member_text(members, "text/plain") or hidden
         return "\n".join(filter(None, [plain, *notes]))
 
     def _add_image(self, member: JsonSpan, kind: str) -> str:
@@ -144,7 +146,7 @@ class _View:
             content = base64.b64decode(re.sub(rb'\\n|[\s"\[\],]', b"", member.value), validate=True)
             if media_type(content) != kind:
                 return f"({kind}: left out, it is not what it says)"
-            self.blocks.append(block(content, kind, kind))
+            self.blocks.append(checked_image_block(content, kind, kind))
         except (binascii.Error, ValueError, Failure):
             return f"({kind}: left out, it is broken or too large)"
         self._room -= len(content)

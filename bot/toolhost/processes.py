@@ -40,7 +40,7 @@ class Process(NamedTuple):
     rss: int
 
 
-def table() -> dict[int, Process]:
+def process_table() -> dict[int, Process]:
     """Read the process table once."""
     rows = {}
     for name in os.listdir("/proc"):
@@ -76,7 +76,7 @@ def descendants(rows: Mapping[int, Process], tops: Iterable[int]) -> list[Proces
 def below_self(rows: Mapping[int, Process] | None = None) -> list[Process]:
     """Return all descendants of this process."""
     own = os.getpid()
-    return [row for row in descendants(table() if rows is None else rows, [own]) if row.pid != own]
+    return [row for row in descendants(process_table() if rows is None else rows, [own]) if row.pid != own]
 
 
 class Children:
@@ -134,7 +134,7 @@ class Children:
         if rows is not None:
             return self._family(child, rows)
         # Reading the table takes time: a process that forks and ends meanwhile hides its child from one reading.
-        return self._family(child, table()) or self._family(child, table())
+        return self._family(child, process_table()) or self._family(child, process_table())
 
     def _family(self, child: Child, rows: Mapping[int, Process]) -> list[Process]:
         with self._lock:

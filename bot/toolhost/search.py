@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bot.toolhost.checkout_paths import ResolvedPath, missing, quote_name
+from bot.toolhost.checkout_paths import ResolvedPath, missing_message, quote_name
 from bot.toolhost.operation import Arguments, Call, Host
 from bot.toolhost.protocol import Failure, OperationResult
 from bot.toolhost.ripgrep import Ripgrep
@@ -42,7 +42,7 @@ def grep(host: Host, call: Call, arguments: Arguments) -> OperationResult:
     """Search the content of files."""
     place = host.root.resolve(arguments.get("path") or ".")
     if not os.path.exists(place.real):
-        raise Failure(missing(host.root, place))
+        raise Failure(missing_message(host.root, place))
     if not (os.path.isdir(place.real) or os.path.isfile(place.real)):  # opening a pipe would wait forever
         raise Failure(f"{place.name} is not a regular file.")
     mode = arguments.get("output_mode") or "files_with_matches"

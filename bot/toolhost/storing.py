@@ -27,7 +27,7 @@ class Before(NamedTuple):
     stamp: str
 
 
-def writable(host: Host, path: str) -> ResolvedPath:
+def resolve_writable(host: Host, path: str) -> ResolvedPath:
     """Return the location of a file to write; raises Failure if it may not be written."""
     place = host.root.resolve(path)
     if not host.config.writable:
@@ -45,7 +45,7 @@ def encode_text(text: str) -> bytes:
         raise Failure("The text holds a surrogate, which is no character: write the character itself.") from None
 
 
-def current(host: Host, place: ResolvedPath) -> Before:
+def read_current(host: Host, place: ResolvedPath) -> Before:
     """Read a file that is to be changed."""
     try:
         descriptor = open_file(host.root, place)
@@ -93,7 +93,7 @@ def check_stamp(place: ResolvedPath, before: Before, stamp: str | None) -> None:
     raise Failure(f"{place.name} has changed since it was read: read it again.")
 
 
-def put(host: Host, place: ResolvedPath, content: bytes, mode: int) -> str:
+def replace_file(host: Host, place: ResolvedPath, content: bytes, mode: int) -> str:
     """Replace a file's content atomically and return its stamp; an existing file keeps its mode."""
     folder = os.path.dirname(place.real)
     os.makedirs(folder, exist_ok=True)

@@ -91,5 +91,5 @@ def test_an_image_counts_what_it_costs_and_gives_way() -> None:
 def test_what_is_new_is_what_came_after_the_last_answer() -> None:
     """The usage of that answer counts all before."""
     history = [user(text("a")), answer(text("b")), user(text("c")), user(text("d"))]
-    assert list(cutting.new_tokens(history)) == history[2:]
-    assert list(cutting.new_tokens(history[:1])) == history[:1]
+    assert list(cutting.messages_since_answer(history)) == history[2:]
+    assert list(cutting.messages_since_answer(history[:1])) == history[:1]

@@ -23,7 +23,7 @@ from bot.agent.session_events import (
     ToolFinished,
     ToolStarted,
 )
-from bot.agent.subagents.status import report
+from bot.agent.subagents.status import with_merge_result
 from bot.agent.subagents.types import STANDARD
 from bot.core.names import ToolUseId
 from bot.core.network import Network
@@ -198,7 +198,7 @@ async def test_neither_can_a_conflict(room: Open) -> None:
 def test_every_conflict_is_named_however_much_was_said(files: int) -> None:
     """A long report, thousands of merged files and large diffs: all fits one result, and no conflict is cut away."""
     conflicts = {f"src/{n}.py": f"+{n}\n" * 5_000 for n in range(files)}
-    told = report(["word " * 50_000], MergeResult(tuple(f"made/{n}.py" for n in range(9_000)), conflicts))
+    told = with_merge_result(["word " * 50_000], MergeResult(tuple(f"made/{n}.py" for n in range(9_000)), conflicts))
     assert len(told) <= RESULT_LIMIT
     assert [path for path in conflicts if path not in told] == []
     assert "CONFLICT in src/1.py: your side was kept" in told

@@ -33,7 +33,7 @@ def tokens(value: Any) -> int:
     return _size(value) // BYTES_PER_TOKEN
 
 
-def new_tokens(history: Sequence[Json]) -> Sequence[Json]:
+def messages_since_answer(history: Sequence[Json]) -> Sequence[Json]:
     """Return the messages appended since the last answer, whose usage does not count them yet."""
     start = len(history)
     while start and history[start - 1]["role"] != "assistant":
@@ -78,16 +78,16 @@ def images(messages: Iterable[Json]) -> Iterator[Json]:
 
 def room_for(blocks: Sequence[Json], others: Iterable[Json]) -> int:
     """Return how many of these images, counted from the first, fit into a history beside the images `others`."""
-    sizes = [_encode(image) for image in others]
+    sizes = [_data_size(image) for image in others]
     count, size = len(sizes), sum(sizes)
     for number, block in enumerate(blocks):
-        count, size = count + 1, size + _encode(block)
+        count, size = count + 1, size + _data_size(block)
         if count > MOST_IMAGES or size > IMAGE_BYTES:
             return number
     return len(blocks)
 
 
-def _encode(image: Json) -> int:
+def _data_size(image: Json) -> int:
     return len(image["source"].get("data", ""))
 
 

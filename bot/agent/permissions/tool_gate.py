@@ -231,29 +231,29 @@ class PermissionGate:
 
         if rule := next((rule for rule in self.rules.deny if rule.touches(tool, tool_input)), None):
             return Ruling(Decision.DENY, f"the project's configuration denies {rule.tool}({rule.pattern}).")
-        word = _YES if self._rehearses(mode, kind, tool_input) else self._word(mode, kind)
+        ruling = _YES if self._rehearses(mode, kind, tool_input) else self._mode_ruling(mode, kind)
         asks = None
-        if word.decision in {Decision.ALLOW, Decision.ASK}:
+        if ruling.decision in {Decision.ALLOW, Decision.ASK}:
             asks = next((rule for rule in self.rules.ask if rule.touches(tool, tool_input)), None)
         if asks is not None:
-            word = Ruling(Decision.ASK, f"{asks.tool}({asks.pattern}) needs a person's permission in this project")
-        if word.decision is Decision.ASK and (tool, subject(tool, tool_input)) in self.granted:
+            ruling = Ruling(Decision.ASK, f"{asks.tool}({asks.pattern}) needs a person's permission in this project")
+        if ruling.decision is Decision.ASK and (tool, subject(tool, tool_input)) in self.granted:
             return _YES
         if asks is not None or mode is Mode.PLAN:
-            return word
-        if word.decision is Decision.ASK and any(rule.matches(tool, tool_input) for rule in self.rules.allow):
+            return ruling
+        if ruling.decision is Decision.ASK and any(rule.matches(tool, tool_input) for rule in self.rules.allow):
             return _YES
-        return word
+        return ruling
 
     def _rehearses(self, mode: Mode, kind: CallKind, tool_input: Json) -> bool:
         """Return whether a call is a command allowed for planning. Without a sandbox none is."""
         planning = self.sandboxed and mode is Mode.PLAN and kind is CallKind.COMMAND
         return planning and tool_input.get("command") in self.rehearsed
 
-    def _word(self, mode: Mode, kind: CallKind) -> Ruling:
-        word = DECISIONS[mode][kind]
+    def _mode_ruling(self, mode: Mode, kind: CallKind) -> Ruling:
+        ruling = DECISIONS[mode][kind]
         is_contained = self.sandboxed or mode is not Mode.ACCEPT_EDITS or kind is not CallKind.COMMAND
-        return word if is_contained else _NO_SANDBOX
+        return ruling if is_contained else _NO_SANDBOX
 
 
 def subject(tool: str, tool_input: Json) -> str:

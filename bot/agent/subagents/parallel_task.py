@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.agent.history.escaping import as_data
 from bot.agent.subagents.scheduler import run_together
-from bot.agent.subagents.synthesis import head, read, render, synthesize
+from bot.agent.subagents.synthesis import overview_lines, parse_report, synthesis_text, synthesize
 from bot.agent.subagents.types import AgentType
 from bot.ports import ToolOutput
 
@@ -27,15 +27,15 @@ async def run_parallel_task(
     outputs = await run_together(runs, at_once=len(runs))
     merged = synthesize(
         [
-            (str(output.details.get("agent", index)), None if output.is_error else read(output.text))
+            (str(output.details.get("agent", index)), None if output.is_error else parse_report(output.text))
             for index, output in enumerate(outputs, 1)
         ]
     )
     if not merged.reported:
         reports = "\n".join(output.text for output in outputs)
         return ToolOutput(f"All {len(runs)} agents failed.\n{reports}", is_error=True)
-    facts = as_data(render(merged))
+    facts = as_data(synthesis_text(merged))
     output = await synthesis(BRIEF.format(brief=brief, reports=facts))
     if output.is_error:
         return ToolOutput(f"{output.text}\n\nWhat the agents reported:\n{facts}")
-    return ToolOutput("\n".join([output.text, "", *map(as_data, head(merged))]))
+    return ToolOutput("\n".join([output.text, "", *map(as_data, overview_lines(merged))]))

@@ -172,7 +172,9 @@ class SubagentStatus:
             parts.append("It was denied this; ask for it yourself if it is needed:\n" + as_data("\n".join(escalations)))
         if self.plan:
             parts.append(f"Its plan (nobody has approved it):\n{as_data(self.plan)}")
-        return ToolOutput(report(parts, self.merge), is_error=not self.is_success, details={"agent": self.row.agent})
+        return ToolOutput(
+            with_merge_result(parts, self.merge), is_error=not self.is_success, details={"agent": self.row.agent}
+        )
 
 
 def _require_own_answer(ended: Ended, session: Session) -> Ended:
@@ -182,7 +184,7 @@ def _require_own_answer(ended: Ended, session: Session) -> Ended:
     return ended
 
 
-def report(parts: Sequence[str], merge: MergeResult | None) -> str:
+def with_merge_result(parts: Sequence[str], merge: MergeResult | None) -> str:
     """Join an agent's text with the result of its merge. Every conflict is named, however long the text is."""
     merged = "" if merge is None else f"\n\n{_merge_text(merge)}"
     return cut("\n\n".join(parts), (RESULT_LIMIT - len(merged)) // TOKEN_CHARACTERS - 100) + merged

@@ -119,7 +119,7 @@ class Synthesis:
         return self.completeness * (1 - min(len(contested) / points, 1.0)) if points else self.completeness
 
 
-def read(text: str) -> Report:
+def parse_report(text: str) -> Report:
     """Parse a report.
 
     Text after the JSON is added to the summary. A text that does not fit the schema becomes the summary.
@@ -151,16 +151,16 @@ def synthesize(reports: Sequence[tuple[str, Report | None]]) -> Synthesis:
     )
 
 
-def render(synthesis: Synthesis) -> str:
+def synthesis_text(synthesis: Synthesis) -> str:
     """Return a synthesis as text for a model: counts, failures, and contradictions first, then what is agreed."""
-    parts = head(synthesis)
+    parts = overview_lines(synthesis)
     for name in (*SECTIONS, "summaries"):
         if rows := getattr(synthesis, name):
             parts += [f"{name.capitalize()}:", *map(_line, rows)]
     return "\n".join(parts)
 
 
-def head(synthesis: Synthesis) -> list[str]:
+def overview_lines(synthesis: Synthesis) -> list[str]:
     """Return the lines that say who reported, who failed, and what is contested.
 
     Reported text cannot start a line of its own.
