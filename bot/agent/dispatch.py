@@ -148,7 +148,8 @@ def are_repeatable(prepared: Sequence[PreparedCall]) -> bool:
     True if at least one of them resumes by itself (a sub-agent) and all of them are safe to run concurrently.
     """
     ready = [call for call in prepared if isinstance(call, ReadyCall)]
-    return any(call.tool.goes_on for call in ready) and all(call.tool.concurrent(call.tool_input) for call in ready)
+    resumes = any(call.tool.starts_subagents for call in ready)
+    return resumes and all(call.tool.concurrent(call.tool_input) for call in ready)
 
 
 async def run(
@@ -164,7 +165,7 @@ async def run(
     A call of `started` is under way; it fills `results` itself.
     """
     for batch in _batches(prepared):
-        queueing = sum(isinstance(call, ReadyCall) and call.tool.queues for call in batch)
+        queueing = sum(isinstance(call, ReadyCall) and call.tool.starts_subagents for call in batch)
         runs = [started.get(call.call["id"]) or partial(run_call, session, call, results) for call in batch]
         await run_together([partial(start, emit) for start in runs], at_once=max(most_at_once(session), queueing))
 

@@ -146,5 +146,5 @@ class EagerCalls:
 
     async def _run(self, ready: dispatch.ReadyCall, events: HeldEvents) -> None:
         """Run a call in its place, keeping its events until somebody takes them."""
-        async with nullcontext() if ready.tool.queues else self._places:
+        async with nullcontext() if ready.tool.starts_subagents else self._places:
             await dispatch.run_call(self.session, ready, self.results, events.take)

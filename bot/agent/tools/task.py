@@ -43,8 +43,7 @@ def task_tool(
         call=run_task,
         kind=lambda tool_input: CallKind.DELEGATE if tool_input.subagent_type in writers else CallKind.EXPLORE,
         concurrent=lambda _: True,
-        goes_on=True,
-        queues=True,
+        starts_subagents=True,
         timeout=lambda _: 3600.0,
         strict=True,
     )

@@ -92,10 +92,10 @@ class Tool:
     kind: Callable[[Any], CallKind]
     concurrent: Callable[[Any], bool] = lambda _: False
     """Whether the call may run concurrently with its neighbors (T2)."""
-    goes_on: bool = False
-    """Whether a call that is made again after a crash resumes where it was."""
-    queues: bool = False
-    """Whether the tool itself limits how many of its calls run, so that all calls of a batch may start at once."""
+    starts_subagents: bool = False
+    """Whether its calls start sub-agents. They limit by themselves how many run, so that all calls of a batch may start
+    at once, and a call that is made again after a crash resumes where it was.
+    """
     timeout: Callable[[Any], float] = lambda _: 600.0
     """Seconds after which the call is cancelled."""
     strict: bool = False
