@@ -65,8 +65,8 @@ def _measure(served: Served, model: Model) -> None:
         new = [will.open_issue(HOME, f"Issue {n}", f"@plangate {WISH}").number for n in range(len(numbers), count)]
         numbers += new
         _wait_for_plans(served, numbers)
-        each, waiting = (_pss(pid) - waiting) / len(new), _pss(pid)
-        print(f"with {count} threads that wait: {waiting:.0f} MB, {each:.1f} MB for each new one")
+        new_mb, waiting = (_pss(pid) - waiting) / len(new), _pss(pid)
+        print(f"with {count} threads that wait: {waiting:.0f} MB, {new_mb:.1f} MB for each new one")
     print(f"CPU of each, plan and all: {(_cpu_seconds(pid) - cpu) / WAITING:.2f} s")
     pause = model.pause("p0")
     more = [will.open_issue(HOME, f"Later {n}", f"@plangate {WISH}") for n in range(SESSIONS)]
