@@ -14,13 +14,9 @@ from typing import Any, Final
 from bot.core.errors import PlangateError
 from bot.core.github_check import GITHUB_CHECK, parse_github_check
 from bot.core.maintenance import CheckResult, ScheduledTask
-from bot.core.names import SessionId
-from bot.core.network import Network
-from bot.ports import Access, Toolhost
-from bot.workflow.execution.command_runs import ENDING, hear_output
+from bot.ports import Toolhost
+from bot.workflow.execution.command_runs import call_bash, command_sandbox, hear_output
 from bot.workflow.journal.writing import read_state
-from bot.workflow.session.network_journal import journal_network
-from bot.workflow.session.saved_work import toolhost
 from bot.workflow.thread_context import ThreadContext
 
 PRINTED_SHOWN: Final = 10_000
@@ -47,10 +43,9 @@ async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
     place, minutes = context.location, context.settings.command_minutes
     tree = await context.workspace.checkout(f"check-{place.repository}-{place.thread}", place.base, fresh=True)
     try:
-        async with journal_network(context, await read_state(context), SessionId("check")) as network_log:
-            network = Network(context.settings.hosts, network_log.record)
-            async with toolhost(context, tree, Access.WRITE, network) as host:
-                return await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
+        state = await read_state(context)
+        async with command_sandbox(context, state, tree, "check", hosts=context.settings.hosts) as host:
+            return await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
     except PlangateError as error:
         return CheckResult(problem=str(error))
     finally:
@@ -59,10 +54,8 @@ async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
 
 async def run_shell_check(host: Toolhost, check: str, *, minutes: float, redact: Callable[[str], str]) -> CheckResult:
     """Run a shell command as a check, for at most so many minutes. `redact` removes secrets from what it printed."""
-    seconds = minutes * 60
     command = f"bash -n -c {shlex.quote(check)} || exit {_CANNOT_RUN}\n(\n{check}\n)"
-    call_input = {"command": command, "timeout": int(seconds * 1000)}
-    output = await host.call("Bash", call_input, timeout=seconds + ENDING)
+    output = await call_bash(host, command, minutes * 60)
     printed = redact(output.text).strip()
     if problem := _problem(output.details, printed, minutes):
         return CheckResult(problem=problem)

@@ -1,25 +1,29 @@
 """Runs commands that people chose, in the sandbox, and lists those that agents ran by themselves."""
 
-import asyncio
 import hashlib
 import math
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from shlex import quote
 from typing import Final
 
 from bot.agent.subagents.resuming import subagents_of
 from bot.core.errors import PlangateError
 from bot.core.names import SessionId
+from bot.core.network import Network
+from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, Line, all_messages, commands_of
-from bot.ports import Toolhost
+from bot.core.work import Checkout
+from bot.ports import Access, Toolhost, ToolOutput
+from bot.workflow.session.network_journal import journal_network
+from bot.workflow.session.saved_work import read_transcript, toolhost
 from bot.workflow.thread_context import ThreadContext
 
 TAIL: Final = 2_000
 """Characters of a command's output that are kept."""
 MOST: Final = 50
 """Most commands of agents that are kept."""
-ENDING: Final = 30.0
+_ENDING: Final = 30.0
 """Seconds that ending a command may take after it ran out of time."""
 
 
@@ -48,30 +52,31 @@ async def commands_run(context: ThreadContext, session: SessionId) -> list[Json]
 async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
     """Return the lines of a session; none if they cannot be read, because that must not fail finished work."""
     with suppress(PlangateError):
-        return await asyncio.to_thread(context.resources.transcripts.load, session)
+        return await read_transcript(context, session)
     return ()
 
 
-async def run_command(context: ThreadContext, host: Toolhost, command: str, *, below: str = "") -> Json:
-    """Run one command, in a folder if one is named, and return how it ended and the end of its output, redacted.
+@asynccontextmanager
+async def command_sandbox(
+    context: ThreadContext, state: ThreadState, tree: Checkout, name: str, *, hosts: tuple[str, ...]
+) -> AsyncIterator[Toolhost]:
+    """Yield a sandbox on a checkout that can reach those hosts. Its network decisions are journaled under `name`."""
+    async with (
+        journal_network(context, state, SessionId(name)) as network_log,
+        toolhost(context, tree, Access.WRITE, Network(hosts, network_log.record)) as host,
+    ):
+        yield host
 
-    It may take `sandbox.minutes`.
-    """
-    facts, _ = await run_command_with_output(context, host, command, below=below)
-    return facts
 
-
-async def run_command_with_output(
+async def run_command(
     context: ThreadContext, host: Toolhost, command: str, *, below: str = "", most: float = math.inf
 ) -> tuple[Json, str]:
-    """Run one command as `run_command` does, and also return all of its output, redacted.
+    """Run one command, in a folder if one is named, and return how it ended and all of its output, redacted.
 
-    `most` is a further time limit, in seconds.
+    It may take `sandbox.minutes`; `most` is a further time limit, in seconds.
     """
     seconds = min(context.settings.command_minutes * 60, most)
-    line = f"cd {quote(below)}\n{command}" if below else command
-    call_input = {"command": line, "timeout": int(seconds * 1000)}
-    output = await host.call("Bash", call_input, timeout=seconds + ENDING)
+    output = await call_bash(host, f"cd {quote(below)}\n{command}" if below else command, seconds)
     text = hear_output(context, output.text)
     facts = {
         "command": command,
@@ -80,6 +85,12 @@ async def run_command_with_output(
         "output": text[-TAIL:],
     }
     return facts, text
+
+
+async def call_bash(host: Toolhost, command: str, seconds: float) -> ToolOutput:
+    """Run a command for at most so many seconds."""
+    call_input = {"command": command, "timeout": int(seconds * 1000)}
+    return await host.call("Bash", call_input, timeout=seconds + _ENDING)
 
 
 def hear_output(context: ThreadContext, text: str) -> str:
@@ -99,6 +110,6 @@ async def run_commands(
     end = math.inf if seconds is None else clock.monotonic() + seconds
     for command in commands:
         if (seconds_left := end - clock.monotonic()) > 0:
-            facts, _ = await run_command_with_output(context, host, command, most=seconds_left)
+            facts, _ = await run_command(context, host, command, most=seconds_left)
             results += [facts] if facts["exit_code"] is not None or clock.monotonic() < end else []
     return results

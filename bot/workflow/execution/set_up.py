@@ -14,17 +14,14 @@ from typing import Final
 
 from bot.core.errors import Misconfigured
 from bot.core.hosts import reachable_hosts
-from bot.core.names import SessionId
-from bot.core.network import Network
 from bot.core.notes import Prepared
 from bot.core.thread_state import ThreadState
 from bot.core.work import Checkout
-from bot.ports import Access, Toolhost
-from bot.workflow.execution.command_runs import run_command
+from bot.ports import Toolhost
+from bot.workflow.execution.command_runs import command_sandbox, run_command
 from bot.workflow.journal.writing import append_notes
 from bot.workflow.session.main_session import run_until_moved
-from bot.workflow.session.network_journal import journal_network
-from bot.workflow.session.saved_work import checkout, toolhost
+from bot.workflow.session.saved_work import checkout
 from bot.workflow.thread_context import ThreadContext
 
 KEY: Final = "sandbox.setup in .github/plangate.yml"
@@ -67,13 +64,11 @@ def leftovers(state: ThreadState) -> dict[str, str]:
 async def _run_setup(context: ThreadContext, state: ThreadState) -> bool:
     """Run the commands in a checkout that has not had them, and return True."""
     tree = await checkout(context, state)
-    async with journal_network(context, state, SessionId("setup")) as network_log:
-        network = Network(hosts(context, state), network_log.record)
-        async with toolhost(context, tree, Access.WRITE, network) as host:
-            mark = hashlib.sha256("\n".join(context.settings.setup).encode()).hexdigest()
-            if await _command_output(host, tree, f"cat {_MARK}") != mark:
-                await _run(context, state, host, tree=tree)
-                await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
+    async with command_sandbox(context, state, tree, "setup", hosts=hosts(context, state)) as host:
+        mark = hashlib.sha256("\n".join(context.settings.setup).encode()).hexdigest()
+        if await _command_output(host, tree, f"cat {_MARK}") != mark:
+            await _run(context, state, host, tree=tree)
+            await _command_output(host, tree, f"printf %s {mark} > {_MARK}")
     return True
 
 
@@ -81,7 +76,8 @@ async def _run(context: ThreadContext, state: ThreadState, host: Toolhost, *, tr
     """Run the commands one after the other, and journal their results and what they left."""
     results = []
     for command in context.settings.setup:
-        results.append(facts := await run_command(context, host, command, below=tree.shown_as))
+        facts, _ = await run_command(context, host, command, below=tree.shown_as)
+        results.append(facts)
         if facts["exit_code"] != 0:
             output = " ".join(facts["output"].split())[-SHOWN:]
             raise Misconfigured(f"the set-up command {command!r} failed: {output}", where=KEY, fix="fix it, then retry")

@@ -10,10 +10,9 @@ Rules
   cannot run.
 """
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -35,16 +34,14 @@ from bot.core.checks import (
 )
 from bot.core.errors import Refused
 from bot.core.names import SessionId
-from bot.core.network import Network
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, Line, all_messages, notes_of
 from bot.core.work import Checkout
-from bot.ports import Access, Toolhost
-from bot.workflow.execution.command_runs import run_command_with_output, run_commands
+from bot.ports import Toolhost
+from bot.workflow.execution.command_runs import command_sandbox, run_command, run_commands
 from bot.workflow.execution.set_up import hosts, leftovers
 from bot.workflow.journal.writing import read_state
-from bot.workflow.session.network_journal import journal_network
-from bot.workflow.session.saved_work import checkout, toolhost
+from bot.workflow.session.saved_work import checkout, read_transcript
 from bot.workflow.thread_context import ThreadContext
 
 SHARE: Final = 4
@@ -87,7 +84,7 @@ async def measure_baseline(context: ThreadContext, state: ThreadState, session: 
     Return True.
     """
     commands = check_commands(context, state)
-    if not commands or not _is_untouched(session) or _baseline(await _lines(context, session.id)) is not None:
+    if not commands or not _is_untouched(session) or _baseline(await read_transcript(context, session.id)) is not None:
         return True
     copy = await context.workspace.fork(await checkout(context, state), f"base-{secrets.token_hex(4)}")
     try:
@@ -105,7 +102,7 @@ async def baseline_reminders(context: ThreadContext, session: Session) -> list[s
     has_begun = any(message["role"] == "assistant" for message in session.history)
     if not _is_untouched(session) or (not has_begun and len(session.history) > 1):
         return []
-    results = _baseline(await _lines(context, session.id))
+    results = _baseline(await read_transcript(context, session.id))
     return [reminder_text(escape_harness_markup(baseline_text(results)))] if results else []
 
 
@@ -121,10 +118,10 @@ async def verify(context: ThreadContext, state: ThreadState, session: SessionId)
     frozen = await context.workspace.freeze(work, f"checks-{secrets.token_hex(4)}", setup_files)
     try:
         async with _sandbox(context, state, frozen.checkout) as host:
-            ran = [await run_command_with_output(context, host, line) for line in commands]
+            ran = [await run_command(context, host, line) for line in commands]
     finally:
         await context.workspace.discard(frozen.checkout)
-    before = _baseline(await _lines(context, session))
+    before = _baseline(await read_transcript(context, session))
     results_before = {check["command"]: _result(check) for check in before or ()}
     return Verification(
         tuple(
@@ -147,9 +144,8 @@ async def hand_back(
     """
     if state.plan.tree:
         return None
-    earlier = [
-        begin for message in all_messages(await _lines(context, session)) for begin in _reminder_beginnings(message)
-    ]
+    messages = all_messages(await read_transcript(context, session))
+    earlier = [begin for message in messages for begin in _reminder_beginnings(message)]
     failing = _to_repair(state, verified) if earlier.count(FAILING) < context.settings.repairs else []
     texts = list[str]()
     if failing:
@@ -199,14 +195,6 @@ def _outside(state: ThreadState, paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(path for path in paths if not state.plan.contract.reaches(path)))
 
 
-async def _lines(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
-    return await asyncio.to_thread(context.resources.transcripts.load, session)
-
-
-@asynccontextmanager
-async def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AsyncIterator[Toolhost]:
-    """Yield a separate sandbox on a copy. It can reach the hosts that approved work may reach."""
-    async with journal_network(context, state, SessionId(Path(copy.path).parent.name)) as network_log:
-        network = Network(hosts(context, state), network_log.record)
-        async with toolhost(context, copy, Access.WRITE, network) as host:
-            yield host
+def _sandbox(context: ThreadContext, state: ThreadState, copy: Checkout) -> AbstractAsyncContextManager[Toolhost]:
+    """Return a separate sandbox on a copy. It can reach the hosts that approved work may reach."""
+    return command_sandbox(context, state, copy, Path(copy.path).parent.name, hosts=hosts(context, state))

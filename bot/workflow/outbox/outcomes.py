@@ -5,7 +5,6 @@ twice, each posts the replies to the turns that it took in itself, and only the 
 died, a later look posts its replies. If a job died, the first job that takes the thread over posts what is left (E4).
 """
 
-import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -20,7 +19,7 @@ from bot.core.thread_state import ThreadState
 from bot.core.transcript import all_messages, todos_of
 from bot.workflow.journal.writing import defer_notes, take_over
 from bot.workflow.session.progress import end_stopped_planning
-from bot.workflow.session.saved_work import checkout
+from bot.workflow.session.saved_work import checkout, read_transcript
 from bot.workflow.thread_context import ThreadContext
 
 
@@ -63,7 +62,7 @@ async def _progress_so_far(context: ThreadContext, state: ThreadState) -> str:
     todos, paths = list[tuple[str, str]](), tuple[str, ...]()
     if state.has_approved_work:
         with suppress(PlangateError):
-            lines = await asyncio.to_thread(context.resources.transcripts.load, context.work_session(state))
+            lines = await read_transcript(context, context.work_session(state))
             todos = todos_of(all_messages(lines))
             paths = await context.workspace.changed_paths(await checkout(context, state)) if lines else ()
     return reply_text.work_so_far(todos, paths, state.cost_usd)

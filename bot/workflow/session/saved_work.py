@@ -16,9 +16,10 @@ from typing import Final
 from bot.agent.session_events import AgentChanged, AgentEvent, RequestStarted
 from bot.core.errors import Transient
 from bot.core.gate import Stage
-from bot.core.names import AgentId
-from bot.core.network import NO_NETWORK, Network
+from bot.core.names import AgentId, SessionId
+from bot.core.network import Network
 from bot.core.thread_state import ThreadState
+from bot.core.transcript import Line
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost
 from bot.workflow.thread_context import ThreadContext
@@ -51,15 +52,18 @@ async def checkout(context: ThreadContext, state: ThreadState, *, fresh: bool = 
 
 
 @asynccontextmanager
-async def toolhost(
-    context: ThreadContext, tree: Checkout, access: Access, network: Network = NO_NETWORK
-) -> AsyncIterator[Toolhost]:
+async def toolhost(context: ThreadContext, tree: Checkout, access: Access, network: Network) -> AsyncIterator[Toolhost]:
     """Yield a toolhost on a checkout and close it afterward."""
     host = await context.workspace.open(tree, access, network=network)
     try:
         yield host
     finally:
         await host.close()
+
+
+async def read_transcript(context: ThreadContext, session: SessionId) -> tuple[Line, ...]:
+    """Return the lines of a session; none if it has not begun."""
+    return await asyncio.to_thread(context.resources.transcripts.load, session)
 
 
 def hold_transcript(context: ThreadContext, state: ThreadState) -> None:
