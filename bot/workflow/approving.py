@@ -1,5 +1,12 @@
 """Approving: takes one live snapshot of a plan and evaluates it. Repeated before work starts or continues, and before
-the first push (A4)."""
+the first push (A4).
+
+Rules of standing approval, by which the configuration alone approves a plan of the thread's scheduled task (MT6)
+- It covers only an occurrence of the task. Only people approve a plan for what people ask on the tracking issue or add
+  to an occurrence, and a plan whose planner read the words of people who may not ask.
+- The planned task must equal the task whose plan people approved before, and the task on the default branch at the time
+  of the verdict. So removing the approval from the file, or changing the task, stops the next push.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,9 +20,9 @@ from bot.core.errors import Transient
 from bot.core.gate import Stage
 from bot.core.moves import Approved, Drifted, Expired, MoveEvent, Rejected, Stopped, Withdrawn
 from bot.core.notes import Explained
+from bot.core.standing import Standing
 from bot.core.thread_state import ThreadState
 from bot.workflow.journal.writing import append_notes, take_over
-from bot.workflow.standing_approval import standing_approval
 from bot.workflow.thread_context import ThreadContext
 
 _ENDS: Final[Mapping[VerdictOutcome, tuple[type[Rejected | Drifted | Expired], Stage]]] = {
@@ -96,5 +103,28 @@ async def _live(context: ThreadContext, state: ThreadState) -> Snapshot:
     live = await context.dialogue.snapshot(
         state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.work_begun_lines
     )
-    standing = await standing_approval(context, state)
+    standing = await _standing_approval(context, state)
     return replace(live, requesters=state.requesters, plans=state.plans, standing=standing)
+
+
+def may_stand(context: ThreadContext, state: ThreadState) -> bool:
+    """Return whether the configuration at the start of the look may approve the thread's newest request.
+
+    The planner is then shown nothing that people said on the thread.
+    """
+    history = state.task
+    task = context.settings.tasks.get(history.task) if history is not None else None
+    if history is None or task is None or not task.standing:
+        return False
+    return bool(history.planned) and history.planned == history.approved
+
+
+async def _standing_approval(context: ThreadContext, state: ThreadState) -> Standing | None:
+    """Return the standing approval of the thread's task on the default branch now; None if there is none."""
+    history = state.task
+    if history is None or not may_stand(context, state):
+        return None
+    task = await context.read_task(history.task)
+    if task is None or not task.standing:
+        return None
+    return Standing(task.name, task.paths, context.settings.hosts, asked_before=task.digest == history.approved)
