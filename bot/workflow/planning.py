@@ -19,6 +19,7 @@ from bot.core.plan import Contract, PlanDocument, contract_tier
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
 from bot.ports import Access
+from bot.workflow.approving import may_stand
 from bot.workflow.operating import record_targets
 from bot.workflow.session.main_session import (
     SessionStart,
@@ -28,7 +29,6 @@ from bot.workflow.session.main_session import (
     unsent_additions,
 )
 from bot.workflow.session.questions import deliver_reply, question_move
-from bot.workflow.standing_approval import may_stand
 from bot.workflow.thread_context import ThreadContext
 
 REQUEST_LIMIT: Final = 20_000
@@ -54,7 +54,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             if (question := await question_move(context, state, session)) is not None:
                 return question
             if ended.end in _RESTED and session.queued:
-                _add(session, _unsent(session))
+                texts = session.queued.copy()
+                session.queued.clear()
+                _add(session, texts)
             elif pending_plan_call(session.history) is None:
                 has_answered = ended.end is End.ANSWERED
                 return _answer(context, state, session, ended) if has_answered else unfinished_move(context, ended)
@@ -147,13 +149,6 @@ def _add(session: Session, texts: list[str]) -> None:
         session.add({"role": "user", "content": [{"type": "text", "text": text} for text in texts]})
     else:
         session.queued += texts
-
-
-def _unsent(session: Session) -> list[str]:
-    """Remove and return the texts that were queued for a next message of the session, which then ended."""
-    texts = list(session.queued)
-    session.queued.clear()
-    return texts
 
 
 def _submitted_plan(session: Session) -> SubmittedPlan | None:

@@ -86,13 +86,12 @@ async def _publish(context: ThreadContext, state: ThreadState, proof: ApprovedPl
             raise SecretAdded((("a file's name", 1, hidden[0].kind),)) from error
         plan = amended_plan(proof.document, error.paths, error.tree)
         return Outgrew(plan=plan, digest=plan.digest)
-    except (Refused, Conflict) as error:
-        if isinstance(error, Conflict):
-            context.dialogue.interrupt(error)
-        if isinstance(error, Conflict) and await context.fence.has_moved(state):
+    except Conflict as error:
+        context.dialogue.interrupt(error)
+        if await context.fence.has_moved(state):
             return None
-        if isinstance(error, Conflict) and order.expected is not None:
-            return context.drift_move(error.what)
+        return context.failure_move(str(error)) if order.expected is None else context.drift_move(error.what)
+    except Refused as error:
         return context.failure_move(str(error))
     return await _ensure_pull_request(context, state, pushed, proof.verdict)
 

@@ -3,7 +3,6 @@
 The command `budget N` raises the budget of one thread. `day_budget.py` holds that of a repository for one day.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -65,26 +64,19 @@ async def estimate_cost(context: ThreadContext, state: ThreadState, planning_usd
         threads = await context.journal.since(context.resources.clock.now() - timedelta(days=1))
     except Transient:
         threads = {}
-    costs = [cost for entries in threads.values() for cost in _executions(entries)]
+    costs = [cost for entries in threads.values() for cost in _execution_costs(entries)]
     return comment.estimate(costs, state.session_costs.get(state.planning_session, 0.0) + planning_usd)
 
 
-def _executions(entries: Sequence[Entry]) -> list[float]:
-    """List the cost of each finished execution in a thread's journal."""
-    costs = _costs(entries)
-    executions = {
-        event.session for _, event in decode_entries(entries) if isinstance(event, Executed) and event.session in costs
-    }
-    return [costs[session] for session in executions]
-
-
-def _costs(entries: Sequence[Entry]) -> defaultdict[str, float]:
-    """Return the journaled cost of each session."""
-    costs = defaultdict[str, float](float)
+def _execution_costs(entries: Sequence[Entry]) -> list[float]:
+    """List the cost of each finished execution in a thread's journal, as far as it is known."""
+    costs, executions = dict[str, float](), set[str]()
     for _, event in decode_entries(entries):
         if event.cost_usd is not None:
-            costs[event.session] += event.cost_usd
-    return costs
+            costs[event.session] = costs.get(event.session, 0.0) + event.cost_usd
+        if isinstance(event, Executed):
+            executions.add(event.session)
+    return [costs[session] for session in executions & costs.keys()]
 
 
 def _of_thread(context: ThreadContext, state: ThreadState) -> float:
