@@ -11,6 +11,7 @@ from bot.agent.limits import Limits
 from bot.agent.model.request import ConfiguredModel
 from bot.agent.permissions.modes import Mode
 from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rule
+from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.project_types import FOLDER, LARGEST, MOST
 from bot.agent.tools.registry import ALL, READING_GITHUB, READING_WEB, by_name
 from bot.agent.tools.resource_request import RESOURCE_REQUEST
@@ -123,9 +124,7 @@ def work_settings(
         day_usd=keys.budget.repository_day_usd,
         expires_days=keys.approve.expires_days,
         mode=Mode(execution.mode),
-        at_once=execution.subagents.at_once,
-        in_all=execution.subagents.in_all,
-        on_one=execution.parallel_tasks,
+        counts=SubagentCounts(execution.subagents.at_once, execution.subagents.in_all, execution.parallel_tasks),
         agents=_limits_by_type(keys),
         verify=tuple(execution.verify),
         repairs=execution.repairs,

@@ -8,6 +8,7 @@ from bot.agent.permissions.modes import Mode
 from bot.agent.prompts import Environment
 from bot.agent.resources import SessionResources
 from bot.agent.session_events import AgentEvent
+from bot.agent.subagents.policy import SubagentCounts
 from bot.agent.subagents.types import LIMITS
 from bot.core import comment
 from bot.core.actor import Actor, ActorKind, Role
@@ -76,10 +77,7 @@ class WorkSettings:
     """Budget of a repository on one day (UTC), over all its threads; None for no such budget."""
     expires_days: float = 7.0
     mode: Mode = Mode.ACCEPT_EDITS
-    at_once: int = 3
-    in_all: int = 20
-    on_one: int = 1
-    """Sub-agents that work on one task side by side (execution.parallel_tasks)."""
+    counts: SubagentCounts = SubagentCounts()
     agents: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
     """Limits of sub-agents, by type."""
     verify: tuple[str, ...] = ()

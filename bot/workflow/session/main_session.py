@@ -28,7 +28,7 @@ from bot.agent.permissions.rehearsal import Rehearsal
 from bot.agent.scope import ScopeWatch
 from bot.agent.session import Session
 from bot.agent.session_events import AgentEvent, End, Ended, ModeChanged, RequestStarted, SessionStarted
-from bot.agent.subagents.policy import SubagentCounts, SubagentSettings
+from bot.agent.subagents.policy import SubagentSettings
 from bot.agent.subagents.project_types import types_of
 from bot.core.errors import Broken, Transient
 from bot.core.gate import Stage
@@ -44,7 +44,7 @@ from bot.workflow.session.budgets import bind_budgets
 from bot.workflow.session.network_journal import journal_network
 from bot.workflow.session.progress import ProgressReporter
 from bot.workflow.session.quotes import attached_pictures, pull_section, quote_thread
-from bot.workflow.session.saved_work import WorkSaver, checkout, toolhost
+from bot.workflow.session.saved_work import WorkSaver, checkout, read_transcript, toolhost
 from bot.workflow.thread_context import ThreadContext
 
 _log: Final = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class SessionStart:
 @asynccontextmanager
 async def open_session(context: ThreadContext, state: ThreadState, start: SessionStart) -> AsyncIterator[Session]:
     """Yield the session of that id on a toolhost with that access. Every new request begins in plan mode (P2)."""
-    lines = await asyncio.to_thread(context.resources.transcripts.load, start.session_id)
+    lines = await read_transcript(context, start.session_id)
     # A reading session without a line has left nothing in the checkout: what is there belongs to a deleted thread.
     tree = await checkout(context, state, fresh=not lines and start.access is Access.READ)
     settings, seconds = context.settings, context.settings.command_minutes * 60
@@ -117,8 +117,7 @@ async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSett
     """Return the sub-agents that a session may start. Readers are restricted if strangers may have a say (S9)."""
     settings = context.settings
     types = types_of(await context.agents())
-    counts = SubagentCounts(settings.at_once, settings.in_all, settings.on_one)
-    return SubagentSettings(settings.subagent_model, types, counts, state.untrusted, settings.agents)
+    return SubagentSettings(settings.subagent_model, types, settings.counts, state.untrusted, settings.agents)
 
 
 async def run_session(context: ThreadContext, state: ThreadState, session: Session, permit: str = "") -> Ended | None:
