@@ -23,9 +23,9 @@ from bot.compose.local import try_sandbox
 from bot.compose.looks import single_repository_host, thread_of, unreported_threads
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
-from bot.core.comment import code
 from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Stage
+from bot.core.markdown.elements import code
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.github.deliveries import EVENTS, parse_delivery

@@ -7,6 +7,7 @@ from typing import Final
 from bot.config.action_inputs import ActionSettings
 from bot.config.settings import RECEIPTS
 from bot.core import comment
+from bot.core.markdown.elements import code
 from bot.core.names import ThreadAddress
 from bot.core.thread_state import ThreadState
 from bot.receipts.envelope import parse_envelope
@@ -48,9 +49,9 @@ def summary(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> st
     if values["pull_request_url"]:
         lines.append(f"- Pull request: {values['pull_request_url']}")
     if state.detail:
-        lines.append(f"- {comment.code(' '.join(state.detail.split())[:500])}")
+        lines.append(f"- {code(' '.join(state.detail.split())[:500])}")
     lines.append(f"- Cost: ${values['cost_usd']}" if values["cost_usd"] else "- Cost: see the thread")
-    lines.append("- Receipt: " + (comment.code(values["receipt"]) if values["receipt"] else "none"))
+    lines.append("- Receipt: " + (code(values["receipt"]) if values["receipt"] else "none"))
     return "\n".join(lines) + "\n"
 
 

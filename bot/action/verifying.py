@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from bot.action.runner import Runner
 from bot.compose.pull_verification import NO_PULL, RUN_ON, PullRange, verified_commits
 from bot.config.action_inputs import ActionSettings
-from bot.core.comment import code
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
+from bot.core.markdown.elements import code
 
 NOT_VALID: Final = 5
 """The exit code if a commit of the agent has no valid receipt."""

@@ -12,8 +12,8 @@ from typing import Final
 
 from bot.agent.permissions import rule_paths
 from bot.agent.permissions.tool_gate import CallKind
-from bot.core.comment import code
 from bot.core.errors import PlangateError
+from bot.core.markdown.elements import code
 from bot.core.transcript import Json, Line, notes_of
 from bot.ports import Toolhost
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bot.core.comment import code, contract, finding_list
+from bot.core.comment import contract, finding_list
+from bot.core.markdown.elements import code
 from bot.core.plan import PlanDocument
 
 _EDITED: Final = (

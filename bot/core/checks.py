@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from bot.core.comment import code, fenced_block
+from bot.core.markdown.elements import code, fenced_block, first_items
 
 Check: TypeAlias = Mapping[str, Any]
 
@@ -117,10 +117,7 @@ def outputs_text(failing: Sequence[Check], outputs: Mapping[str, str]) -> str:
 
 def outside_text(paths: Sequence[str]) -> str:
     """Return the message that shows a session once which changed paths its plan does not name (K5)."""
-    rows = [f"- {code(path)}" for path in paths[:_PATHS]]
-    if len(paths) > _PATHS:
-        rows.append(f"- and {len(paths) - _PATHS} more")
-    listing = "\n".join(rows)
+    listing = "\n".join(first_items([f"- {code(path)}" for path in paths], _PATHS, "- "))
     return (
         f"{OUTSIDE}\n\n{listing}\n\nRevert them, or leave them where the work needs them, knowing that people must "
         "approve them first. Then end again with a summary of the whole work."

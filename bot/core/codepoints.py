@@ -46,7 +46,12 @@ _KEYCAPS: Final = frozenset(f"{key}\ufe0f\u20e3" for key in "0123456789#*")
 
 def with_visible_codepoints(text: str) -> str:
     """Return a text with every invisible code point written as ‹U+XXXX›."""
-    return _replace_invisible_runs(text, _as_numbers)
+    return _replace_invisible_runs(text, as_numbers)
+
+
+def with_printable_signs(text: str) -> str:
+    """Return a text with every unprintable character written as ‹U+XXXX›."""
+    return "".join(sign if sign.isprintable() else as_numbers(sign) for sign in text)
 
 
 def without_invisible_runs(text: str) -> tuple[str, tuple[str, ...]]:
@@ -58,7 +63,7 @@ def without_invisible_runs(text: str) -> tuple[str, tuple[str, ...]]:
     hidden: list[str] = []
 
     def keep(run: str) -> str:
-        hidden.append(_as_numbers(run))
+        hidden.append(as_numbers(run))
         return hidden[-1] if len(run) == 1 else ""
 
     return _replace_invisible_runs(text, keep), tuple(hidden)
@@ -69,7 +74,8 @@ def is_blank(text: str) -> bool:
     return not _replace_invisible_runs(text, lambda _: "").strip()
 
 
-def _as_numbers(run: str) -> str:
+def as_numbers(run: str) -> str:
+    """Return each character of a text as ‹U+XXXX›."""
     return "".join(f"‹U+{ord(sign):04X}›" for sign in run)
 
 

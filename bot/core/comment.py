@@ -3,11 +3,9 @@
 reply_text answers commands, question_text renders questions, and pull_text renders pull requests.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
 
@@ -17,6 +15,17 @@ from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.maintenance import TaskFinding
+from bot.core.markdown.elements import (
+    cell,
+    code,
+    codes,
+    details,
+    fenced_block,
+    first_items,
+    first_values,
+    fitting_items,
+    table,
+)
 from bot.core.operations import Operation, OperationKind
 from bot.core.plan import Hidden, PlanDocument, disarm_text
 
@@ -57,8 +66,6 @@ NAMED: Final = 20
 _FILES_ROOM: Final = 3_000
 _AMENDMENT_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those that its plan did not name."""
-_COMMAND_ROOM: Final = 200
-"""Characters of a command in a table."""
 _EXECUTION_ENDS: Final = {
     "answered": "Executed",
     "suspended": "Waiting for an answer",
@@ -123,18 +130,18 @@ def contract(plan: PlanDocument) -> str:
     """
     classes = plan.contract.classes
     scope = [mark_lookalikes(glob) for glob in plan.contract.scope]
-    files = first_values(scope, _FILES_ROOM) if plan.tree else _codes(scope)
+    files = first_values(scope, _FILES_ROOM) if plan.tree else codes(scope)
     rows = (
         ("Files", files or ("any, except those of tier high" if plan.changes_files else "none")),
-        ("Commands to prove it", _codes([mark_lookalikes(command) for command in plan.contract.commands]) or "none"),
-        ("Network", _codes(plan.contract.hosts) or "none"),
+        ("Commands to prove it", codes([mark_lookalikes(command) for command in plan.contract.commands]) or "none"),
+        ("Network", codes(plan.contract.hosts) or "none"),
         (
             "New dependencies",
-            _codes([mark_beyond_ascii(dependency) for dependency in plan.contract.dependencies]) or "none",
+            codes([mark_beyond_ascii(dependency) for dependency in plan.contract.dependencies]) or "none",
         ),
         ("Budget", f"${plan.budget_usd:.2f}"),
         ("Risk tier", plan.tier),
-        *([("Path classes", _codes([f"{kind}: {glob}" for kind, glob in classes]))] if classes else []),
+        *([("Path classes", codes([f"{kind}: {glob}" for kind, glob in classes]))] if classes else []),
         *([("Exactly this work", f"git tree {code(plan.tree)}")] if plan.tree else []),
     )
     return "\n".join(f"- {name}: {value}" for name, value in rows)
@@ -180,7 +187,7 @@ def _comments(operations: Sequence[Operation]) -> list[str]:
 
 
 def _at(paths: Sequence[str]) -> str:
-    return f": {_codes(paths)}" if paths else ""
+    return f": {codes(paths)}" if paths else ""
 
 
 def _folded_notes(plan: PlanDocument) -> list[str]:
@@ -200,10 +207,8 @@ def _hidden_notice(hidden: Hidden) -> str:
 def reasons(verdict: Verdict) -> str:
     """Render the reasons for a verdict, one clause for each."""
     stated = tuple(dict.fromkeys(verdict.reasons))
-    clauses = [attribution(why.actor) + REASONS[why.reason] for why in stated[:NAMED]]
-    if len(stated) > NAMED:
-        clauses.append(f"and {len(stated) - NAMED} more")
-    return "; ".join(clauses) or str(verdict.outcome)
+    clauses = [attribution(why.actor) + REASONS[why.reason] for why in stated]
+    return "; ".join(first_items(clauses, NAMED)) or str(verdict.outcome)
 
 
 def attribution(actor: Actor | None) -> str:
@@ -223,7 +228,7 @@ def amendment(plan: PlanDocument, weighty: Sequence[str], others: Sequence[str] 
             f"the work changed {len(rows)} files of tier high that the plan does not name, too many for a comment",
             fix="ask for a smaller change",
         )
-    listing = "\n".join([*rows, *_within(room, [f"- {code(path)}" for path in others], "- ")])
+    listing = "\n".join([*rows, *fitting_items([f"- {code(path)}" for path in others], room, "- ")])
     return (
         f"{plan.markdown}\n\n## Amendment\n\n"
         f"The work is done, but it also changed files that the plan doesn't name:\n\n{listing}"
@@ -317,35 +322,6 @@ def _row(row: AgentRow) -> str:
     return f"{row.type} | {task} | {cell(row.state)} | {row.tool_calls} | {row.tokens:,} | {row.seconds:.0f} | {cost}"
 
 
-def table(head: str, rows: Sequence[str]) -> str:
-    """Render a table. In the head and in each row, ``|`` separates the cells."""
-    rule = "|".join("---" for _ in head.split("|"))
-    return "\n".join(f"| {line} |" for line in (head, rule, *rows))
-
-
-def details(summary: str, body: str) -> str:
-    """Render a text folded behind its summary."""
-    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
-def fenced_block(text: str, language: str = "") -> str:
-    """Render a text verbatim in a code block that nothing in it can close."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
-
-
-def cell(text: str) -> str:
-    """Return a text that fits in one table cell and in one line of HTML."""
-    line = " ".join(text.split())
-    return (
-        (line if len(line) <= _COMMAND_ROOM else f"{line[:_COMMAND_ROOM]}…")
-        .replace("|", "\\|")
-        .replace("`", "'")
-        .replace("<", "‹")
-    )
-
-
 def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = "") -> str:
     """Render how a request ended and what can be done next. Without a mention, the text is for the terminal."""
     retry = how_to_retry(mention)
@@ -372,26 +348,3 @@ def outcome(stage: Stage, *, branch: str = "", detail: str = "", mention: str = 
 def how_to_retry(mention: str) -> str:
     """Return what continues interrupted work: a command, or at a terminal, without a mention, the program again."""
     return f"`{mention} retry`" if mention else "the same command"
-
-
-def code(value: str) -> str:
-    """Return a value as a code span that nothing in it can close. Unprintable characters become ‹U+XXXX›."""
-    visible = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in value)
-    fence = "`" * (max(map(len, re.findall("`+", visible)), default=0) + 1)
-    return f"{fence} {visible} {fence}" if "`" in visible else f"{fence}{visible}{fence}"
-
-
-def _codes(values: Sequence[str]) -> str:
-    return ", ".join(map(code, values))
-
-
-def first_values(values: Sequence[str], room: int) -> str:
-    """Return as many quoted values as fit, and the number of the others."""
-    return ", ".join(_within(room, [code(value) for value in values]))
-
-
-def _within(room: int, texts: Sequence[str], mark: str = "") -> list[str]:
-    """Return as many texts as fit, followed by the number of the others."""
-    ends = accumulate(len(text) + 2 for text in texts)
-    fit = sum(end <= room for end in ends)
-    return [*texts[:fit], *([f"{mark}and {len(texts) - fit} more"] if fit < len(texts) else [])]

@@ -8,6 +8,8 @@ import re
 import unicodedata
 from typing import Final
 
+from bot.core.codepoints import as_numbers
+
 _LETTERS: Final = frozenset(
     # Cyrillic
     "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0456\u0458\u0455\u0501\u04bb\u051b\u051d\u04cf\u0475\u0433\u043f\u043a\u044c"
@@ -38,21 +40,17 @@ def mark_lookalikes(text: str) -> str:
 
 def mark_beyond_ascii(text: str) -> str:
     """Return a package name with every character beyond ASCII as ‹U+XXXX›. A marked text stays as it is."""
-    return "".join(sign if sign.isascii() or sign in "‹›" else _number(sign) for sign in text)
+    return "".join(sign if sign.isascii() or sign in "‹›" else as_numbers(sign) for sign in text)
 
 
 def _marked_word(match: re.Match[str]) -> str:
     word = match.group()
     if word.isascii() or not (any(map(str.isascii, word)) or _LETTERS.issuperset(word)):
         return word
-    return "".join(_number(sign) if sign in _LETTERS else sign for sign in word)
+    return "".join(as_numbers(sign) if sign in _LETTERS else sign for sign in word)
 
 
 def _marked_sign(sign: str) -> str:
     """Return a sign, or its number if its compatible form is ASCII (wide, bold, raised) or it looks like ASCII."""
     is_other = not sign.isascii() and (unicodedata.normalize("NFKC", sign).isascii() or _SIGNS.match(sign))
-    return _number(sign) if is_other else sign
-
-
-def _number(sign: str) -> str:
-    return f"‹U+{ord(sign):04X}›"
+    return as_numbers(sign) if is_other else sign

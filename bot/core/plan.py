@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from bot.core.codepoints import as_numbers, with_printable_signs
 from bot.core.errors import Refused
 from bot.core.hosts import tier_of_hosts
 from bot.core.maintenance import TaskFinding
@@ -243,14 +244,14 @@ def disarm_text(markdown: str) -> str:
 
     Mentions and links stay. `core.markdown.inert` makes those in the model's text inert.
     """
-    visible = _UNSEEN.sub(lambda match: f"‹U+{ord(match.group()):04X}›", markdown)
+    visible = _UNSEEN.sub(lambda match: as_numbers(match.group()), markdown)
     return _BOX.sub(lambda match: match.group(1) + ("☐" if match.group(2).isspace() else "☑"), visible)
 
 
 def _fragment_line(fragment: str) -> str:
     """Return a fragment as one short line. Unprintable characters become ‹U+XXXX›."""
     line = disarm_text(" ".join(fragment.split()))
-    visible = "".join(sign if sign.isprintable() else f"‹U+{ord(sign):04X}›" for sign in line[:HIDDEN_CHARACTERS])
+    visible = with_printable_signs(line[:HIDDEN_CHARACTERS])
     return visible if len(line) <= HIDDEN_CHARACTERS >= len(visible) else f"{visible[: HIDDEN_CHARACTERS - 1]}…"
 
 

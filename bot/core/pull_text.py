@@ -11,20 +11,10 @@ from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
 from bot.core.checks import Check, CheckState, result_text, state_of
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.comment import (
-    NAMED,
-    REASONS,
-    AgentRow,
-    cell,
-    code,
-    contract,
-    details,
-    fenced_block,
-    subagent_table,
-    table,
-)
+from bot.core.comment import NAMED, REASONS, AgentRow, contract, subagent_table
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.lines import shorten_line
+from bot.core.markdown.elements import cell, code, details, fenced_block, first_items, table
 from bot.core.markdown.inert import POSTED_CHARACTERS, cut, inert_markdown
 from bot.core.plan import PlanDocument, disarm_text
 from bot.core.pull import PullRequest
@@ -166,9 +156,7 @@ def no_receipt(why: str) -> str:
 def pull_request_ready(pull: PullRequest) -> str:
     """Render that the pull request exists, whether it is a draft, and which labels and reviewers are missing."""
     at = "is open as a draft" if pull.draft else "is ready for review"
-    rows = [f"- {code(shorten_line(item, _UNDONE_ROOM))}" for item in pull.undone[:NAMED]]
-    if len(pull.undone) > NAMED:
-        rows.append(f"- and {len(pull.undone) - NAMED} more")
+    rows = first_items([f"- {code(shorten_line(item, _UNDONE_ROOM))}" for item in pull.undone], NAMED, "- ")
     undone = "\n".join(["", "", "I couldn't add all that the configuration asks for:", "", *rows]) if rows else ""
     return f"Pull request #{pull.number} {at}.{undone}"
 

@@ -5,7 +5,9 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.comment import NAMED, attribution, code, fenced_block, how_to_retry
+from bot.core.comment import NAMED, attribution, how_to_retry
+from bot.core.markdown.elements import code, fenced_block, first_items
+from bot.core.markdown.inert import inert_markdown
 from bot.core.question import ALL, Asking, AskKind, Grant, IgnoredAnswer, IgnoreReason, Option, Question, Reply
 
 _NOT_COUNTED: Final[Mapping[IgnoreReason, str]] = MappingProxyType(
@@ -42,10 +44,8 @@ def question_text(asking: Asking, who: str) -> str:
 
 def not_counted(findings: Sequence[IgnoredAnswer]) -> str:
     """Render why something that looks like an answer does not count."""
-    clauses = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings[:NAMED]]
-    if len(findings) > NAMED:
-        clauses.append(f"and {len(findings) - NAMED} more")
-    return f"I'm still waiting for an answer. {'; '.join(clauses)}."
+    clauses = [attribution(finding.actor) + _NOT_COUNTED[finding.why] for finding in findings]
+    return f"I'm still waiting for an answer. {'; '.join(first_items(clauses, NAMED))}."
 
 
 def question_expired(days: float, mention: str) -> str:
@@ -89,7 +89,6 @@ def _how_to_choose(asking: Asking) -> str:
 
 def _inert_label(text: str) -> str:
     """Return the model's text as one line that is inert where it is posted (X2)."""
-    from bot.core.markdown.inert import inert_markdown
-
-    line = inert_markdown(" ".join(text.split())).strip()
-    return line if "\n" not in line else code(" ".join(text.split()))
+    line = " ".join(text.split())
+    inert = inert_markdown(line).strip()
+    return inert if "\n" not in inert else code(line)

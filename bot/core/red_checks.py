@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bot.core.comment import code, fenced_block
+from bot.core.markdown.elements import code, fenced_block
 from bot.core.names import CommitId
 
 MOST_TURNS: Final = 3

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.core.approval import Reason, Verdict
-from bot.core.comment import REASONS, code, first_values, how_to_retry, mode_sign, reasons, todo_list
+from bot.core.comment import REASONS, how_to_retry, mode_sign, reasons, todo_list
 from bot.core.gate import Stage
+from bot.core.markdown.elements import code, first_values
 from bot.core.plan import PlanDocument
 
 NO_PLAN_WAITS: Final = "No plan is waiting for approval here."

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.comment import cell, details, table
 from bot.core.lines import shorten_line
 from bot.core.lookalikes import mark_lookalikes
+from bot.core.markdown.elements import cell, details, table
 from bot.core.paths import is_path_covered, normalized_path
 from bot.core.plan import PlanDocument
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias, assert_never
 
-from bot.core.comment import code
 from bot.core.gate import Move
 from bot.core.maintenance import ASKED, TaskFinding, is_decided, normalize_words
+from bot.core.markdown.elements import code
 from bot.core.moves import (
     Approved,
     Delivered,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from bot.core.comment import cell, code, fenced_block, table
 from bot.core.maintenance import ScheduledTask, TaskFinding
+from bot.core.markdown.elements import cell, code, fenced_block, table
 from bot.core.plan import disarm_text
 
 RUN_NOW: Final = "Run now"

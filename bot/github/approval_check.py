@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.comment import code, first_values
 from bot.core.errors import Refused
+from bot.core.markdown.elements import code, first_values
 from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.receipt_format import receipt_ref
 from bot.core.transcript import Json

@@ -16,11 +16,12 @@ from typing import Final
 
 from bot.agent.history.escaping import as_data
 from bot.core.actor import Actor, ActorKind
-from bot.core.comment import code, fenced_block, finding_list
+from bot.core.comment import finding_list
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Conflict
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
 from bot.core.maintenance import Occurrence, ScheduledTask, TaskFinding
+from bot.core.markdown.elements import code, fenced_block
 from bot.core.moves import Closed, Requested
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
 from bot.core.thread_parts import NEVER

@@ -12,18 +12,10 @@ from markdown_it import MarkdownIt
 from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict, VerdictOutcome, VerdictReason
 from bot.core.command import Verb
-from bot.core.comment import (
-    REASONS,
-    amendment,
-    code,
-    contract,
-    estimate,
-    outcome,
-    plan_text,
-    reasons,
-)
+from bot.core.comment import REASONS, amendment, contract, estimate, outcome, plan_text, reasons
 from bot.core.errors import Refused
 from bot.core.gate import Stage
+from bot.core.markdown.elements import code
 from bot.core.markdown.visible import visible_text
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import Contract, Hidden, PlanDocument

@@ -9,13 +9,7 @@ import pytest
 from bot.agent.session_events import End
 from bot.core.actor import Actor
 from bot.core.approval import Verdict, VerdictOutcome
-from bot.core.comment import (
-    AgentRow,
-    is_at_work,
-    planning_over,
-    progress,
-    work_begun_line,
-)
+from bot.core.comment import AgentRow, is_at_work, planning_over, progress, work_begun_line
 from bot.core.gate import Stage
 from bot.core.markdown.gfm import parse
 from bot.core.markdown.inert import POSTED_BYTES, POSTED_CHARACTERS, inert_markdown

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.prompts import prompt_text
-from bot.core.comment import code
 from bot.core.errors import Refused
 from bot.core.hosts import pattern
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.maintenance import TaskFinding, check_findings
+from bot.core.markdown.elements import code
 from bot.core.operations import Operation, OperationKind, check_operations
 from bot.core.plan import MARKDOWN_LIMIT, Contract, disarm_text, named_paths, normalize_notes, normalize_text
 from bot.core.transcript import Json, pending_calls

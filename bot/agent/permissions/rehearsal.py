@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import TypeVar
 
-from bot.core.comment import code
+from bot.core.markdown.elements import code
 from bot.core.transcript import Json
 from bot.core.work import Checkout
 from bot.ports import Access, Toolhost, ToolOutput, Workspace

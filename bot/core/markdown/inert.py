@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from bot.core.codepoints import with_visible_codepoints
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
+from bot.core.markdown.elements import fenced_block
 from bot.core.markdown.steps import TooComplex
 from bot.core.markdown.visible import newlines
 from bot.core.plan import disarm_text
@@ -264,9 +265,7 @@ def _shown_text(token: "Token") -> str:
 
 def _as_code(text: str) -> str:
     """Return a text as a code block that nothing in it can close."""
-    text = text[: POSTED_CHARACTERS - 500]
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return "\n".join((f"{fence}text", in_sight(_COMMAND.sub(_ESCAPED, text)), fence, ""))
+    return fenced_block(in_sight(_COMMAND.sub(_ESCAPED, text[: POSTED_CHARACTERS - 500])), "text") + "\n"
 
 
 def _cap_length(text: str) -> str:

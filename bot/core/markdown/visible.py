@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bot.core.codepoints import with_visible_codepoints, without_invisible_runs
 from bot.core.markdown import footnotes
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
+from bot.core.markdown.elements import fenced_block
 from bot.core.markdown.footnotes import references
 from bot.core.markdown.markup import Hiding, Markup
 from bot.core.markdown.steps import Steps, TooComplex
@@ -256,10 +257,8 @@ class _Page:
             self.removed.append(token.content)
             return
         drawn, undrawn = diagram(language, token.content)
-        content = in_sight(drawn)
         self.removed += undrawn
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", content)), default=0))
-        self._emit(f"{fence}{language}\n{content.rstrip(chr(10))}\n{fence}")
+        self._emit(fenced_block(in_sight(drawn).rstrip("\n"), language))
 
     def _emit(self, text: str, *, blank: bool = True) -> None:
         """Add a block's lines with the prefixes of its containers."""
