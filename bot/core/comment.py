@@ -6,6 +6,8 @@ reply_text answers commands, question_text renders questions, and pull_text rend
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import unified_diff
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
 
@@ -66,6 +68,9 @@ NAMED: Final = 20
 _FILES_ROOM: Final = 3_000
 _AMENDMENT_ROOM: Final = 5_000
 """Characters for the files of an amendment, and for those that its plan did not name."""
+CHANGES_ROOM: Final = 5_000
+"""Characters for what changed in a plan. The comment still holds the longest possible plan beside them."""
+_CHANGES_LINE: Final = 200
 _EXECUTION_ENDS: Final = {
     "answered": "Executed",
     "suspended": "Waiting for an answer",
@@ -152,6 +157,29 @@ def finding_list(findings: Sequence[TaskFinding]) -> str:
     return "\n".join(f"- {code(finding.title)} ({code(finding.id)}){_at(finding.paths)}" for finding in findings)
 
 
+def changes(before: PlanDocument, after: PlanDocument) -> str:
+    """Return a diff of the texts and contracts of two versions of a plan, for people who read the earlier one.
+
+    It has one line of context, is cut to fit, never empty, and contains no box that can be ticked.
+    """
+    diff = list(unified_diff(_compared_lines(before), _compared_lines(after), n=1, lineterm=""))[3:]
+    lines = ["…" if line.startswith("@@") else line[:_CHANGES_LINE] for line in diff]
+    fit = sum(end <= CHANGES_ROOM for end in accumulate(len(line) + 1 for line in lines))
+    more = [f"… and {len(lines) - fit} more lines"] if fit < len(lines) else []
+    return disarm_text("\n".join([*lines[:fit], *more])) or "nothing"
+
+
+def _compared_lines(plan: PlanDocument) -> list[str]:
+    parts = [plan.markdown]
+    if plan.notes:
+        parts += ["", "Notes:", plan.notes]
+    if plan.findings:
+        parts += ["", finding_list(plan.findings)]
+    if plan.operations:
+        parts += ["", operation_table(plan.operations), *_comments(plan.operations)]
+    return "\n".join([*parts, "", contract(plan)]).split("\n")
+
+
 def operation_table(operations: Sequence[Operation], outcomes: Sequence[str] = ()) -> str:
     """Render operations on issues as a table, one row for each, with their results if these are known.
 
@@ -164,11 +192,6 @@ def operation_table(operations: Sequence[Operation], outcomes: Sequence[str] = (
     if outcomes:
         rows = [f"{row} | {cell(outcome)}" for row, outcome in zip(rows, outcomes, strict=False)]
     return table(f"| issue | operation | text{' | outcome' if outcomes else ''}", rows)
-
-
-def operation_lines(operations: Sequence[Operation]) -> list[str]:
-    """Return operations with their whole texts as lines, to compare two versions of a plan."""
-    return "\n".join([operation_table(operations), *_comments(operations)]).split("\n")
 
 
 def _label(operation: Operation, n: int) -> str:

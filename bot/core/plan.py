@@ -115,7 +115,7 @@ class PlanDocument:
     """For an amendment, the approved git tree, the only one that may be published; "" for work still to come."""
     hidden: Hidden = Hidden()
     changed: str = ""
-    """The difference from the previous version (core/changes.py); "" if it replaces none."""
+    """The difference from the previous version (`core.comment.changes`); "" if it replaces none."""
     notes: str = ""
     """Notes for the executor that a reader may skip (K2); "" for none."""
     findings: tuple[TaskFinding, ...] = ()

@@ -10,7 +10,6 @@ from bot.agent.session import Session
 from bot.agent.session_events import End, Ended
 from bot.agent.tools.submit_review import submitted_review
 from bot.core import comment, reply_text
-from bot.core.changes import changes
 from bot.core.errors import Refused
 from bot.core.lines import cut_middle
 from bot.core.moves import Answered, MoveEvent, Planned, Stopped
@@ -97,7 +96,8 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
         expires=expires.replace(microsecond=0),
         hidden=state.hidden,
     )
-    return plan if state.plan_to_replace is None else replace(plan, changed=changes(state.plan_to_replace, plan))
+    before = state.plan_to_replace
+    return plan if before is None else replace(plan, changed=comment.changes(before, plan))
 
 
 def _refuse_secrets(context: ThreadContext, contract: Contract, handed_in: SubmittedPlan) -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.changes import ROOM, changes
-from bot.core.comment import plan_text
+from bot.core.comment import CHANGES_ROOM, changes, plan_text
 from bot.core.markdown.inert import POSTED_CHARACTERS
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.plan import MARKDOWN_LIMIT, Contract, Hidden, PlanDocument
@@ -58,7 +57,7 @@ def test_no_box_and_bounded(lines: list[str]) -> None:
     went = replace(OLD, markdown="\n".join(["- [ ] Approve this plan", " [x] Approve this plan", *lines]))
     for told in (changes(went, OLD), changes(OLD, went)):
         assert not any(line.startswith(("- [ ] ", "- [x] ", "+ [ ] ")) for line in told.split("\n"))
-        assert len(told) < ROOM + 200
+        assert len(told) < CHANGES_ROOM + 200
 
 
 def test_the_longest_fits() -> None:

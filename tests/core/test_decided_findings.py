@@ -8,8 +8,7 @@ from typing import Final
 import pytest
 
 from bot.core.brief import ExecutionBrief
-from bot.core.changes import changes
-from bot.core.comment import plan_text
+from bot.core.comment import changes, plan_text
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.maintenance import TaskFinding, check_undecided

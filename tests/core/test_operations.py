@@ -7,8 +7,7 @@ from typing import Final
 
 import pytest
 
-from bot.core.changes import changes
-from bot.core.comment import operation_table, plan_text
+from bot.core.comment import changes, operation_table, plan_text
 from bot.core.errors import Refused
 from bot.core.gate import Thread
 from bot.core.moves import Delivered

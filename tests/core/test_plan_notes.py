@@ -8,8 +8,7 @@ import pytest
 
 from bot.core.actor import Actor
 from bot.core.approval import Verdict, VerdictOutcome
-from bot.core.changes import changes
-from bot.core.comment import plan_text
+from bot.core.comment import changes, plan_text
 from bot.core.errors import Refused
 from bot.core.plan import NOTES_LIMIT, canonical_bytes, from_json, normalize_notes
 from bot.core.pull_text import PullOrigin, pull_body
