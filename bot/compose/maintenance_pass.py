@@ -26,7 +26,6 @@ from bot.core.thread_state import ThreadState
 from bot.core.tracking_text import (
     REMOVED,
     RUN_NOW,
-    OccurrenceRow,
     TrackingView,
     mistake_warning,
     offer_again_label,
@@ -242,17 +241,9 @@ class MaintenancePass:
     def _body(self, task: MaintenanceTask, history: TaskHistory) -> str:
         """Return the text of the task's tracking issue."""
         after = max(self.host.clock.now(), history.since)
-        rows = [
-            OccurrenceRow(
-                occurrence.due,
-                f"{occurrence.outcome or 'at work'}{_missed_times_note(occurrence.missed)}",
-                occurrence.cost_usd,
-            )
-            for occurrence in reversed(history.occurrences)
-        ]
         rejected = [rejection.finding for rejection in history.rejected]
-        due = next_due(task, after)[0]
-        return tracking_body(TrackingView(plain_task(task), task.due_times().words(), due, rows, rejected))
+        due, words = next_due(task, after)[0], task.due_times().words()
+        return tracking_body(TrackingView(plain_task(task), words, due, history.occurrences[::-1], rejected))
 
 
 async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
@@ -286,10 +277,6 @@ def _ticked_today(tracked: Iterable[TrackedTask], occurrence: Occurrence) -> set
 
 def _names(tasks: Iterable[MaintenanceTask]) -> set[str]:
     return {task.name for task in tasks}
-
-
-def _missed_times_note(missed: int) -> str:
-    return f" ({missed} earlier missed)" if missed else ""
 
 
 def _tracking_issue(number: ThreadNumber, state: ThreadState) -> TrackedTask:

@@ -12,6 +12,7 @@ from typing import Final
 from bot.core.maintenance import ScheduledTask, TaskFinding
 from bot.core.markdown.elements import cell, code, fenced_block, table
 from bot.core.plan import disarm_text
+from bot.core.task_history import TaskOccurrence
 
 RUN_NOW: Final = "Run now"
 OFFER_AGAIN: Final = "Offer again: "
@@ -28,16 +29,6 @@ _TICKED: Final = re.compile(r"^- \[[xX]\] (.+?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class OccurrenceRow:
-    """One occurrence in the table: its due time, outcome, and cost."""
-
-    due: datetime
-    outcome: str
-    """One line of Markdown, made by the harness."""
-    cost_usd: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class TrackingView:
     """All that the issue shows."""
 
@@ -46,7 +37,7 @@ class TrackingView:
     """The schedule in words."""
     next_due: datetime
     """In the task's time zone."""
-    rows: Sequence[OccurrenceRow] = ()
+    occurrences: Sequence[TaskOccurrence] = ()
     """Newest first."""
     rejected: Sequence[TaskFinding] = ()
     """Oldest first."""
@@ -59,7 +50,7 @@ def tracking_title(task: str) -> str:
 
 def tracking_body(view: TrackingView) -> str:
     """Render the issue's text, without its marker."""
-    parts = [_head(view), f"- [ ] {RUN_NOW}", "### Last occurrences", _rows(view.rows)]
+    parts = [_head(view), f"- [ ] {RUN_NOW}", "### Last occurrences", _occurrence_table(view.occurrences)]
     if view.rejected:
         boxes = "\n".join(f"- [ ] {offer_again_label(finding)}" for finding in view.rejected[-REJECTED_SHOWN:])
         parts += ["### Rejected", "I won't offer these again unless somebody who may ask ticks a box.", boxes]
@@ -111,11 +102,12 @@ def _head(view: TrackingView) -> str:
     return "\n\n".join(lines)
 
 
-def _rows(rows: Sequence[OccurrenceRow]) -> str:
-    if not rows:
-        return "None yet."
-    lines = [
-        f"{row.due:%Y-%m-%d %H:%M} | {cell(row.outcome)} | {f'${row.cost_usd:.2f}' if row.cost_usd else ''}"
-        for row in rows[:ROWS]
-    ]
-    return table("due (UTC) | outcome | cost", lines)
+def _occurrence_table(occurrences: Sequence[TaskOccurrence]) -> str:
+    rows = [_occurrence_row(occurrence) for occurrence in occurrences[:ROWS]]
+    return table("due (UTC) | outcome | cost", rows) if rows else "None yet."
+
+
+def _occurrence_row(occurrence: TaskOccurrence) -> str:
+    missed = f" ({occurrence.missed} earlier missed)" if occurrence.missed else ""
+    outcome = cell(f"{occurrence.outcome or 'at work'}{missed}")
+    return f"{occurrence.due:%Y-%m-%d %H:%M} | {outcome} | {f'${cost:.2f}' if (cost := occurrence.cost_usd) else ''}"

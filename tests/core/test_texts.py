@@ -21,6 +21,7 @@ from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, Hidden, PlanDocument
 from bot.core.pull import PullRequest
 from bot.core.question import Asking, AskKind, IgnoredAnswer, IgnoreReason, Option, Question, permission
+from bot.core.task_history import TaskOccurrence
 from bot.github.dialogue import plan_comment
 from tests.rows import every_row
 
@@ -81,8 +82,8 @@ FAILED: Final = {
 TASK: Final = ScheduledTask("deps", "weekly", "Europe/Berlin", "Update the pins.\nOne by one.")
 STANDING: Final = replace(TASK, recipe="dependencies", check="pip list --outdated", standing=True, paths=("*.txt",))
 ROWS: Final = (
-    tracking_text.OccurrenceRow(AT, "pull request #12", 0.314),
-    tracking_text.OccurrenceRow(AT, "skipped: a plan | waits"),
+    TaskOccurrence("one", AT, outcome="pull request #12", cost_usd=0.314),
+    TaskOccurrence("two", AT, outcome="skipped: a plan | waits"),
 )
 
 

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bot.core.maintenance import ScheduledTask
+from bot.core.task_history import TaskOccurrence
 from bot.core.tracking_text import (
     PROMPT_SHOWN,
     REMOVED,
     ROWS,
-    OccurrenceRow,
     TrackingView,
     mistake_warning,
     ticked_labels,
@@ -39,7 +39,7 @@ def test_a_recipe_alone() -> None:
 
 def test_only_the_newest_rows_are_shown() -> None:
     """The text stays short however long a task runs."""
-    rows = [OccurrenceRow(datetime(2026, 1, n, tzinfo=UTC), f"row {n}") for n in range(28, 0, -1)]
+    rows = [TaskOccurrence(str(n), datetime(2026, 1, n, tzinfo=UTC), outcome=f"row {n}") for n in range(28, 0, -1)]
     body = tracking_body(TrackingView(TASK, "daily", DUE, rows))
     assert body.count("| row ") == ROWS
     assert "row 28" in body

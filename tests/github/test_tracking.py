@@ -8,10 +8,10 @@ import pytest
 
 from bot.core.maintenance import ScheduledTask, TaskFinding, Tick
 from bot.core.names import ThreadNumber
+from bot.core.task_history import TaskOccurrence
 from bot.core.tracking_text import (
     OFFER_AGAIN,
     RUN_NOW,
-    OccurrenceRow,
     TrackingView,
     ticked_labels,
     tracking_body,
@@ -98,8 +98,8 @@ async def test_an_issue_is_edited_only_when_it_differs(ground: Ground, issues: T
     before = len(ground.asked("PATCH"))
     await show(issues, number, tracking_body(VIEW))
     assert len(ground.asked("PATCH")) == before
-    row = OccurrenceRow(datetime(2026, 11, 23, tzinfo=UTC), "nothing to do", 0.25)
-    await show(issues, number, tracking_body(replace(VIEW, rows=[row])))
+    row = TaskOccurrence("x", datetime(2026, 11, 23, tzinfo=UTC), outcome="nothing to do", cost_usd=0.25)
+    await show(issues, number, tracking_body(replace(VIEW, occurrences=[row])))
     assert "| 2026-11-23 00:00 | nothing to do | $0.25 |" in shown(ground, number)
     assert len(ground.asked("PATCH")) == before + 1
     assert await opened(issues) == number  # its marker is still there
