@@ -150,7 +150,7 @@ class ThreadState:
     pushing: PushedWork | None = None
     """The commit that was about to be pushed to a pull request's branch for the plan in force. It may be there."""
     finished_operations: tuple[Operated, ...] = ()
-    """The finished operations on issues of the plan in force."""
+    """The finished operations on issues of the plan in force, in the order of the plan."""
     published: Published | None = None
     """The newest pull request of this round."""
     pull_request_url: str = ""

@@ -42,7 +42,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         await _post_question(context, state)
     reply, findings = find_reply(asking, look, rules)
     if reply is not None:
-        return await _accept_reply(context, state, reply)
+        if reply.turn:
+            await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
+        return _resume_move(state, question_text.reply_text(asking, reply), reply)
     if findings:
         await context.dialogue.explain_ignored_answers(question_text.not_counted(findings), state.thread.ask)
     return None
@@ -62,12 +64,6 @@ async def _post_question(context: ThreadContext, state: ThreadState) -> Shown:
     shown = Shown(ask=state.thread.ask, question=proposed.id, question_url=proposed.url, question_at=at)
     await append_notes(context, await read_state(context), shown)
     return shown
-
-
-async def _accept_reply(context: ThreadContext, state: ThreadState, reply: Reply) -> Replied | Instructed:
-    if reply.turn:
-        await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)
-    return _resume_move(state, question_text.reply_text(state.asking, reply), reply)
 
 
 def _resume_move(state: ThreadState, text: str, reply: Reply | None = None) -> Replied | Instructed:

@@ -6,7 +6,6 @@ data for the planner. Nobody has read it, so the execution session does not get 
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from bot.agent.history.escaping import as_data
@@ -14,7 +13,6 @@ from bot.core.actor import Actor, ActorKind
 from bot.core.entry import JournaledTurn
 from bot.core.errors import PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move
-from bot.core.names import CommitId
 from bot.core.notes import Heard
 from bot.core.red_checks import (
     MOST_TURNS,
@@ -27,22 +25,12 @@ from bot.core.red_checks import (
     turns_begun,
 )
 from bot.core.thread_state import ThreadState
-from bot.workflow.harness_access import CheckAccess
 from bot.workflow.journal.writing import append_move, append_notes
 from bot.workflow.outbox.outcomes import post_replies
 from bot.workflow.requests import find_start
 from bot.workflow.thread_context import ThreadContext
 
 _log: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Red:
-    """The red checks of a head commit."""
-
-    head: CommitId
-    runs: Sequence[CheckRun]
-    report: str = ""
 
 
 async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadState:
@@ -53,18 +41,17 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
     """
     if not _may_take(context, state):
         return state
-    failing = await _read(context, context.checks, state)
-    if failing is None:
+    red, report = await _read_red(context, state)
+    if not red:
         return state
-    key, now = turn_key(failing.head), context.resources.clock.now()
+    head, now = context.location.base, context.resources.clock.now()
+    key = turn_key(head)
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
     if turns_begun(state.seen) == MOST_TURNS:
-        turn = JournaledTurn(key, bot, "", now)
-        noted = await append_notes(
-            context, state, Heard(said=turn, owes=stop_text(failing.runs, context.settings.mention))
-        )
+        owes = stop_text(red, context.settings.mention)
+        noted = await append_notes(context, state, Heard(said=JournaledTurn(key, bot, "", now), owes=owes))
         return await post_replies(context, noted, state.position)
-    text = request_text(failing.head, failing.runs, as_data(failing.report))
+    text = request_text(head, red, as_data(report))
     start = await find_start(context, state)
     return await append_move(context, state, start.request(JournaledTurn(key, bot, text, now, foreign=True)))
 
@@ -77,14 +64,17 @@ def _may_take(context: ThreadContext, state: ThreadState) -> bool:
     return may and at_rest and not state.kept_turns
 
 
-async def _read(context: ThreadContext, checks: CheckAccess, state: ThreadState) -> _Red | None:
-    """Return the red checks of the head that a plan would be based on; None if there are none or the head moved."""
+async def _read_red(context: ThreadContext, state: ThreadState) -> tuple[Sequence[CheckRun], str]:
+    """Return the red checks of the head that a plan would be based on, and what they report, if that is needed.
+
+    There are none if the head moved.
+    """
     try:
-        checked = await checks.read(context.location.thread)
+        checked = await context.checks.read(context.location.thread)
         if checked is None or checked.head != context.location.base or not (red := checks_to_fix(checked)):
-            return None
+            return (), ""
         needed = turns_begun(state.seen) < MOST_TURNS
-        return _Red(checked.head, red, await checks.report(checked.head, red) if needed else "")
+        return red, await context.checks.report(checked.head, red) if needed else ""
     except PlangateError as error:
         _log.warning("the checks of #%s cannot be read: %s", context.location.thread, error)
-        return None
+        return (), ""

@@ -63,9 +63,8 @@ async def take_occurrence(
     if state.task is not None and state.task.outcome_of(occurrence.key):
         return state
     state = await _end_reviews(context, await take_over(context, state))
-    if reason := await _reason_to_skip(context, state, task):
-        return await _end(context, state, occurrence, f"skipped: {reason}")
-    if reason := await _quota_reason(context, state, occurrence, elsewhere):
+    reason = await _reason_to_skip(context, state, task) or await _quota_reason(context, state, occurrence, elsewhere)
+    if reason:
         return await _end(context, state, occurrence, f"skipped: {reason}")
     checked = await run_check(context, task)
     if checked.problem:
@@ -102,10 +101,10 @@ async def _quota_reason(
     context: ThreadContext, state: ThreadState, occurrence: Occurrence, elsewhere: Collection[str]
 ) -> str:
     """Return why the person who ticked may not ask for more today; "" if they may, or if nobody ticked."""
-    by = _person_who_ticked(state, occurrence)
-    if by is None or not await is_over_quota(
-        context, state, Turn(occurrence.key, by, "", occurrence.due), elsewhere=elsewhere
-    ):
+    if (by := _person_who_ticked(state, occurrence)) is None:
+        return ""
+    turn = Turn(occurrence.key, by, "", occurrence.due)
+    if not await is_over_quota(context, state, turn, elsewhere=elsewhere):
         return ""
     limit = context.settings.ask_per_day
     times = "once" if limit == 1 else f"{limit} times"

@@ -1,6 +1,5 @@
 """Operating: carries out the approved operations on issues, each once, and reports their results (MT7)."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from bot.core import comment
@@ -51,18 +50,14 @@ async def finish_operations(context: ThreadContext, state: ThreadState) -> Deliv
 
 def operations_report(state: ThreadState) -> str:
     """Return the results of the plan's operations as a table."""
-    outcomes: Sequence[str] = [
-        finished.outcome for finished in sorted(state.finished_operations, key=lambda finished: finished.operation)
-    ]
+    outcomes = [finished.outcome for finished in state.finished_operations]
     return f"The approved operations:\n\n{comment.operation_table(state.plan.operations, outcomes)}"
 
 
 def _seen(state: ThreadState, operation: Operation) -> str:
     """Return the digest that the target must have: from the plan, or after the last operation on it."""
-    earlier = [
-        finished
-        for finished in state.finished_operations
-        if state.plan.operations[finished.operation].number == operation.number
-    ]
-    newest = max(earlier, key=lambda finished: finished.operation, default=None)
-    return newest.seen if newest is not None else operation.seen
+    seen = operation.seen
+    for finished in state.finished_operations:
+        if state.plan.operations[finished.operation].number == operation.number:
+            seen = finished.seen
+    return seen

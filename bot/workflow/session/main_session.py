@@ -100,24 +100,21 @@ async def open_session(context: ThreadContext, state: ThreadState, start: Sessio
 
 
 async def _session_settings(context: ThreadContext, state: ThreadState, start: SessionStart) -> SessionSettings:
-    """Return the settings of this session, in which it differs from others of its thread."""
+    """Return the settings of this session, in which it differs from others of its thread.
+
+    Sub-agents that only read are restricted if strangers may have a say (S9).
+    """
     settings, place = context.settings, context.location
+    types = types_of(await context.agents())
     return SessionSettings(
         start.session_id,
         settings.model,
-        await _subagents(context, state),
+        SubagentSettings(settings.subagent_model, types, settings.counts, state.untrusted, settings.agents),
         start.mode,
         Limits(settings.limits.steps, settings.limits.seconds),
         reviews=start.mode is Mode.PLAN and place.pull is not None,
         plan_limits=None if state.task is None else PlanLimits(place.thread, state.task.decided),
     )
-
-
-async def _subagents(context: ThreadContext, state: ThreadState) -> SubagentSettings:
-    """Return the sub-agents that a session may start. Readers are restricted if strangers may have a say (S9)."""
-    settings = context.settings
-    types = types_of(await context.agents())
-    return SubagentSettings(settings.subagent_model, types, settings.counts, state.untrusted, settings.agents)
 
 
 async def run_session(context: ThreadContext, state: ThreadState, session: Session, permit: str = "") -> Ended | None:
