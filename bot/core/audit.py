@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.core.decision_evidence import DecisionEvidence
-from bot.core.entry import Entry, EntryFacts, JournaledTurn
+from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, decode_event
 from bot.core.moves import (
     Answering,
@@ -70,7 +70,8 @@ def audit_rows(thread: int, entries: Sequence[Entry], since: datetime) -> Iterat
         if row is None and event.cost_usd is None:
             continue
         name, people, commit, detail = row or ("spent", "", "", "")
-        yield AuditRow(entry.at, thread, entry.n, name, people, _digest(event), commit, detail, event.cost_usd)
+        digest = event.digest or ""
+        yield AuditRow(entry.at, thread, entry.n, name, people, digest, commit, detail, event.cost_usd)
 
 
 def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
@@ -139,7 +140,3 @@ def _deciders(evidence: DecisionEvidence | None) -> str:
     return ", ".join(
         f"{person.actor.login} (id {person.actor.id}, {person.role or 'listed'}, {person.way})" for person in people
     )
-
-
-def _digest(event: EntryFacts) -> str:
-    return event.digest or ""

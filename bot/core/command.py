@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from bot.core.names import SHORT_DIGEST
 
-_HEX = re.compile(r"[0-9a-fA-F]+")
+_DIGEST = re.compile(rf"[0-9a-fA-F]{{{SHORT_DIGEST},}}")
 _AFTER_STOP = {"it", "now", "please", "this", "work"}
 """Words that may follow `stop`, because people in a hurry do not look up the syntax."""
 _AFTER_FINISH = {"now", "please"}
@@ -75,7 +75,7 @@ def _name(word: str) -> str:
 def _fits_only(verb: str, argument: str) -> bool:
     """Return whether the argument fits only the command of that name."""
     if verb == Verb.APPROVE:
-        return len(argument) >= SHORT_DIGEST and _HEX.fullmatch(argument) is not None
+        return _DIGEST.fullmatch(argument) is not None
     return verb == Verb.BUDGET and _NUMBER.fullmatch(argument) is not None
 
 
@@ -91,7 +91,7 @@ def _after_mention(line: str, mention: str) -> list[str]:
 def _validate_argument(verb: Verb, argument: str, line: str) -> Command | UnknownCommand | None:
     """Return the command if its argument has the required form, else the mistake, or None for ordinary speech."""
     match verb:
-        case Verb.APPROVE if argument and not (_HEX.fullmatch(argument) and len(argument) >= SHORT_DIGEST):
+        case Verb.APPROVE if argument and not _DIGEST.fullmatch(argument):
             return UnknownCommand(line.strip(), "approve DIGEST (12 or more hex digits)")
         case Verb.BUDGET:
             amount = _NUMBER.fullmatch(argument)

@@ -39,7 +39,7 @@ class CountedOpinion:
             "role": self.role,
             "listed": self.listed,
             "way": self.way,
-            "at": _utc(self.at),
+            "at": utc_text(self.at),
         }
 
     @classmethod
@@ -152,7 +152,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
 def _json_value(value: Any) -> Any:
     if isinstance(value, frozenset | set):
         return sorted(value)
-    return _utc(value) if isinstance(value, datetime) else str(value)
+    return utc_text(value) if isinstance(value, datetime) else str(value)
 
 
 def _newest_of_each(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -167,5 +167,6 @@ def _counted_opinion(candidate: Candidate) -> CountedOpinion:
     return CountedOpinion(candidate.actor, role, bool(candidate.listed), str(candidate.way), candidate.at)
 
 
-def _utc(at: datetime) -> str:
+def utc_text(at: datetime) -> str:
+    """Return a moment in ISO 8601, in UTC."""
     return at.astimezone(UTC).isoformat()

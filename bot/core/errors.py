@@ -45,8 +45,6 @@ class Refused(PlangateError):
 class Misconfigured(Refused):
     """Wrong usage or configuration."""
 
-    exit_code = 2
-
 
 class LimitReached(Refused):
     """A budget of steps, time, tokens or dollars ended the work (L5)."""
@@ -117,8 +115,6 @@ class Conflict(Transient):
 
 class Broken(PlangateError):
     """A bug in Plangate: a state that the program rules out."""
-
-    exit_code = 1
 
 
 class IllegalEvent(Broken):

@@ -38,6 +38,9 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "review": Review.from_json,
         "grant": Grant,
         "evidence": DecisionEvidence.from_json,
+        "approved_at": datetime.fromisoformat,
+        "question_at": datetime.fromisoformat,
+        "due": datetime.fromisoformat,
     }
 )
 
@@ -98,10 +101,8 @@ def _decode(cls: type[Any], kind: str, body: Json) -> JournalEvent:
 def _read(key: str, value: Any) -> Any:
     """Return the value of a key."""
     match key:
-        case "plan" | "asking" | "beside" | "review" | "grant" | "evidence":
+        case _ if key in _READERS:
             return _READERS[key](value)
-        case "approved_at" | "question_at" | "due":
-            return datetime.fromisoformat(value)
         case "made":
             return PushedWork(value["branch"], CommitId(value["commit"]), tuple(value["paths"]), value.get("tree", ""))
         case "mode_change":

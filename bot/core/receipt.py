@@ -10,11 +10,11 @@ https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from bot.core.checks import Check
-from bot.core.decision_evidence import DecisionEvidence
+from bot.core.decision_evidence import DecisionEvidence, utc_text
 from bot.core.entry import Entry
 from bot.core.errors import Broken
 from bot.core.events import JournalEvent, decode_entries
@@ -113,7 +113,7 @@ def _predicate(
             "baseline": work.no_baseline or "complete",
             "checks": [_check(check) for check in work.checks],
         },
-        "journal": {"position": last.n, "hash": last.chain_hash, "at": _utc(last.at)},
+        "journal": {"position": last.n, "hash": last.chain_hash, "at": utc_text(last.at)},
         "builder": {"version": builder.version, "run": state.run or builder.run},
         "complete": not missing,
         "missing": missing,
@@ -142,7 +142,7 @@ def _plan(plan: PlanDocument) -> Json:
         "version": plan.plan,
         "base": plan.base,
         "tier": plan.tier,
-        "expires": _utc(plan.expires),
+        "expires": utc_text(plan.expires),
         "scope_tree": plan.tree,
     }
 
@@ -153,7 +153,7 @@ def _request(entry: RequestEntry) -> Json:
         "actor_id": turn.actor.id,
         "login": turn.actor.login,
         "turn": turn.key,
-        "at": _utc(turn.at),
+        "at": utc_text(turn.at),
         "text_sha256": _sha256(turn.text),
         "editors": list(turn.hands),
     }
@@ -162,7 +162,7 @@ def _request(entry: RequestEntry) -> Json:
 def _decision(digest: Digest | None, observed_at: datetime, evidence: DecisionEvidence | None) -> Json:
     return {
         "plan": digest or "",
-        "observed_at": _utc(observed_at),
+        "observed_at": utc_text(observed_at),
         "snapshot_sha256": evidence.snapshot if evidence else "",
         "by": [opinion.to_json() for opinion in evidence.opinions] if evidence else [],
     }
@@ -241,7 +241,3 @@ def _missing(approvals: Iterable[Approved], state: ThreadState) -> list[str]:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _utc(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat()

@@ -7,6 +7,7 @@ parse is counted, and a text that needs more steps than a multiple of its length
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
@@ -58,14 +59,14 @@ class _MarkdownParser(MarkdownIt):
     def __init__(self) -> None:
         super().__init__("commonmark", {"html": True, "maxNesting": 1_000_000})
         self.inline = _Inline()
-        self.helpers = _Helpers  # type: ignore[assignment]  # stands in for a module of functions
+        self.helpers = _HELPERS  # type: ignore[assignment]  # stands in for a module of functions
         self.configure("commonmark", options_update=self.options)
         self.enable("strikethrough")
         with_footnotes(self)
         self.block.ruler.before("lheading", "gfm_table", _table, {"alt": ["paragraph", "reference"]})
         self.block.ruler.at("reference", _references)
-        self.block.ruler.before("table", "steps", _count_block, _ANY_BLOCK)
-        self.inline.ruler.before("text", "steps", _count_inline)
+        self.block.ruler.before("table", "steps", _count, _ANY_BLOCK)
+        self.inline.ruler.before("text", "steps", _count)
         self.inline.ruler.at("html_inline", _html_inline)
 
     def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - markdown-it's name
@@ -107,12 +108,10 @@ def _destination(text: str, start: int, end: int) -> _Destination:
     return _Destination(ok=end > start, pos=end, str=unescapeAll(text[start:end]))
 
 
-class _Helpers:
-    """Functions that read the parts of a link."""
-
-    parseLinkLabel = staticmethod(parseLinkLabel)  # noqa: N815 - markdown-it's names
-    parseLinkTitle = staticmethod(parseLinkTitle)  # noqa: N815
-    parseLinkDestination = staticmethod(_destination)  # noqa: N815
+_HELPERS: Final = SimpleNamespace(
+    parseLinkLabel=parseLinkLabel, parseLinkTitle=parseLinkTitle, parseLinkDestination=_destination
+)
+"""Functions that read the parts of a link."""
 
 
 class _Inline(ParserInline):
@@ -195,15 +194,7 @@ def _goes_on(state: StateBlock, line: int, end: int) -> bool:
     return not ends
 
 
-def _count_block(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
-    return _count(state)
-
-
-def _count_inline(state: StateInline, _silent: bool) -> bool:
-    return _count(state)
-
-
-def _count(state: StateBlock | StateInline) -> bool:
+def _count(state: StateBlock | StateInline, *_: object) -> bool:
     """Count one step and return False, so that the other rules apply."""
     if state.level > _DEPTH:
         raise TooComplex
