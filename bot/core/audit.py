@@ -5,38 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from bot.core import moves
 from bot.core.decision_evidence import DecisionEvidence
 from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, decode_event
-from bot.core.moves import (
-    Answering,
-    Approved,
-    Asked,
-    Delivered,
-    Drifted,
-    Executed,
-    Expired,
-    Failed,
-    Instructed,
-    Limited,
-    MoveEvent,
-    Noted,
-    Outgrew,
-    Planned,
-    Proposed,
-    Published,
-    Rejected,
-    Replied,
-    Requested,
-    Resumed,
-    Retried,
-    Stopped,
-    Withdrawn,
-)
 from bot.core.notes import Heard, Operated
 from bot.core.question import Grant
 
-_WITHOUT_ROW: Final = (Noted, Asked, Replied, Instructed, Proposed)
+_WITHOUT_ROW: Final = (moves.Noted, moves.Asked, moves.Replied, moves.Instructed, moves.Proposed)
 """Moves that decide nothing: what was said and shown on the way."""
 
 
@@ -81,16 +57,16 @@ def _describe(event: JournalEvent) -> tuple[str, str, str, str] | None:
             return "refused", _asker(event.said), "", "may not ask" if event.refused else "over the daily quota"
         case Heard():
             return _command_row(event)
-        case Answering() if event.grant is not None:
+        case moves.Answering() if event.grant is not None:
             name = "denied" if event.grant is Grant.NO else "permitted"
             return name, ", ".join(event.by), "", f"{event.tool} {event.subject} ({event.grant})"
-        case Published():
+        case moves.Published():
             return "pushed", "", event.commit, event.pull_request
-        case Delivered():
+        case moves.Delivered():
             return "pushed", "", event.commit, event.branch
         case Operated():
             return str(event.kind), "", "", event.outcome
-        case _ if isinstance(event, MoveEvent) and not isinstance(event, _WITHOUT_ROW):
+        case _ if isinstance(event, moves.MoveEvent) and not isinstance(event, _WITHOUT_ROW):
             return str(event.kind), _people(event), "", _detail(event)
         case _:
             return None
@@ -107,11 +83,11 @@ def _command_row(event: Heard) -> tuple[str, str, str, str] | None:
 
 def _people(event: JournalEvent) -> str:
     match event:
-        case Requested() | Retried() | Resumed():
+        case moves.Requested() | moves.Retried() | moves.Resumed():
             return _asker(event.said)
-        case Stopped():
+        case moves.Stopped():
             return _asker(event.said) or ", ".join(event.by)
-        case Approved() | Rejected():
+        case moves.Approved() | moves.Rejected():
             return _deciders(event.evidence) or ", ".join(event.by or ())
         case _:
             return ""
@@ -119,13 +95,13 @@ def _people(event: JournalEvent) -> str:
 
 def _detail(event: JournalEvent) -> str:
     match event:
-        case Planned() | Outgrew():
+        case moves.Planned() | moves.Outgrew():
             return f"tier {event.plan.tier}, version {event.plan.plan}"
-        case Approved() | Rejected() | Withdrawn():
+        case moves.Approved() | moves.Rejected() | moves.Withdrawn():
             return event.reasons or ""
-        case Expired() | Drifted() | Failed() | Limited():
+        case moves.Expired() | moves.Drifted() | moves.Failed() | moves.Limited():
             return event.detail or ""
-        case Executed():
+        case moves.Executed():
             return f"model {event.model or 'unknown'}"
         case _:
             return ""

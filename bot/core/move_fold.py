@@ -3,37 +3,9 @@
 from datetime import datetime
 from typing import assert_never
 
+from bot.core import moves
 from bot.core.fast_replace import replace
 from bot.core.gate import PLAN_MAY_BE_SHOWN, Event, Move, step
-from bot.core.moves import (
-    Answered,
-    Approved,
-    Asked,
-    Closed,
-    Delivered,
-    Drifted,
-    Executed,
-    Expired,
-    Failed,
-    Instructed,
-    Limited,
-    MoveEvent,
-    Noted,
-    Outgrew,
-    PlanMove,
-    Planned,
-    Proposed,
-    Published,
-    Rejected,
-    Replied,
-    Requested,
-    RequestMove,
-    Resumed,
-    Retried,
-    Stopped,
-    Withdrawn,
-    WorkMove,
-)
 from bot.core.notes import Unknown
 from bot.core.plan import PlanDocument
 from bot.core.question import Grant
@@ -41,12 +13,12 @@ from bot.core.thread_parts import PlanDecision, PlannerAnswer, RequestResult, Vo
 from bot.core.thread_state import ThreadState
 
 
-def move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) -> ThreadState:
+def move_thread(state: ThreadState, event: moves.MoveEvent | Unknown, at: datetime) -> ThreadState:
     """Make the gate's move. Clear what belonged to the ask or the plan if the move ends it."""
     before, voided = state.thread, state.voided
     thread, _ = step(before, Event(Move(event.kind), event.ask, event.digest))
-    if before.stage in PLAN_MAY_BE_SHOWN and isinstance(event, Requested | Closed):
-        voided = VoidedPlan(event.said.at if isinstance(event, Requested) else at)
+    if before.stage in PLAN_MAY_BE_SHOWN and isinstance(event, moves.Requested | moves.Closed):
+        voided = VoidedPlan(event.said.at if isinstance(event, moves.Requested) else at)
     goes_on = thread.digest == before.digest
     return replace(
         state,
@@ -61,41 +33,39 @@ def move_thread(state: ThreadState, event: MoveEvent | Unknown, at: datetime) ->
     )
 
 
-def apply_move(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
+def apply_move(state: ThreadState, event: moves.MoveEvent, at: datetime) -> ThreadState:
     """Add the facts that a move carries. Call it after `move_thread`."""
-    match event:
-        case Requested() | Noted() | Stopped() | Retried() | Resumed() | Closed():
-            return _apply_request_move(state, event, at)
-        case Planned() | Outgrew() | Proposed() | Approved() | Rejected() | Drifted() | Expired() | Withdrawn():
-            return _apply_plan_move(state, event, at)
-        case _:
-            return _apply_work_move(state, event, at)
+    if isinstance(event, moves.RequestMove):
+        return _apply_request_move(state, event, at)
+    if isinstance(event, moves.PlanMove):
+        return _apply_plan_move(state, event, at)
+    return _apply_work_move(state, event, at)
 
 
-def _apply_request_move(state: ThreadState, event: RequestMove, at: datetime) -> ThreadState:
+def _apply_request_move(state: ThreadState, event: moves.RequestMove, at: datetime) -> ThreadState:
     match event:
-        case Requested():
+        case moves.Requested():
             return _begin_request(state, event, at)
-        case Noted(kept=True):
+        case moves.Noted(kept=True):
             return replace(state, kept_turns=(*state.kept_turns, event))
-        case Noted():
+        case moves.Noted():
             unplanned = (*state.unplanned_request_entries, event)
             return replace(
                 state,
                 newest_request_entries=(*state.newest_request_entries, event),
                 unplanned_request_entries=unplanned,
             )
-        case Closed():
+        case moves.Closed():
             return _clear_request_entries(replace(state, published=None, plan_to_replace=None, plans=0))
-        case Retried():
+        case moves.Retried():
             return replace(state, planning_ask=state.thread.ask, is_planned=False)
-        case Stopped() | Resumed():
+        case moves.Stopped() | moves.Resumed():
             return state
         case _:
             assert_never(event)
 
 
-def _begin_request(state: ThreadState, event: Requested, at: datetime) -> ThreadState:
+def _begin_request(state: ThreadState, event: moves.Requested, at: datetime) -> ThreadState:
     """Begin a request. The results of the one before it are dropped."""
     return replace(
         state,
@@ -116,15 +86,15 @@ def _begin_request(state: ThreadState, event: Requested, at: datetime) -> Thread
     )
 
 
-def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> ThreadState:
+def _apply_plan_move(state: ThreadState, event: moves.PlanMove, at: datetime) -> ThreadState:
     match event:
-        case Planned():
+        case moves.Planned():
             return add_plan(state, replace(event.plan, estimate=event.estimate))
-        case Outgrew():
+        case moves.Outgrew():
             return add_plan(state, event.plan)
-        case Proposed():
+        case moves.Proposed():
             return _show_plan(state, event)
-        case Approved():
+        case moves.Approved():
             return replace(
                 state,
                 approval=event,
@@ -133,12 +103,12 @@ def _apply_plan_move(state: ThreadState, event: PlanMove, at: datetime) -> Threa
                 mode_by=event.by,
                 awaits_decision=False,
             )
-        case Rejected():
+        case moves.Rejected():
             by = event.by or ()
             return _add_detail(replace(state, rejected_by=by, decision=PlanDecision(by, at)), event.detail)
-        case Drifted() | Expired():
+        case moves.Drifted() | moves.Expired():
             return _add_detail(replace(state, branch_suffix=event.apart or state.branch_suffix), event.detail)
-        case Withdrawn():
+        case moves.Withdrawn():
             return replace(state, posted_explanation=event.reasons or "")
         case _:
             assert_never(event)
@@ -160,7 +130,7 @@ def add_plan(state: ThreadState, plan: PlanDocument | None) -> ThreadState:
     )
 
 
-def _show_plan(state: ThreadState, event: Proposed) -> ThreadState:
+def _show_plan(state: ThreadState, event: moves.Proposed) -> ThreadState:
     """Record where a plan is shown. No earlier plan counts any more."""
     return replace(
         state,
@@ -173,47 +143,47 @@ def _show_plan(state: ThreadState, event: Proposed) -> ThreadState:
     )
 
 
-def _apply_work_move(state: ThreadState, event: WorkMove, at: datetime) -> ThreadState:
+def _apply_work_move(state: ThreadState, event: moves.WorkMove, at: datetime) -> ThreadState:
     match event:
-        case Answered():
+        case moves.Answered():
             return replace(state, result=replace(state.result, answer=event.answer or ""))
-        case Asked():
+        case moves.Asked():
             return replace(state, newest_question=event, question_asked_at=at)
-        case Replied() | Instructed():
+        case moves.Replied() | moves.Instructed():
             return _add_reply(state, event)
-        case Executed():
+        case moves.Executed():
             result = replace(state.result, work=event)
             return replace(state, work=event, has_finished_work=True, plan_to_replace=None, result=result)
-        case Published():
+        case moves.Published():
             return _clear_request_entries(
                 replace(_add_commit(state, event), published=event, pull_request_url=event.pull_request)
             )
-        case Delivered():
+        case moves.Delivered():
             return _clear_request_entries(replace(_add_commit(state, event), plan_to_replace=None, plans=0))
-        case Failed():
+        case moves.Failed():
             return _add_detail(replace(state, failed_at=at), event.detail)
-        case Limited():
+        case moves.Limited():
             return _add_detail(state, event.detail)
         case _:
             assert_never(event)
 
 
-def _add_reply(state: ThreadState, event: Replied | Instructed) -> ThreadState:
+def _add_reply(state: ThreadState, event: moves.Replied | moves.Instructed) -> ThreadState:
     """Add an answer of people, and the call that it permits for the rest of the plan in force."""
     state = replace(state, replies=(event, *state.replies))
-    if isinstance(event, Replied) and event.login and event.grant is None:
+    if isinstance(event, moves.Replied) and event.login and event.grant is None:
         return replace(state, answers=(*state.answers, _planner_answer(state, event)))
-    if isinstance(event, Instructed) and event.grant is Grant.PLAN:
+    if isinstance(event, moves.Instructed) and event.grant is Grant.PLAN:
         return replace(state, granted=state.granted | {(event.tool or "", event.subject or "")})
     return state
 
 
-def _planner_answer(state: ThreadState, event: Replied) -> PlannerAnswer:
+def _planner_answer(state: ThreadState, event: moves.Replied) -> PlannerAnswer:
     text = " ".join(" ".join(question.text for question in state.asking.questions).split())
     return PlannerAnswer(state.turn.key, text, event.login, event.reply or "", event.edited)
 
 
-def _add_commit(state: ThreadState, event: Published | Delivered) -> ThreadState:
+def _add_commit(state: ThreadState, event: moves.Published | moves.Delivered) -> ThreadState:
     return replace(state, result=replace(state.result, branch=event.branch, commit=event.commit))
 
 

@@ -9,25 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias, assert_never
 
+from bot.core import moves
 from bot.core.gate import Move
 from bot.core.maintenance import ASKED, TaskFinding, is_decided, normalize_words
 from bot.core.markdown.elements import code
-from bot.core.moves import (
-    Approved,
-    Delivered,
-    Drifted,
-    Expired,
-    Failed,
-    Limited,
-    MoveEvent,
-    Noted,
-    Outgrew,
-    Planned,
-    Published,
-    Rejected,
-    Replied,
-    Requested,
-)
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
 
 REMEMBERED: Final = 50
@@ -156,37 +141,37 @@ def add_task_note(history: TaskHistory | None, event: TaskNote, at: datetime) ->
 
 
 def add_move(
-    history: TaskHistory, event: MoveEvent, request: str, *, findings: Sequence[TaskFinding], at: datetime
+    history: TaskHistory, event: moves.MoveEvent, request: str, *, findings: Sequence[TaskFinding], at: datetime
 ) -> TaskHistory:
     """Return the history after a move of the thread.
 
     `request` is the key of the newest request's turn, and `findings` are those of the newest plan.
     """
-    if isinstance(event, Rejected):
+    if isinstance(event, moves.Rejected):
         history = _reject(history, findings, at)
-    if isinstance(event, Published) and findings:
+    if isinstance(event, moves.Published) and findings:
         new = PullFindings(event.pull_number, tuple(findings))
         others = tuple(row for row in history.in_review if row.pull_number != event.pull_number)
         history = replace(history, in_review=(*others, new)[-REMEMBERED:])
     history = replace(history, planned=_task_asked_for(history, event, request))
-    if isinstance(event, Approved) and event.by and history.planned:
+    if isinstance(event, moves.Approved) and event.by and history.planned:
         history = replace(history, approved=history.planned)
     return _with_outcome(history, request, _outcome(event), event.cost_usd or 0.0)
 
 
-def _task_asked_for(history: TaskHistory, event: MoveEvent, request: str) -> str:
+def _task_asked_for(history: TaskHistory, event: moves.MoveEvent, request: str) -> str:
     """Return the digest of the task if the task alone made the newest request, after a move, else "" (MT6).
 
     It does not once people ask, add, or answer, once the planner read strangers' words, or for an amendment.
     """
     match event:
-        case Requested():
+        case moves.Requested():
             return history.digest if request in {row.key for row in history.occurrences} else ""
-        case Noted() if not event.kept:
+        case moves.Noted() if not event.kept:
             return ""
-        case Planned(strangers=True) | Outgrew():
+        case moves.Planned(strangers=True) | moves.Outgrew():
             return ""
-        case Replied(grant=None) if event.login:
+        case moves.Replied(grant=None) if event.login:
             return ""
         case _:
             return history.planned
@@ -216,18 +201,18 @@ def _with_outcome(history: TaskHistory, key: str, outcome: str, cost_usd: float 
     return replace(history, occurrences=rows)
 
 
-def _outcome(event: MoveEvent) -> str:
+def _outcome(event: moves.MoveEvent) -> str:
     """Return the outcome that a move means for the occurrence that the thread works on; "" for none."""
     match event:
-        case Published():
+        case moves.Published():
             return f"pull request #{event.pull_number}"
-        case Delivered() if not event.branch:
+        case moves.Delivered() if not event.branch:
             return "done, see the report below"
-        case Delivered():
+        case moves.Delivered():
             return f"branch {code(event.branch)}"
-        case Rejected() if event.by:
+        case moves.Rejected() if event.by:
             return f"rejected by {', '.join(event.by)}"
-        case Drifted() | Expired() | Failed() | Limited() if event.detail:
+        case moves.Drifted() | moves.Expired() | moves.Failed() | moves.Limited() if event.detail:
             return f"{_OUTCOMES[event.kind]}: {event.detail}"
         case _:
             return _OUTCOMES.get(event.kind, "")

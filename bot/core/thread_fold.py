@@ -7,36 +7,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, TypeVar, assert_never
 
+from bot.core import moves, notes
 from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, decode_entries
 from bot.core.fast_replace import replace
 from bot.core.gate import Move
 from bot.core.maintenance import ASKED
 from bot.core.move_fold import add_plan, apply_move, move_thread
-from bot.core.moves import Instructed, MoveEvent, Noted, Replied, Requested, Resumed, Retried, Stopped
-from bot.core.notes import (
-    Explained,
-    FindingOffered,
-    Folded,
-    Heard,
-    NetworkReached,
-    Note,
-    Noticed,
-    OccurrenceDue,
-    OccurrenceEnded,
-    Operated,
-    Prepared,
-    PullRequestEnded,
-    Pushing,
-    Queued,
-    Shown,
-    Spent,
-    Taken,
-    TaskChanged,
-    Told,
-    Unknown,
-)
-from bot.core.task_history import add_move, add_task_note
+from bot.core.task_history import TaskNote, add_move, add_task_note
 from bot.core.thread_parts import UnpostedText
 from bot.core.thread_state import ThreadState
 
@@ -65,14 +43,14 @@ def apply(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadState:
     other plan; only reading it (`ThreadState.plan`) raises Refused.
     """
     state = _add_facts(state, event, at)
-    if isinstance(event, MoveEvent):
+    if isinstance(event, moves.MoveEvent):
         return _track_task(apply_move(move_thread(state, event, at), event, at), event, at)
-    if isinstance(event, Unknown) and event.kind in _PLAN_MOVES:
+    if isinstance(event, notes.Unknown) and event.kind in _PLAN_MOVES:
         return add_plan(move_thread(state, event, at), None)
     return _apply_note(state, event, at)
 
 
-def apply_pending(state: ThreadState, note: Note, at: datetime) -> ThreadState:
+def apply_pending(state: ThreadState, note: notes.Note, at: datetime) -> ThreadState:
     """Return the state after a note that is not in the journal yet."""
     return replace(apply(state, note, at), pending=(*state.pending, note))
 
@@ -98,9 +76,11 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
         session_tokens=tokens,
     )
     match event:
-        case Requested() | Noted() | Heard() | Stopped() | Retried() | Resumed() if event.said is not None:
+        case (
+            moves.Requested() | moves.Noted() | notes.Heard() | moves.Stopped() | moves.Retried() | moves.Resumed()
+        ) if event.said is not None:
             return _add_turn(state, event, event.said, at)
-        case Replied() | Instructed() if event.turn:
+        case moves.Replied() | moves.Instructed() if event.turn:
             return replace(state, seen=state.seen | {event.turn})
         case _:
             return state
@@ -108,10 +88,10 @@ def _add_facts(state: ThreadState, event: JournalEvent, at: datetime) -> ThreadS
 
 def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: datetime) -> ThreadState:
     """Add the turn that an entry carries."""
-    is_request, opening = isinstance(event, Requested | Noted), state.opening_accepted
-    if turn.key == ISSUE and (is_request or (event.owes and not (isinstance(event, Heard) and event.quota))):
+    is_request, opening = isinstance(event, moves.Requested | moves.Noted), state.opening_accepted
+    if turn.key == ISSUE and (is_request or (event.owes and not (isinstance(event, notes.Heard) and event.quota))):
         opening = (at, turn.at) if opening is None else (max(opening[0], at), max(opening[1], turn.at))
-    asks = is_request or isinstance(event, Retried)
+    asks = is_request or isinstance(event, moves.Retried)
     # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
     people = turn.hands if turn.key.startswith(ASKED) else (turn.actor.id,)
     requests = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
@@ -127,7 +107,7 @@ def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: 
     )
 
 
-def _track_task(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadState:
+def _track_task(state: ThreadState, event: moves.MoveEvent, at: datetime) -> ThreadState:
     """Add what a move means for the thread's scheduled task, if it has one."""
     if state.task is None or state.request is None:
         return state
@@ -135,55 +115,55 @@ def _track_task(state: ThreadState, event: MoveEvent, at: datetime) -> ThreadSta
     return replace(state, task=add_move(state.task, event, state.request.said.key, findings=findings, at=at))
 
 
-def _apply_note(state: ThreadState, event: Note, at: datetime) -> ThreadState:
+def _apply_note(state: ThreadState, event: notes.Note, at: datetime) -> ThreadState:
     match event:
-        case Heard():
+        case notes.Heard():
             return _add_heard(state, event)
-        case Told():
+        case notes.Told():
             return replace(
                 state,
                 unposted_texts=tuple(unposted for unposted in state.unposted_texts if unposted.n != event.answers),
             )
-        case Shown():
+        case notes.Shown():
             shown_question = event if event.ask == state.thread.ask else state.shown_question
             return replace(state, shown_question=shown_question, question_comment=event.question)
-        case Folded() | Noticed() | Explained() | Pushing() | Operated():
+        case notes.Folded() | notes.Noticed() | notes.Explained() | notes.Pushing() | notes.Operated():
             return _apply_plan_note(state, event)
-        case Prepared():
+        case notes.Prepared():
             return replace(state, setup=state.setup or event)
-        case Queued():
+        case notes.Queued():
             return replace(state, queued_ask=event.queued)
-        case TaskChanged() | OccurrenceDue() | OccurrenceEnded() | FindingOffered() | PullRequestEnded():
+        case _ if isinstance(event, TaskNote):
             return replace(state, task=add_task_note(state.task, event, at))
-        case NetworkReached() | Taken() | Spent() | Unknown():
+        case notes.NetworkReached() | notes.Taken() | notes.Spent() | notes.Unknown():
             return state
         case _:
             assert_never(event)
 
 
-def _apply_plan_note(state: ThreadState, event: Folded | Noticed | Explained | Pushing | Operated) -> ThreadState:
+def _apply_plan_note(
+    state: ThreadState, event: notes.Folded | notes.Noticed | notes.Explained | notes.Pushing | notes.Operated
+) -> ThreadState:
     match event:
-        case Folded():
+        case notes.Folded():
             voided = state.voided and replace(state.voided, folded=event.folded)
             return replace(state, voided=voided, plan_comment=event.shown or state.plan_comment)
-        case Noticed():
+        case notes.Noticed():
             voided = state.voided and replace(state.voided, noticed=True)
             return replace(state, voided=voided, posted_notices=state.posted_notices | {event.owes})
-        case Explained():
+        case notes.Explained():
             return replace(state, posted_explanation=event.reasons)
-        case Pushing():
-            return replace(state, pushing=event.made) if event.digest == state.thread.digest else state
-        case Operated():
-            return (
-                replace(state, finished_operations=(*state.finished_operations, event))
-                if event.digest == state.thread.digest
-                else state
-            )
+        case notes.Pushing() | notes.Operated() if event.digest != state.thread.digest:
+            return state
+        case notes.Pushing():
+            return replace(state, pushing=event.made)
+        case notes.Operated():
+            return replace(state, finished_operations=(*state.finished_operations, event))
         case _:
             assert_never(event)
 
 
-def _add_heard(state: ThreadState, event: Heard) -> ThreadState:
+def _add_heard(state: ThreadState, event: notes.Heard) -> ThreadState:
     """Add what a command set, or that a turn was refused."""
     who = event.said.actor
     return replace(

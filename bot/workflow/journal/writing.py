@@ -11,22 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from bot.agent.permissions.modes import Mode
+from bot.core import moves
 from bot.core.entry import Entry, ModeChange
 from bot.core.errors import Conflict
 from bot.core.events import encode_event
 from bot.core.gate import ANSWERS, AT_WORK, PLAN_MAY_BE_SHOWN, TRANSITIONS, Event, Move, Stage, step
-from bot.core.moves import (
-    Approved,
-    Instructed,
-    MoveEvent,
-    Noted,
-    PlanEnd,
-    Replied,
-    Requested,
-    Resumed,
-    Retried,
-    Stopped,
-)
 from bot.core.notes import Heard, Note, OccurrenceDue, OccurrenceEnded, Taken, Told
 from bot.core.thread_fold import apply_pending
 from bot.core.thread_state import ThreadState
@@ -45,7 +34,7 @@ def fold(context: ThreadContext, entries: Sequence[Entry]) -> ThreadState:
     return context.states.fold(context.location.repository, context.location.thread, entries)
 
 
-async def append_move(context: ThreadContext, state: ThreadState, event: MoveEvent) -> ThreadState:
+async def append_move(context: ThreadContext, state: ThreadState, event: moves.MoveEvent) -> ThreadState:
     """Journal one move and return the state after it.
 
     An answer to an effect still counts if other entries came meanwhile, such as a noted turn, as long as its ask is
@@ -54,7 +43,7 @@ async def append_move(context: ThreadContext, state: ThreadState, event: MoveEve
     """
     ask = state.thread.ask if event.kind in ANSWERS else None
     run = (
-        "" if isinstance(event, Noted) else context.settings.run
+        "" if isinstance(event, moves.Noted) else context.settings.run
     )  # a listener notes turns, and does not work on the thread
     event = replace(event, ask=ask, run=run)
     while True:
@@ -71,13 +60,13 @@ async def append_move(context: ThreadContext, state: ThreadState, event: MoveEve
             state = later
 
 
-async def restart(context: ThreadContext, state: ThreadState, request: Requested) -> ThreadState:
+async def restart(context: ThreadContext, state: ThreadState, request: moves.Requested) -> ThreadState:
     """Journal a request at any stage of the thread, and return the state after it.
 
     If the stage allows no request, the same write stops it first. Raises Conflict if another process moved the
     thread.
     """
-    stops = [] if request.kind in TRANSITIONS[state.stage] else [Stopped()]
+    stops = [] if request.kind in TRANSITIONS[state.stage] else [moves.Stopped()]
     stopped, _ = step(state.thread, Event(Move.STOPPED)) if stops else (state.thread, None)
     after, _ = step(stopped, Event(request.kind))
     request = replace(request, run=context.settings.run)
@@ -135,7 +124,9 @@ async def _read_on(context: ThreadContext, state: ThreadState) -> ThreadState:
     return defer_notes(context, await read_state(context), *state.pending)
 
 
-def _with_mode_change(context: ThreadContext, state: ThreadState, stage: Stage, event: MoveEvent) -> MoveEvent:
+def _with_mode_change(
+    context: ThreadContext, state: ThreadState, stage: Stage, event: moves.MoveEvent
+) -> moves.MoveEvent:
     """Return the move. If the mode changes with it, add the new mode and who caused the change (P2, P8)."""
     if stage is Stage.PLANNING or stage in PLAN_MAY_BE_SHOWN:
         mode = Mode.PLAN
@@ -149,14 +140,16 @@ def _with_mode_change(context: ThreadContext, state: ThreadState, stage: Stage, 
     return replace(event, mode_change=ModeChange(state.mode, str(mode), state.mode_by if goes_on else _people(event)))
 
 
-def _people(event: MoveEvent) -> tuple[str, ...]:
+def _people(event: moves.MoveEvent) -> tuple[str, ...]:
     """Return the logins of the people who caused a move; none if the work itself did."""
     match event:
-        case Approved() | PlanEnd() | Stopped() | Replied() | Instructed() if event.by:
+        case moves.Approved() | moves.PlanEnd() | moves.Stopped() | moves.Replied() | moves.Instructed() if event.by:
             return event.by
-        case Replied() | Instructed() if event.login:
+        case moves.Replied() | moves.Instructed() if event.login:
             return (event.login,)
-        case Requested() | Noted() | Stopped() | Retried() | Resumed() if event.said is not None:
+        case moves.Requested() | moves.Noted() | moves.Stopped() | moves.Retried() | moves.Resumed() if (
+            event.said is not None
+        ):
             return (event.said.actor.login,)
         case _:
             return ()
@@ -177,7 +170,7 @@ def _is_journaled(state: ThreadState, new: Note) -> bool:
             return False
 
 
-async def _write(context: ThreadContext, state: ThreadState, *new: MoveEvent | Note) -> ThreadState:
+async def _write(context: ThreadContext, state: ThreadState, *new: moves.MoveEvent | Note) -> ThreadState:
     """Append the deferred entries and then these, and return the state after them."""
     entries = [(str(entry.kind), encode_event(entry)) for entry in (*state.pending, *new)]
     await context.journal.append(context.location.thread, state.written, entries)
