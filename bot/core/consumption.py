@@ -1,6 +1,9 @@
 """What work used: dollars, and tokens of the model. The journal has it with each entry that ends or interrupts work."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import add, sub
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,23 +16,24 @@ class Consumption:
 
     def __add__(self, other: "Consumption") -> "Consumption":
         """Return the sum of both."""
-        tokens = (self.tokens_input + other.tokens_input, self.tokens_output + other.tokens_output)
-        return Consumption(self.usd + other.usd, *tokens)
+        return self._combine(other, add)
 
     def __sub__(self, other: "Consumption") -> "Consumption":
         """Return by how much this exceeds the other."""
-        tokens = (self.tokens_input - other.tokens_input, self.tokens_output - other.tokens_output)
-        return Consumption(self.usd - other.usd, *tokens)
+        return self._combine(other, sub)
 
     def lower(self, other: "Consumption") -> "Consumption":
         """Return the lower of each number."""
-        tokens = (min(self.tokens_input, other.tokens_input), min(self.tokens_output, other.tokens_output))
-        return Consumption(min(self.usd, other.usd), *tokens)
+        return self._combine(other, min)
 
     def higher(self, other: "Consumption") -> "Consumption":
         """Return the higher of each number."""
-        tokens = (max(self.tokens_input, other.tokens_input), max(self.tokens_output, other.tokens_output))
-        return Consumption(max(self.usd, other.usd), *tokens)
+        return self._combine(other, max)
+
+    def _combine(self, other: "Consumption", one: Callable[[Any, Any], Any]) -> "Consumption":
+        """Return what `one` makes of each number of both."""
+        tokens = (one(self.tokens_input, other.tokens_input), one(self.tokens_output, other.tokens_output))
+        return Consumption(one(self.usd, other.usd), *tokens)
 
     @property
     def dollars(self) -> float:

@@ -5,7 +5,7 @@ kept in `unknown`, and an entry of an unknown kind is an `Unknown`: nothing that
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, get_args
@@ -117,7 +117,7 @@ def _write(value: Any) -> Any:
         case PlanDocument():
             return plans.to_json(value)
         case Asking():
-            return question.to_json(value)
+            return asdict(value)
         case datetime():
             return value.isoformat()
         case Hidden() | Review() | DecisionEvidence():

@@ -8,7 +8,7 @@ Rules
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -84,13 +84,8 @@ def permission(call: ToolUseId, tool: str, subject: str, why: str) -> Asking:
     return Asking(AskKind.PERMISSION, call, (Question("May I?", options),), tool, subject, why)
 
 
-def to_json(asking: Asking) -> dict[str, Any]:
-    """Return the question as a JSON object, for the journal."""
-    return asdict(asking)
-
-
 def from_json(value: dict[str, Any]) -> Asking:
-    """Return the question in a JSON object made by `to_json`."""
+    """Return the question in a JSON object of the journal, which holds its fields."""
     questions = tuple(
         Question(
             question["text"],

@@ -16,7 +16,7 @@ object, never a new rendering.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -150,14 +150,19 @@ def tool_calls(message: Json) -> list[Json]:
 def todos_of(messages: Iterable[Json]) -> list[tuple[str, str]]:
     """Return the last todo list that a session saved, as (content, status); no items if it saved none."""
     todos: list[tuple[str, str]] = []
-    for answer, results in pairwise(messages):
-        calls = [call for call in tool_calls(answer) if call["name"] == "TodoWrite"]
-        blocks = results["content"] if calls and isinstance(results["content"], list) else []
-        failed = {block["tool_use_id"] for block in blocks if block.get("is_error")}
-        for call in calls:
-            if call["id"] not in failed:
-                todos = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
+    for call, result in _calls_with_results(messages, "TodoWrite"):
+        if not result.get("is_error"):
+            todos = [(todo["content"], todo["status"]) for todo in call["input"]["todos"]]
     return todos
+
+
+def _calls_with_results(messages: Iterable[Json], tool: str) -> Iterator[tuple[Json, Json]]:
+    """Yield each call of a tool with the block of its result; an empty one if there is none."""
+    for answer, results in pairwise(messages):
+        calls = [call for call in tool_calls(answer) if call["name"] == tool]
+        blocks = results["content"] if calls and isinstance(results["content"], list) else []
+        by_call = {block.get("tool_use_id"): block for block in blocks}
+        yield from ((call, by_call.get(call["id"], {})) for call in calls)
 
 
 class CommandRun(NamedTuple):
@@ -177,25 +182,16 @@ def commands_of(messages: Iterable[Json]) -> list[CommandRun]:
     not run are left out, and commands in the background, whose result says only that they began.
     """
     runs: list[CommandRun] = []
-    for answer, results in pairwise(messages):
-        calls = [call for call in tool_calls(answer) if _is_foreground_command(call)]
-        blocks = results["content"] if calls and isinstance(results["content"], list) else []
-        by_call = {block.get("tool_use_id"): block for block in blocks}
-        for call in calls:
-            block = by_call.get(call["id"])
-            if block is None or not isinstance(block["content"], str):
-                continue
-            command, output = call["input"]["command"], block["content"]
-            ending = _ENDING.fullmatch(output.rpartition("\n")[2])
-            if not block.get("is_error"):
-                runs.append(CommandRun(command, 0, output))
-            elif ending is not None:
-                runs.append(CommandRun(command, int(ending[1]) if ending[1] else None, output))
+    for call, result in _calls_with_results(messages, "Bash"):
+        command, output = call["input"]["command"], result.get("content")
+        if call["input"].get("run_in_background") or not isinstance(output, str):
+            continue
+        ending = _ENDING.fullmatch(output.rpartition("\n")[2])
+        if not result.get("is_error"):
+            runs.append(CommandRun(command, 0, output))
+        elif ending is not None:
+            runs.append(CommandRun(command, int(ending[1]) if ending[1] else None, output))
     return runs
-
-
-def _is_foreground_command(call: Json) -> bool:
-    return call["name"] == "Bash" and not call["input"].get("run_in_background")
 
 
 def text_of(message: Json) -> str:

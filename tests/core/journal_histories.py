@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
 from bot.core.entry import Entry
@@ -11,7 +11,6 @@ from bot.core.gate import ANSWERS, TRANSITIONS, Event, Move, Thread, step
 from bot.core.names import CommitId, RepositoryId, ThreadNumber, ToolUseId
 from bot.core.plan import Contract, PlanDocument, to_json
 from bot.core.question import permission
-from bot.core.question import to_json as asking_to_json
 from bot.core.transcript import Json
 
 BEGAN = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
@@ -113,7 +112,7 @@ class History:
                 return {"answer": f"It is {n}.", "owes": f"It is {n}."}
             case Move.ASKED:
                 asking = permission(ToolUseId(f"call-{n}"), "Bash", f"make {n}", "why")
-                return {"asking": asking_to_json(asking), "session": "work-1"}
+                return {"asking": asdict(asking), "session": "work-1"}
             case Move.REPLIED | Move.INSTRUCTED:
                 asked = next(entry.body for entry in reversed(self.entries) if entry.kind == Move.ASKED)
                 said = {"call": asked["asking"]["call"], "session": asked["session"], "by": ["ada"], "login": "ada"}

@@ -1,6 +1,6 @@
 """What counts as the answer to a question or a permission request (T4, P7), and what the bot says around it."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -25,7 +25,6 @@ from bot.core.question import (
     from_json,
     grant_of,
     permission,
-    to_json,
 )
 from bot.core.question_text import WHO_MAY_ASK, WHO_MAY_STEER, not_counted, question_text, reply_text
 from tests.rows import every_row
@@ -197,7 +196,7 @@ def test_what_a_model_says_of_a_command() -> None:
     assert "`@ann`" in line
     assert line.endswith("- ☑ Allow once &lt;!-- x -->")
     assert "in a model's words" not in question_text(REQUEST, WHO_MAY_STEER)
-    told = to_json(REQUEST)
+    told = asdict(REQUEST)
     del told["meaning"]
     assert from_json(told) == REQUEST
 
@@ -242,4 +241,4 @@ def test_notices() -> None:
 @pytest.mark.parametrize("what", (asking(ONE, MANY), REQUEST), ids=("question", "request"))
 def test_stored_and_read_back(what: Asking) -> None:
     """The journal gives back what was asked."""
-    assert from_json(to_json(what)) == what
+    assert from_json(asdict(what)) == what
