@@ -43,7 +43,7 @@ from bot.store.keys import marker_key
 from bot.telemetry import Counters
 from bot.workflow import engine
 from bot.workflow.session.session_control import SessionControl
-from bot.workflow.thread_context import ThreadContext, WorkSettings, nothing_to_prepare
+from bot.workflow.thread_context import ThreadContext, WorkSettings, do_nothing
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -71,7 +71,7 @@ class GitHubHost:
     clock: Clock = field(default_factory=SystemClock)
     run: str = field(default="", kw_only=True)
     """Id of the GitHub Actions run that this process is a job of; otherwise a name that the process makes up (E4)."""
-    before_work: Callable[[], Awaitable[None]] = field(default=nothing_to_prepare, kw_only=True)
+    before_work: Callable[[], Awaitable[None]] = field(default=do_nothing, kw_only=True)
     """Called before each step of work that needs a sandbox."""
     redactor: Redactor = field(default_factory=Redactor, kw_only=True)
     """Knows the settings' secrets from the start, and each token once it is created."""

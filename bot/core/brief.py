@@ -54,7 +54,10 @@ class ExecutionBrief:
         return "\n\n".join([*parts, "# How the result is used", self.result])
 
     def _additions(self) -> list[str]:
-        texts = [_quote(words, _contribution(words)) for words in self.additions]
+        texts = [
+            _quote(words, f"answered the planner's question {code(words.question)}" if words.question else "added")
+            for words in self.additions
+        ]
         if self.withheld:
             count = "1 text is" if self.withheld == 1 else f"{self.withheld} texts are"
             texts.append(f"{count} left out, edited after being posted or of somebody else.")
@@ -74,10 +77,6 @@ class ExecutionBrief:
 def _quote(words: Words, did: str) -> str:
     quoted = "\n".join(f"> {line}".rstrip() for line in words.text.splitlines())
     return f"{code('@' + words.login)} {did}:\n\n{quoted}"
-
-
-def _contribution(words: Words) -> str:
-    return f"answered the planner's question {code(words.question)}" if words.question else "added"
 
 
 def _plan(plan: PlanDocument) -> list[str]:

@@ -97,7 +97,12 @@ def plan_text(plan: PlanDocument, how: str) -> str:
     hidden in the request, how to decide, base, and expiry.
     """
     cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
-    parts = [f"## {heading(plan)}", disarm_text(plan.markdown), *_folded_notes(plan)]
+    parts = [
+        f"## {heading(plan)}",
+        disarm_text(plan.markdown),
+    ]
+    if plan.notes:
+        parts.append(details("Notes for the session that carries it out", disarm_text(plan.notes)))
     if plan.findings:
         parts += ["### Findings", finding_list(plan.findings)]
     if plan.operations:
@@ -154,7 +159,8 @@ def contract(plan: PlanDocument) -> str:
 
 def finding_list(findings: Sequence[TaskFinding]) -> str:
     """Render the findings of a scheduled task's plan, one line for each."""
-    return "\n".join(f"- {code(finding.title)} ({code(finding.id)}){_at(finding.paths)}" for finding in findings)
+    rows = [(f"- {code(finding.title)} ({code(finding.id)})", codes(finding.paths)) for finding in findings]
+    return "\n".join(f"{row}: {paths}" if paths else row for row, paths in rows)
 
 
 def changes(before: PlanDocument, after: PlanDocument) -> str:
@@ -207,15 +213,6 @@ def _comments(operations: Sequence[Operation]) -> list[str]:
         for n, operation in enumerate(operations, start=1)
         if operation.kind is OperationKind.COMMENT
     ]
-
-
-def _at(paths: Sequence[str]) -> str:
-    return f": {codes(paths)}" if paths else ""
-
-
-def _folded_notes(plan: PlanDocument) -> list[str]:
-    """Return the notes of a plan, folded; nothing if it has none."""
-    return [details("Notes for the session that carries it out", disarm_text(plan.notes))] if plan.notes else []
 
 
 def _hidden_notice(hidden: Hidden) -> str:

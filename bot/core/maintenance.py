@@ -125,9 +125,7 @@ def is_decided(finding: TaskFinding, decided: Sequence[TaskFinding]) -> bool:
 
     A finding that comes back under another title keeps its id, and one under another id keeps its title.
     """
-    decided_names = {normalize_words(finding.id) for finding in decided} | {
-        normalize_words(finding.title) for finding in decided
-    }
+    decided_names = {normalize_words(name) for other in decided for name in (other.id, other.title)}
     return not decided_names.isdisjoint({normalize_words(finding.id), normalize_words(finding.title)})
 
 

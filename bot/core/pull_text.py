@@ -115,7 +115,8 @@ def pull_body(
     `no_baseline` says why a check did not run before the work. The body always fits (X2): every part has a limit, and
     the plan gets the remaining room.
     """
-    failing = sorted((check for check in checks if check["exit_code"] != 0), key=_blames_other)
+    failing = [check for check in checks if check["exit_code"] != 0]
+    failing.sort(key=lambda check: state_of(check) is not CheckState.FAILED)  # what the work broke comes first
     parts = [f"> ⚠ {_warning(checks)}"] if failing else []
     if origin.workflows_wait:
         parts.append(WAITS_FOR_APPROVAL)
@@ -188,11 +189,6 @@ def _approvers(verdict: Verdict) -> str:
     who = ", ".join(f"`{actor.login}`" for actor in verdict.by) or "the configuration (`approval: standing`)"
     why = [REASONS[reason.reason] for reason in verdict.reasons if reason.reason in _FEWER_SUFFICE]
     return f"{who} ({why[0]})" if why else who
-
-
-def _blames_other(check: Check) -> bool:
-    """Return whether something other than the work kept a check from passing."""
-    return state_of(check) is not CheckState.FAILED
 
 
 def _warning(checks: Sequence[Check]) -> str:

@@ -1,6 +1,6 @@
 """The table of planned and changed files in a pull request's body (PR6). Pure, beside core/pull_text.py."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
@@ -23,11 +23,9 @@ def scope_table(plan: PlanDocument, changed: Sequence[str]) -> str:
     many rows to show, files that no entry names and entries without a change come first.
     """
     by_entry = changed_by_entry(plan.contract.scope, changed)
-    first = (
-        sorted(by_entry, key=lambda entry: bool(entry and by_entry[entry]))
-        if len(by_entry) > _ROWS_SHOWN
-        else list(by_entry)
-    )
+    first = list(by_entry)
+    if len(first) > _ROWS_SHOWN:
+        first.sort(key=lambda entry: bool(entry and by_entry[entry]))
     nameless = "not named" if plan.contract.scope else "any, except those of tier high"
     rows = [f"{_name(entry) if entry else nameless} | {_paths(by_entry[entry])}" for entry in first[:_ROWS_SHOWN]]
     more = f"\n\nPlanned files not shown: {len(by_entry) - _ROWS_SHOWN}." if len(by_entry) > _ROWS_SHOWN else ""
@@ -40,13 +38,10 @@ def changed_by_entry(scope: Sequence[str], changed: Sequence[str]) -> Mapping[st
     exact = {normalized_path(glob): glob for glob in reversed(entries)}
     by_entry: dict[str, list[str]] = {glob: [] for glob in entries}
     for path in changed:
-        entry = exact.get(normalized_path(path))
-        by_entry.setdefault(entry or next(_covering(path, entries), ""), []).append(path)
+        covering = (glob for glob in entries if is_path_covered(path, glob))
+        entry = exact.get(normalized_path(path)) or next(covering, "")
+        by_entry.setdefault(entry, []).append(path)
     return by_entry
-
-
-def _covering(path: str, entries: Sequence[str]) -> Iterator[str]:
-    return (glob for glob in entries if is_path_covered(path, glob))
 
 
 def _paths(paths: Sequence[str]) -> str:

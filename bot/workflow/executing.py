@@ -41,7 +41,7 @@ from bot.workflow.session.main_session import (
 )
 from bot.workflow.session.progress import row_of
 from bot.workflow.session.questions import deliver_reply, question_move
-from bot.workflow.session.saved_work import hold_transcript, keep_work
+from bot.workflow.session.saved_work import keep_work
 from bot.workflow.thread_context import ThreadContext, working_mode
 
 
@@ -62,7 +62,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     await context.dialogue.show_work_begun(state.plan, state.plan_comment, state.work_begun_lines[-1])
     if not state.plan.changes_files:
         return Executed(summary="", checks=(), digest=state.plan.digest)
-    hold_transcript(context, state)
+    context.resources.transcripts.hold(state.work_session)  # from now on it is saved only together with the work
     try:
         return await _run_and_verify(context, state) if await prepare(context, state) else None
     finally:

@@ -32,12 +32,8 @@ async def never_changed() -> bool:
     return False
 
 
-async def nothing_to_prepare() -> None:
-    """Do nothing: the machine needs no preparation."""
-
-
-async def go_on() -> None:
-    """Do nothing: no step has to wait, and this process does not end."""
+async def do_nothing() -> None:
+    """Do nothing: the machine needs no preparation, and no step has to wait."""
 
 
 async def no_agent_types() -> Mapping[str, str]:
@@ -180,9 +176,9 @@ class ThreadContext:
     """Returns whether the default branch's configuration now lets other people approve, or has a mistake."""
     begin_session: Callable[[], bool] = lambda: True
     """Called before each session. Returns False if no slot is free: then the look ends, and a later one begins it."""
-    before_work: Callable[[], Awaitable[None]] = nothing_to_prepare
+    before_work: Callable[[], Awaitable[None]] = do_nothing
     """Called before each step that needs a sandbox, to prepare the machine for one. Never raises."""
-    before_step: Callable[[], Awaitable[None]] = go_on
+    before_step: Callable[[], Awaitable[None]] = do_nothing
     """Called before each step of a session. Raises Transient if another process is to continue the session."""
     states: StateCache = field(default_factory=StateCache)
     """The states of journals that this process has read, in this look or an earlier one."""

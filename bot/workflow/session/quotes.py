@@ -33,9 +33,8 @@ def pull_refs(context: ThreadContext, tree: Checkout) -> str:
     """Return which commits of the pull request git commands can name in the checkout; "" for an issue."""
     if context.location.pull is None:
         return ""
-    refs = dict(tree.refs)
     ref_list = " and ".join(f"`{name}` ({commit[:12]})" for name, commit in tree.refs)
-    match len(refs):
+    match len(tree.refs):
         case 0:
             return "The commits of this pull request could not be fetched: git commands here do not know them."
         case 1:

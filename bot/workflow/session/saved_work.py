@@ -66,11 +66,6 @@ async def read_transcript(context: ThreadContext, session: SessionId) -> tuple[L
     return await asyncio.to_thread(context.resources.transcripts.load, session)
 
 
-def hold_transcript(context: ThreadContext, state: ThreadState) -> None:
-    """From now on, save the transcript of the newest request's work only together with that work."""
-    context.resources.transcripts.hold(state.work_session)
-
-
 async def keep_work(context: ThreadContext, state: ThreadState) -> None:
     """Save the work of the newest request as it stands, with its transcript. Empty work replaces what was saved
     before.
