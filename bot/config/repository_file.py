@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from bot.config.maintenance_task import MaintenanceTask, Tasks
 from bot.core.errors import Misconfigured
-from bot.core.hosts import pattern
+from bot.core.hosts import require_host_pattern
 from bot.core.paths import PathClass
 from bot.core.tool_rule import split_rule
 
@@ -38,7 +38,7 @@ repository cannot be listed."""
 def _host(text: str) -> str:
     """Return a host of a list in its one valid spelling. Raises ValueError."""
     try:
-        return pattern(text)
+        return require_host_pattern(text)
     except Misconfigured as error:
         raise ValueError(str(error)) from error
 

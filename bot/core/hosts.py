@@ -47,7 +47,7 @@ def is_name(text: str) -> bool:
     return len(text) <= LONGEST and _NAME.fullmatch(text) is not None
 
 
-def pattern(text: str) -> str:
+def require_host_pattern(text: str) -> str:
     """Return an allow-list entry unchanged. Raises Misconfigured if it is neither a name nor ``*.domain``."""
     if not is_name(text.removeprefix("*.")):
         raise Misconfigured(f"not a host: {text[:100]!r}", where="hosts", fix="write pypi.org or *.pypi.org")

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from bot.core.errors import Misconfigured
-from bot.core.hosts import pattern
+from bot.core.hosts import require_host_pattern
 
 FETCH: Final = "WebFetch"
 DOMAIN: Final = "domain:"
@@ -27,5 +27,6 @@ def split_rule(text: str) -> tuple[str, str]:
     if tool == FETCH and covered.removeprefix(DOMAIN) != EVERYTHING:
         if not covered.startswith(DOMAIN):
             raise Misconfigured(f"not a rule for {FETCH}: {text!r}", where="tools", fix=f"write {FETCH}(domain:NAME)")
-        pattern(covered.removeprefix(DOMAIN))  # a name in another spelling would match nothing, and so deny nothing
+        # A name in another spelling would match nothing, and so deny nothing.
+        require_host_pattern(covered.removeprefix(DOMAIN))
     return tool, covered

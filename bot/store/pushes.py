@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from bot.core import transport
+from bot.core import git_failures
 from bot.core.errors import PlangateError, Transient
 from bot.store.plumbing import Plumbing
 
@@ -85,7 +85,7 @@ class Pushes:
                 update.outcome = error
             return
         statuses = {ref: (sign, words) for sign, ref, words in _STATUS.findall(result.out.decode("utf-8", "replace"))}
-        violation = transport.rule_violation(result.err.decode("utf-8", "replace"))
+        violation = git_failures.rule_violation(result.err.decode("utf-8", "replace"))
         for update in updates:
             sign, words = statuses.get(update.ref, ("!", ""))
             refusal = _REJECTED.match(words)

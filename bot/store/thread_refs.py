@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Final, TypeAlias, TypeVar
 
-from bot.core import transport
+from bot.core import git_failures
 from bot.core.errors import PlangateError, Refused, Transient
 from bot.core.names import CommitId, ThreadNumber, thread_ref
 from bot.ports import Clock
@@ -283,11 +283,11 @@ class ThreadRefs:
 
         Raises what the last try did.
         """
-        for pause in transport.PAUSES:
+        for pause in git_failures.PAUSES:
             try:
                 return read()
             except Transient as error:
-                if not transport.is_passing(error.fix):
+                if not git_failures.is_passing(error.fix):
                     raise
             self._wait(pause)
         return read()

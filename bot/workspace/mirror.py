@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.core import transport
+from bot.core import git_failures
 from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId, is_commit
 from bot.core.work import FileStart
@@ -238,9 +238,9 @@ class Mirror:
 
     async def _ask(self, *arguments: str, before: tuple[str, ...] = (), stdin: bytes = b"") -> run.ProcessResult:
         """Run one fetch, and retry after a pause if it failed temporarily."""
-        for pause in transport.PAUSES:
+        for pause in git_failures.PAUSES:
             answer = await self._ask_once(*arguments, before=before, stdin=stdin)
-            if answer.code == 0 or not transport.is_passing(answer.error):
+            if answer.code == 0 or not git_failures.is_passing(answer.error):
                 return answer
             await self.source.wait(pause)
         return await self._ask_once(*arguments, before=before, stdin=stdin)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core import transport
+from bot.core import git_failures
 from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
 from bot.store.ref_listing import list_refs
@@ -73,10 +73,10 @@ def test_a_server_that_fails_for_a_moment(
     refs = refs_of("http", "other")
     site.broken = 3  # the helper that would be kept, and two listings by themselves
     assert refs.threads() == (ONE,)
-    assert clock.waited == [*transport.PAUSES]
+    assert clock.waited == [*git_failures.PAUSES]
     site.heard = lambda body: setattr(site, "broken", int(b"command=fetch" in body and not clock.waited[2:]))
     assert list(refs.look(ONE).files) == ["a"]
-    assert clock.waited == [*transport.PAUSES, transport.PAUSES[0]]
+    assert clock.waited == [*git_failures.PAUSES, git_failures.PAUSES[0]]
 
 
 @pytest.mark.req("E2")
@@ -86,7 +86,7 @@ def test_a_server_that_stays_away(refs_of: Callable[[str, str], ThreadRefs], sit
     site.broken = 100
     with pytest.raises(Transient, match="502"):
         refs.look(ONE)
-    assert (100 - site.broken, clock.waited) == (4, [*transport.PAUSES])  # the helper that would be kept, and tries
+    assert (100 - site.broken, clock.waited) == (4, [*git_failures.PAUSES])  # the helper that would be kept, and tries
     site.broken = 0
     site.tokens.clear()
     with pytest.raises(Transient, match="refs cannot be listed"):

@@ -3,7 +3,15 @@
 import pytest
 
 from bot.core.errors import Misconfigured
-from bot.core.hosts import NEVER, OPEN_TO_WRITES, intersection, is_covered, pattern, reachable_hosts, tier_of_hosts
+from bot.core.hosts import (
+    NEVER,
+    OPEN_TO_WRITES,
+    intersection,
+    is_covered,
+    reachable_hosts,
+    require_host_pattern,
+    tier_of_hosts,
+)
 from bot.core.paths import Tier
 from bot.core.plan import Contract, contract_tier
 from tests.rows import every_row
@@ -14,7 +22,7 @@ pytestmark = pytest.mark.req("N1a")
 @pytest.mark.parametrize("text", ("pypi.org", "*.pypi.org", "xn--dcs-sna.example.org", "a1.b-c.io"))
 def test_entries(text: str) -> None:
     """A name and all below a domain may stand in a list."""
-    assert pattern(text) == text
+    assert require_host_pattern(text) == text
 
 
 @every_row(
@@ -36,7 +44,7 @@ def test_entries(text: str) -> None:
 def test_what_is_no_entry(text: str) -> None:
     """Anything else is refused with the form that it should have."""
     with pytest.raises(Misconfigured, match="not a host"):
-        pattern(text)
+        require_host_pattern(text)
 
 
 @every_row(
@@ -80,6 +88,6 @@ def test_what_hosts_weigh(hosts: tuple[str, ...], tier: Tier) -> None:
 
 def test_the_tables_are_entries() -> None:
     """Each row could match something, and lists are narrowed the same from either side."""
-    assert all(pattern(entry) == entry for entry in (*NEVER, *OPEN_TO_WRITES))
+    assert all(require_host_pattern(entry) == entry for entry in (*NEVER, *OPEN_TO_WRITES))
     assert set(intersection(NEVER, OPEN_TO_WRITES)) == set(intersection(OPEN_TO_WRITES, NEVER))
     assert is_covered("a.b.example.org", ("*.example.org",))

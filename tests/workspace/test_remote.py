@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core import transport
+from bot.core import git_failures
 from bot.core.errors import Conflict, Misconfigured, Refused, Transient
 from bot.core.names import CommitId
 from bot.ports import Access
@@ -303,7 +303,7 @@ async def test_server_is_down(bare: Repository, tmp_path: Path) -> None:
         source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
     with pytest.raises(Transient):
         await Mirror.of(source, tmp_path / "mirrors").head("main")
-    assert waiting.seconds == [*transport.PAUSES]
+    assert waiting.seconds == [*git_failures.PAUSES]
 
 
 async def test_server_fails_for_a_moment(site: Site, bare: Repository, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ async def test_server_fails_for_a_moment(site: Site, bare: Repository, tmp_path:
     source = RemoteRepository(site.url(NAME), lambda: TOKEN, wait=(waiting := Waiting()))
     site.broken = 1
     assert await Mirror.of(source, tmp_path / "mirrors").head("main") == bare.head
-    assert waiting.seconds == [transport.PAUSES[0]]
+    assert waiting.seconds == [git_failures.PAUSES[0]]
 
 
 @pytest.mark.req("E2")

@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.agent.prompts import prompt_text
 from bot.core.errors import Refused
-from bot.core.hosts import pattern
+from bot.core.hosts import require_host_pattern
 from bot.core.lookalikes import mark_beyond_ascii, mark_lookalikes
 from bot.core.maintenance import TaskFinding, check_findings
 from bot.core.markdown.elements import code
@@ -56,7 +56,7 @@ def read_plan(tool_input: Json) -> SubmittedPlan:
     check_operations(operations)
     _check_length(markdown, notes, contract, (*_finding_texts(findings), *(operation.text for operation in operations)))
     for host in contract.hosts:
-        pattern(host)
+        require_host_pattern(host)
     return SubmittedPlan(markdown, contract, notes, findings, operations)
 
 

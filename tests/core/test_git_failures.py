@@ -1,6 +1,6 @@
 """What git's words mean: a moment's failure, a refusal, a rule of GitHub's."""
 
-from bot.core.transport import is_passing, is_secret_found, rule_violation
+from bot.core.git_failures import is_passing, is_secret_found, rule_violation
 from tests.rows import every_row
 
 
