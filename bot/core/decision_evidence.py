@@ -85,7 +85,7 @@ class DecisionEvidence:
     fewer: str = ""
     """Why fewer approvals than `needed` were enough; "" where they were not."""
     change: ConfigurationChange | None = None
-    """Whose version of the configuration approved the plan by itself; None where people did, or if it is unknown."""
+    """The newest change of the configuration, if that alone approved the plan; None where people did, or if unknown."""
 
     def to_json(self) -> Json:
         """Return the evidence as a JSON object."""

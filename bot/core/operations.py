@@ -17,7 +17,7 @@ LONGEST_LABEL: Final = 50
 """GitHub accepts no longer label."""
 LONGEST_COMMENT: Final = 4_000
 OWN_LABELS: Final = "plangate"
-"""How the labels begin that people steer the bot with."""
+"""The prefix of the labels by which people control the bot."""
 
 
 class OperationKind(StrEnum):

@@ -104,7 +104,7 @@ class PullOrigin:
     paths: Sequence[str] = ()
     """The changed files."""
     change: ConfigurationChange | None = None
-    """Whose version of the configuration approved the plan by itself, if it did and that is known."""
+    """The newest change of the configuration, if that alone approved the plan; None otherwise, or if unknown."""
 
 
 def pull_body(

@@ -68,7 +68,7 @@ class PullChecks:
 
 
 def checks_to_fix(checks: PullChecks) -> tuple[CheckRun, ...]:
-    """Return the red check runs that the pull request itself may be the cause of; none while a required one runs."""
+    """Return the red check runs that the pull request itself may have caused; none while a required one runs."""
     required = [run for run in checks.runs if _is_required(run, checks.required)]
     if any(run.state is CheckRunState.RUNNING for run in required):
         return ()

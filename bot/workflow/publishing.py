@@ -207,9 +207,9 @@ def _order(context: ThreadContext, state: ThreadState) -> CommitOrder:
         message,
         state.requested_at.replace(microsecond=0),  # the same when the work is taken up again after a push
         requester,
-        expected,
-        work.tree,
-        leftovers(state),
+        expected=expected,
+        verified=work.tree,
+        leftovers=leftovers(state),
     )
 
 
@@ -221,20 +221,20 @@ def _pull(
     work, approvers = state.finished_work, tuple(actor.login for actor in verdict.by)
     evidence = state.current_approval.evidence
     origin = pull_text.PullOrigin(
-        tuple(dict.fromkeys(entry.said.actor.login for entry in state.request_entries)),
-        verdict,
-        state.current_approval.approved_at,
-        work.model or "",
-        state.cost_usd if context.resources.ledger.is_priced else None,  # the whole thread's cost, over all processes
-        [comment.AgentRow(**agent) for agent in work.agents or ()],
-        work.commands or (),
-        state.task.task if state.task is not None else "",
-        receipt,
-        context.settings.workflows_wait,
-        state.tokens,
-        [opinion.way for opinion in evidence.opinions] if evidence else (),
-        pushed.paths,
-        evidence.change if evidence else None,
+        asked=tuple(dict.fromkeys(entry.said.actor.login for entry in state.request_entries)),
+        verdict=verdict,
+        at=state.current_approval.approved_at,
+        model=work.model or "",
+        cost_usd=state.cost_usd if context.resources.ledger.is_priced else None,  # of the thread, over all processes
+        agents=[comment.AgentRow(**agent) for agent in work.agents or ()],
+        commands=work.commands or (),
+        task=state.task.task if state.task is not None else "",
+        receipt=receipt,
+        workflows_wait=context.settings.workflows_wait,
+        tokens=state.tokens,
+        ways=[opinion.way for opinion in evidence.opinions] if evidence else (),
+        paths=pushed.paths,
+        change=evidence.change if evidence else None,
     )
     summary = clean(inert_markdown(clean(work.summary)))
     body = pull_text.pull_body(state.plan, origin, summary=summary, checks=work.checks, no_baseline=work.no_baseline)

@@ -23,10 +23,10 @@ def execution_brief(context: ThreadContext, state: ThreadState) -> ExecutionBrie
         state.plan,
         request,
         additions,
-        len(others) - len(additions),
-        check_commands(context, state),
-        context.settings.repairs,
-        _result(context, state),
+        withheld=len(others) - len(additions),
+        checks=check_commands(context, state),
+        repairs=context.settings.repairs,
+        result=_result(context, state),
     )
 
 
