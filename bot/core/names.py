@@ -15,7 +15,6 @@ AgentId = NewType("AgentId", str)
 ToolUseId = NewType("ToolUseId", str)
 
 SHORT_DIGEST = 12
-LOCAL_THREAD_BITS = 32
 
 _SLUG_LIMIT = 40
 _THREAD_BRANCH = re.compile(r"plangate/[0-9]+-")
@@ -82,7 +81,7 @@ def thread_ref(thread: ThreadNumber) -> str:
 def local_thread(base: CommitId, prompt: str, ordinal: int) -> ThreadNumber:
     """Return the number of a local run (32 bits). The same command on the same commit finds the same thread again."""
     seed = f"{base}\0{ordinal}\0{prompt}".encode(errors="surrogatepass")
-    return ThreadNumber(int.from_bytes(hashlib.sha256(seed).digest()[: LOCAL_THREAD_BITS // 8], "big"))
+    return ThreadNumber(int.from_bytes(hashlib.sha256(seed).digest()[:4], "big"))
 
 
 def local_repository(location: str) -> RepositoryId:
