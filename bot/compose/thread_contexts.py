@@ -52,7 +52,7 @@ from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
 from bot.github.relevance import Listening
 from bot.github.repository_reader import GitHubReader
-from bot.github.task_checks import TaskChecks, TaskGateway
+from bot.github.task_checks import TaskGateway
 from bot.github.turns import Listener
 from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement
@@ -305,10 +305,10 @@ class _Parts:
     def _task_gateway(self) -> TaskGateway:
         """Return the harness's access to GitHub for scheduled tasks. The fence of this thread guards its comments."""
         client, at = self.access.client, self.access.at
-        checks = TaskChecks(client, at, self.reader.results, self.reader.attribution)
         key = marker_key(key_of(self.shared.settings), self.facts.id)
         operations = IssueOperations(client, at, self.bot, key, self.fence)
-        return TaskGateway(checks, operations, self.shared.settings.overrides.path)
+        configuration = self.shared.settings.overrides.path
+        return TaskGateway(client, at, self.reader.results, self.reader.attribution, operations, configuration)
 
     def _dialogue(self, thread: ThreadNumber) -> GitHubDialogue:
         shared, keys = self.shared, self.keys

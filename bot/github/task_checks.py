@@ -11,7 +11,7 @@ https://docs.github.com/en/rest/commits/commits#list-pull-requests-associated-wi
 https://docs.github.com/en/rest/pulls/pulls#get-a-pull-request
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,19 +35,36 @@ MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class TaskChecks:
-    """The checks of one repository."""
+class TaskGateway:
+    """The checks of one repository, the operations on its issues, and the newest change of its configuration file."""
 
     client: GitHubClient
     at: Address
     results: CheckResults
     attribution: Attribution
+    operations: IssueOperations
+    configuration: str
+    """The path of the configuration file."""
 
     async def run_check(self, name: str, options: Options, commit: CommitId) -> str:
         """Return what a check finds, "" for nothing. `core.github_check` says which names and options there are."""
         if name == "ci-failures":
             return await self.results.failures(commit, self.attribution)
         return await self._stale_issues(options)
+
+    async def configuration_change(self) -> ConfigurationChange | None:
+        """Return the newest change of the configuration file on the default branch; None if GitHub shows none."""
+        with suppress(Refused):
+            return await newest_change(self.client, self.at, self.configuration)
+        return None
+
+    async def target(self, number: int) -> IssueState | None:
+        """Return an issue or a pull request as it is now, or None if there is none of that number."""
+        return await self.operations.target(number)
+
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
+        """Carry out an operation if its target is still as it was seen, and return the result."""
+        return await self.operations.apply(operation, seen, name)
 
     async def _stale_issues(self, options: Options) -> str:
         """Return a line for each open issue without activity for so many days, the oldest first."""
@@ -73,34 +90,6 @@ def _row(issue: Json, labels: Sequence[str]) -> str:
 
 def _number(options: Options, name: str, default: int) -> int:
     return int(" ".join(options.get(name, ())) or default)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskGateway:
-    """The checks and the operations of one repository behind one port."""
-
-    checks: TaskChecks
-    operations: IssueOperations
-    configuration: str
-    """The path of the configuration file."""
-
-    async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:
-        """Return what a check finds, "" for nothing."""
-        return await self.checks.run_check(name, options, commit)
-
-    async def configuration_change(self) -> ConfigurationChange | None:
-        """Return the newest change of the configuration file on the default branch; None if GitHub shows none."""
-        with suppress(Refused):
-            return await newest_change(self.checks.client, self.checks.at, self.configuration)
-        return None
-
-    async def target(self, number: int) -> IssueState | None:
-        """Return an issue or a pull request as it is now, or None if there is none of that number."""
-        return await self.operations.target(number)
-
-    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
-        """Carry out an operation if its target is still as it was seen, and return the result."""
-        return await self.operations.apply(operation, seen, name)
 
 
 async def newest_change(client: GitHubClient, at: Address, path: str) -> ConfigurationChange | None:
