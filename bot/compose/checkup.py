@@ -11,6 +11,7 @@ from bot.core.actor import ActorKind
 from bot.core.errors import Refused
 from bot.github import labels, reach, repository
 from bot.github.client import GitHubClient
+from bot.github.repository_settings import branch_rules
 from bot.github.turns import LABEL
 from bot.service.connections import WORKING, WRITING_CHECKS, Connections
 
@@ -192,7 +193,7 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
             if looked_at == REPOSITORIES:
                 return
             looked_at += 1
-            if await repository.wants_signatures(connections.poller(served.installation), served.at, BRANCH):
+            if "required_signatures" in await branch_rules(connections.poller(served.installation), served.at, BRANCH):
                 yield served.at
 
 

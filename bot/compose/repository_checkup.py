@@ -20,6 +20,7 @@ from bot.github.errors import Forbidden, Missing
 from bot.github.repository import Address
 from bot.github.repository_settings import RepositoryProfile
 from bot.github.turns import LABEL
+from bot.github.workflows import workflow_state
 from bot.service.connections import Connections
 
 WORKFLOWS: Final = ".github/workflows"
@@ -234,7 +235,7 @@ class RepositoryCheckup:
         """Check that GitHub knows a workflow and starts it. The bot itself switches the sweep off."""
         page = f"{self.web}/actions/workflows/{file}"
         try:
-            state = await repository_settings.workflow_state(self.client, self.at, file)
+            state = await workflow_state(self.client, self.at, file)
         except Missing:
             cure = f"run plangate init in the project, and push its files to {self.profile.default_branch}"
             return CheckupResult(f"workflow {file}: GitHub knows none", cure)
@@ -301,12 +302,11 @@ async def needs_of(settings: Settings, name: str) -> Needs:
 
 async def _reader(connections: Connections, at: Address) -> GitHubClient:
     """Return a client for one repository, with only the App permissions that are needed here."""
-    installation = await repository.installation(connections.app(), at)
-    levels = await reach.granted_permissions(connections.app(), at)
-    finder = connections.client_with({"metadata": "read"}, installation)
+    installation = await reach.installation_on(connections.app(), at)
+    finder = connections.client_with({"metadata": "read"}, installation.id)
     number = (await reach.repository_by_name(finder, at)).id
-    permissions = {name: level for name, level in levels.items() if name in _READING}
-    return connections.client_with(permissions, installation, number)
+    permissions = {name: level for name, level in installation.permissions.items() if name in _READING}
+    return connections.client_with(permissions, installation.id, number)
 
 
 def _hidden(what: str, where: str) -> CheckupResult:

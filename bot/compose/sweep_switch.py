@@ -27,7 +27,7 @@ class SweepSwitch:
 
         Raises Missing if the repository has no sweep, Refused if the job may not switch it, and Transient.
         """
-        if await workflows.is_enabled(self.client, self.at, SWEEP) != on:
+        if (await workflows.workflow_state(self.client, self.at, SWEEP) == "active") != on:
             await (workflows.enable if on else workflows.disable)(self.client, self.at, SWEEP)
 
 

@@ -42,30 +42,15 @@ async def app_installations(app: GitHubClient) -> AsyncIterator[Installation]:
     https://docs.github.com/en/rest/apps/apps#list-installations-for-the-authenticated-app
     """
     async for installation in app.pages("/app/installations"):
-        account = installation["account"] or {}
-        yield Installation(
-            id=int(installation["id"]),
-            account=str(account.get("login") or account.get("slug", "")),
-            url=str(installation["html_url"]),
-            permissions={str(name): str(level) for name, level in installation["permissions"].items()},
-            suspended=bool(installation.get("suspended_at")),
-        )
+        yield _installation(installation)
 
 
-async def granted_permissions(app: GitHubClient, at: Address) -> dict[str, str]:
-    """Return what the App's installation on a repository may do there. Raises Missing if it is not installed.
+async def installation_on(app: GitHubClient, at: Address) -> Installation:
+    """Return the App's installation on a repository. Raises Missing if it is not installed.
 
     https://docs.github.com/en/rest/apps/apps#get-a-repository-installation-for-the-authenticated-app
     """
-    installation = await app.get(f"{at.path}/installation")
-    return {str(name): str(level) for name, level in installation["permissions"].items()}
-
-
-async def installations(app: GitHubClient) -> AsyncIterator[int]:
-    """Yield the ids of the App's installations that are not suspended. `app` authenticates as the App itself."""
-    async for installation in app_installations(app):
-        if not installation.suspended:
-            yield installation.id
+    return _installation(await app.get(f"{at.path}/installation"))
 
 
 async def installation_repositories(client: GitHubClient) -> AsyncIterator[ReachableRepository]:
@@ -93,6 +78,17 @@ async def repository_by_name(client: GitHubClient, at: Address) -> ReachableRepo
     https://docs.github.com/en/rest/repos/repos#get-a-repository
     """
     return _reachable(await client.get(at.path))
+
+
+def _installation(installation: Json) -> Installation:
+    account = installation["account"] or {}
+    return Installation(
+        id=int(installation["id"]),
+        account=str(account.get("login") or account.get("slug", "")),
+        url=str(installation["html_url"]),
+        permissions={str(name): str(level) for name, level in installation["permissions"].items()},
+        suspended=bool(installation.get("suspended_at")),
+    )
 
 
 def _reachable(repository: Json) -> ReachableRepository:

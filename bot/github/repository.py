@@ -128,23 +128,6 @@ async def app_bot(app: GitHubClient, client: GitHubClient) -> Actor:
     return rest_actor(await client.get(f"/users/{quote(f'{slug}[bot]')}"))
 
 
-async def installation(app: GitHubClient, address: Address) -> int:
-    """Return the id of the App's installation on a repository. Raises Missing if it is not installed.
-
-    https://docs.github.com/en/rest/apps/apps#get-a-repository-installation-for-the-authenticated-app
-    """
-    return int((await app.get(f"{address.path}/installation"))["id"])
-
-
-async def wants_signatures(client: GitHubClient, address: Address, branch: str) -> bool:
-    """Return whether rules require signed commits on a branch. The branch need not exist.
-
-    https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
-    """
-    rules = client.pages(f"{address.path}/rules/branches/{quote(branch, safe='')}")
-    return "required_signatures" in [str(rule["type"]) async for rule in rules]
-
-
 async def token_bot(client: GitHubClient) -> Actor:
     """Return the account of a token: a user's, or that of an Actions job, which may not read /user.
 

@@ -170,11 +170,3 @@ async def branch_rules(client: GitHubClient, at: Address, branch: str) -> frozen
     """
     rules = client.pages(f"{at.path}/rules/branches/{quote(branch, safe='')}")
     return frozenset([str(rule["type"]) async for rule in rules])
-
-
-async def workflow_state(client: GitHubClient, at: Address, file: str) -> str:
-    """Return the state of a workflow: `active`, or how it was disabled. Raises Missing without it.
-
-    https://docs.github.com/en/rest/actions/workflows#get-a-workflow
-    """
-    return str((await client.get(f"{at.path}/actions/workflows/{quote(file, safe='')}"))["state"])

@@ -1,4 +1,4 @@
-"""Switches a workflow of GitHub Actions on and off. A run that has begun goes on."""
+"""Reads the state of a workflow of GitHub Actions, and switches it on and off. A run that has begun goes on."""
 
 from urllib.parse import quote
 
@@ -6,12 +6,12 @@ from bot.github.client import GitHubClient
 from bot.github.repository import Address
 
 
-async def is_enabled(client: GitHubClient, at: Address, file: str) -> bool:
-    """Return whether GitHub starts runs of a workflow, named by its file. Raises Missing if there is none.
+async def workflow_state(client: GitHubClient, at: Address, file: str) -> str:
+    """Return the state of a workflow, named by its file: `active`, or how it was disabled. Raises Missing without it.
 
     https://docs.github.com/en/rest/actions/workflows#get-a-workflow
     """
-    return bool((await client.get(_path(at, file)))["state"] == "active")
+    return str((await client.get(_path(at, file)))["state"])
 
 
 async def enable(client: GitHubClient, at: Address, file: str) -> None:

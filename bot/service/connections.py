@@ -213,7 +213,7 @@ class Connections:
         """Return the installations that are served. With a plain token, the only item is None."""
         if not self.settings.github.as_app:
             return (None,)
-        return tuple([installation async for installation in reach.installations(self.app())])
+        return tuple([found.id async for found in reach.app_installations(self.app()) if not found.suspended])
 
     async def served_by(self, installation: int | None) -> AsyncIterator[ServedRepository]:
         """Yield the repositories of one installation, without archived ones, to which nobody can write."""
@@ -228,7 +228,7 @@ class Connections:
         """Return the repository with that name. Raises Missing."""
         installation = None
         if self.settings.github.as_app:
-            installation = await repository.installation(self.app(), at)
+            installation = (await reach.installation_on(self.app(), at)).id
         return ServedRepository(installation, await reach.repository_by_name(self.poller(installation), at))
 
     async def bot(self, client: GitHubClient) -> Actor:

@@ -24,8 +24,8 @@ from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
 from bot.github.pulls import GitHubPulls
-from bot.github.reach import app_installations, pushable_repositories
-from bot.github.repository import app_bot, file, installation, repository
+from bot.github.reach import app_installations, installation_on, pushable_repositories
+from bot.github.repository import app_bot, file, repository
 from bot.github.tokens import AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, Ground, turns_of
@@ -84,7 +84,7 @@ async def conversation(ground: Ground) -> None:
     client, at = ground.client, ground.address
     await repository(client, at)
     await app_bot(ground.app, client)
-    await installation(ground.app, at)
+    await installation_on(ground.app, at)
     await file(client, at, "README.md", "main")
     thread = ground.issue()
     dialogue, plan = ground.dialogue(thread), ground.plan(thread, tier="high")

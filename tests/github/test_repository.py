@@ -12,7 +12,8 @@ from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.pace import WritePace
 from bot.github.permissions import Roles
-from bot.github.repository import Address, app_bot, file, installation, kilobytes, repository, run_is_over, token_bot
+from bot.github.reach import installation_on
+from bot.github.repository import Address, app_bot, file, kilobytes, repository, run_is_over, token_bot
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, ROLES, Ground
@@ -137,7 +138,7 @@ async def test_tokens_are_never_printed(ground: Ground) -> None:
 async def test_the_installation_is_found(ground: Ground) -> None:
     """The App says through which installation a repository is reached."""
     (installed,) = ground.github.world.installations
-    assert await installation(ground.app, ground.address) == installed
+    assert (await installation_on(ground.app, ground.address)).id == installed
 
 
 @pytest.mark.req("A3")

@@ -5,8 +5,7 @@ from typing import Final
 from bot.compose.live.testbed import NAME, PULL, REF, NotRun, Testbed
 from bot.core.errors import Refused
 from bot.github.live_repository import Edits
-from bot.github.repository_settings import workflow_state
-from bot.github.workflows import disable, enable
+from bot.github.workflows import disable, enable, workflow_state
 
 PUSHES: Final = 20
 MINUTE: Final = 60.0
