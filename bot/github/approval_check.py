@@ -6,6 +6,7 @@ https://docs.github.com/en/rest/checks/runs#create-a-check-run
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
@@ -14,8 +15,7 @@ from bot.core.markdown.elements import code, first_values
 from bot.core.names import SHORT_DIGEST, CommitId
 from bot.core.receipt_format import receipt_ref
 from bot.core.transcript import Json
-from bot.github.client import LAGS, GitHubClient
-from bot.github.errors import OutcomeUnknown
+from bot.github.client import GitHubClient
 from bot.github.repository import Address
 
 NAME: Final = "Plan approved"
@@ -45,16 +45,9 @@ class ApprovalChecks:
     async def _ensure(self, predicate: Json, commit: CommitId) -> None:
         """Create the check run of a receipt, unless the commit has it."""
         digest = str(predicate["plan"]["digest"])
-        if await self._exists(commit, digest):
-            return
-        try:
-            await self.client.post(f"{self.at.path}/check-runs", _check_run(predicate, commit))
-        except OutcomeUnknown:
-            for pause in LAGS:
-                await self.client.clock.sleep(pause)
-                if await self._exists(commit, digest):
-                    return
-            raise
+        if not await self._exists(commit, digest):
+            body, is_done = _check_run(predicate, commit), partial(self._exists, commit, digest)
+            await self.client.post_once(f"{self.at.path}/check-runs", body, is_done)
 
     async def _exists(self, commit: CommitId, digest: str) -> bool:
         """Return whether the commit has the check run of this plan."""

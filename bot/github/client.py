@@ -12,17 +12,17 @@ Rules
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-from bot.core.errors import PlangateError, Refused, Transient
+from bot.core.errors import Refused, Transient
 from bot.core.secrets.redaction import Redactor
-from bot.github.errors import BadToken, Forbidden, Missing, OutcomeUnknown, RateLimited, TooMuch, Unprocessable
+from bot.github.errors import BadToken, OutcomeUnknown, RateLimited, TooMuch
+from bot.github.github_response import MOVED, GitHubResponse, graphql_data, next_page, redirect_target, response_error
 from bot.github.pace import WritePace
-from bot.github.redirects import MOVED, redirect_target
 from bot.github.token_connection import TokenConnection
 from bot.ports import Clock
 
@@ -43,22 +43,10 @@ JSON: Final = "application/vnd.github+json"
 RENDERED: Final = "application/vnd.github.full+json"
 """Media type of an answer that has each text also as HTML, in `body_html`."""
 
-_CURES: Final = {
-    **dict.fromkeys(MOVED, "check the repository's name, and the address of the API in GITHUB_API_URL"),
-    401: "use a valid token or App key",
-    403: "grant the App or token the permissions that `plangate doctor` lists",
-    410: "switch it on in the repository's settings",
-    451: "ask GitHub why it is blocked",
-}
 _WITH_BODY: Final = frozenset({200, 201})
 """Statuses whose responses must have a body. An empty body means that the response was cut short."""
-# https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api
-_GRAPHQL_REFUSALS: Final = frozenset(
-    {"FORBIDDEN", "INSUFFICIENT_SCOPES", "UNPROCESSABLE", "SERVICE_UNAVAILABLE_FOR_TOKEN"}
-)
 _TIMEOUTS: Final = frozenset({502, 504})
 """Statuses with which GitHub ends a query that takes longer than 10 seconds. Each one costs further points."""
-_EXHAUSTED: Final = "RESOURCE_LIMITS_EXCEEDED"
 
 
 class Credentials(Protocol):
@@ -69,15 +57,6 @@ class Credentials(Protocol):
 
     def replace_refused(self, token: str) -> bool:
         """Discard a token that GitHub refused. Return whether another one can be obtained."""
-
-
-@dataclass(frozen=True, slots=True)
-class GitHubResponse:
-    """A response from GitHub. Header names are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: Any
 
 
 @dataclass(slots=True)
@@ -105,7 +84,7 @@ class GitHubClient:
     async def page(self, path: str, params: Params, *, items: str = "") -> tuple[Any, bool]:
         """Return one page of a list, or the list `items` of one page, and whether there is a next page."""
         answer = await self._send(_Request("GET", path, params, reads=True))
-        return (answer.body[items] if items else answer.body), _next(answer.headers.get("link", "")) is not None
+        return (answer.body[items] if items else answer.body), next_page(answer.headers.get("link", "")) is not None
 
     async def redirect(self, path: str) -> str:
         """Return the address that GitHub redirects to. It is not followed, so it never receives the token.
@@ -136,11 +115,23 @@ class GitHubClient:
             answer = await self._send(_Request("GET", path, query, reads=True))
             for item in answer.body[items] if items else answer.body:
                 yield item
-            query = _next(answer.headers.get("link", ""))
+            query = next_page(answer.headers.get("link", ""))
 
     async def post(self, path: str, body: Json, *, repeatable: bool = False) -> Any:
         """Create something. If doing it twice has the same effect as once (`repeatable`), retry lost responses."""
         return (await self._send(_Request("POST", path, body=body, repeatable=repeatable))).body
+
+    async def post_once(self, path: str, body: Json, is_done: Callable[[], Awaitable[bool]]) -> None:
+        """Create something. If the response is lost, ask `is_done` a few times, and raise OutcomeUnknown if it stays
+        False."""
+        try:
+            await self.post(path, body)
+        except OutcomeUnknown:
+            for pause in LAGS:
+                await self.clock.sleep(pause)
+                if await is_done():
+                    return
+            raise
 
     async def change(self, path: str, body: Json) -> Any:
         """Change something. Making the same change twice has the same effect as once."""
@@ -162,7 +153,7 @@ class GitHubClient:
         """
         body = {"query": query, "variables": variables}
         request = _Request("POST", self.graphql_url, body=body, reads=True, divisible=divisible)
-        return _data(await self._send(request), partial=partial)
+        return graphql_data(await self._send(request), partial=partial)
 
     async def node(self, query: str, variables: Json) -> Json:
         """Run a query about a `node` that is known to exist. Retries while it is null, because reads may lag."""
@@ -175,8 +166,8 @@ class GitHubClient:
 
     async def mutate(self, mutation: str, variables: Json) -> Json:
         """Run a mutation that may be repeated, and return its data."""
-        body = {"query": mutation, "variables": variables}
-        return _data(await self._send(_Request("POST", self.graphql_url, body=body, repeatable=True)), partial=False)
+        request = _Request("POST", self.graphql_url, body={"query": mutation, "variables": variables}, repeatable=True)
+        return graphql_data(await self._send(request), partial=False)
 
     async def _send(self, request: "_Request") -> GitHubResponse:
         """Send a request until it is answered, as often as its kind allows. Redacts secrets from whatever it writes."""
@@ -192,7 +183,7 @@ class GitHubClient:
             if attempt < TRIES and (target := self._redirect_target(answer, request)):
                 request = replace(request, path=target, params=None if urlsplit(target).query else request.params)
                 continue
-            error = _error(answer, request.where, self.clock)
+            error = response_error(answer, request.where, self.clock)
             if error is None or (request.redirects and answer.status == 302):
                 return answer
             if request.divisible and answer.status in _TIMEOUTS:
@@ -287,108 +278,3 @@ class _Request:
     def where(self) -> str:
         """Name of this request in errors: its verb and its path without the query string."""
         return f"{self.verb} {urlsplit(self.path).path}"
-
-
-def _error(answer: GitHubResponse, where: str, clock: Clock) -> PlangateError | None:
-    """Return the error that a response stands for, or None."""
-    if (seconds := _retry_after(answer, clock)) is not None:
-        return RateLimited(seconds, where=where)
-    if 200 <= answer.status < 300:
-        return None
-    text = _error_text(answer.body) or f"status {answer.status}"
-    match answer.status:
-        case 401:
-            return BadToken(f"GitHub refused the token: {text}", where=where, fix=_CURES[401])
-        case 403:
-            return Forbidden(f"GitHub refused: {text}", where=where, fix=_CURES[403])
-        case 404:
-            return Missing("GitHub has no such resource, or this token may not see it", where=where)
-        case 409 | 422:
-            return Unprocessable(text, where=where)
-        case status if 0 < status < 500:
-            return Refused(f"GitHub refused: {text}", where=where, fix=_CURES.get(status, ""))
-        case _:
-            return Transient(f"GitHub failed: {text}", where=where, fix="try again later")
-
-
-def _next(link: str) -> dict[str, str | int] | None:
-    """Return the query of the next page that a Link header names, or None on the last page."""
-    for part in link.split(","):
-        target, _, relation = part.partition(";")
-        if 'rel="next"' in relation:
-            return dict(parse_qsl(urlsplit(target.strip(" <>")).query))
-    return None
-
-
-def _retry_after(answer: GitHubResponse, clock: Clock) -> float | None:
-    """Return the seconds that GitHub asks us to wait, or None.
-
-    https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
-    https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api#exceeding-the-rate-limit
-    """
-    is_exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
-    # GraphQL reports a limit in a 200 response, by the type RATE_LIMITED or RATE_LIMIT. It reports the secondary limit
-    # only in its message.
-    text, types = _error_text(answer.body).lower(), _types(answer.body)
-    graphql = bool(types) and ("rate limit" in text or any(kind.startswith("RATE_LIMIT") for kind in types))
-    if answer.status not in {403, 429} and not (answer.status == 200 and graphql):
-        return None
-    if seconds := answer.headers.get("retry-after", "").strip():
-        return float(seconds) if seconds.isdigit() else 60.0
-    if is_exhausted:
-        reset = answer.headers.get("x-ratelimit-reset", "")
-        return max(1.0, float(reset) - clock.now().timestamp()) if reset.isdigit() else 60.0
-    return 60.0 if answer.status != 403 or "rate limit" in text or "abuse" in text else None
-
-
-def _error_text(body: Any) -> str:
-    """Return GitHub's own error message, on one line of at most 300 characters."""
-    if not isinstance(body, dict):
-        return ""
-    details = [str(error.get("message", "")) for error in body.get("errors") or [] if isinstance(error, dict)]
-    return " ".join("; ".join([str(body.get("message", "")), *filter(None, details)]).split())[:300]
-
-
-def _types(body: Any) -> set[str]:
-    errors = body.get("errors") if isinstance(body, dict) else None
-    return {_type(error) for error in errors or [] if isinstance(error, dict)}
-
-
-def _type(error: Json) -> str:
-    """Return an error's type. GitHub may report a missing item of a list only in the message."""
-    unresolved = str(error.get("message", "")).startswith("Could not resolve to ")
-    return str(error.get("type") or ("NOT_FOUND" if unresolved else ""))
-
-
-def _data(answer: GitHubResponse, *, partial: bool) -> Json:
-    """Return the data of a GraphQL response, or raise the error that its `errors` stand for."""
-    body = answer.body if isinstance(answer.body, dict) else {}
-    data, types = body.get("data"), _types(body)
-    if not body.get("errors") and isinstance(data, dict):
-        return {key: _without_gaps(value) for key, value in data.items()}
-    text = _error_text(body).strip("; ") or "no data"
-    if _EXHAUSTED in types or "Resource limits for this query exceeded" in text:
-        raise TooMuch(f"GitHub answered in part: {text}", where="GraphQL", fix="ask for less at once")
-    if types == {"NOT_FOUND"}:
-        if partial and isinstance(data, dict):
-            return {key: _without_gaps(value) for key, value in data.items()}
-        raise Missing(f"GitHub did not find it: {text}", where="GraphQL")
-    if types and types <= _GRAPHQL_REFUSALS:
-        raise Refused(f"GitHub refused: {text}", where="GraphQL", fix=_CURES[403])
-    raise Transient(f"GitHub answered with errors: {text}", where="GraphQL", fix="try again later")
-
-
-def _without_gaps(value: Any) -> Any:
-    """Return a field of a GraphQL response without the null items of its connections, which the schema allows.
-
-    The list of the field `nodes(ids:)` itself keeps them, because its places matter.
-    https://docs.github.com/en/graphql/guides/using-pagination-in-the-graphql-api
-    """
-    if isinstance(value, list):
-        return [_without_gaps(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    fields = {key: _without_gaps(item) for key, item in value.items()}
-    if isinstance(nodes := fields.get("nodes"), list):
-        fields["nodes"] = [node for node in nodes if node is not None]
-    return fields

@@ -3,7 +3,6 @@
 https://docs.github.com/en/rest/pulls/comments
 """
 
-import hashlib
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,9 +10,8 @@ from typing import Final
 
 from bot.core import marker
 from bot.core.errors import Refused
-from bot.github.client import LAGS, Json
+from bot.github.client import Json
 from bot.github.comments import Comments
-from bot.github.errors import OutcomeUnknown
 
 _KIND: Final = "reply"
 _log: Final = logging.getLogger(__name__)
@@ -31,9 +29,7 @@ class Replies:
         reply."""
         comments = self.comments
         clean = comments.client.redactor.redact(text)
-        digest = hashlib.sha256(
-            clean.encode()
-        ).hexdigest()  # a journal that starts again numbers its asks from the start
+        digest = marker.digest_of(clean)  # a journal that starts again numbers its asks from the start
         text = f"{clean}\n\n{marker.make(_KIND, comments.thread, ask, digest=digest, key=comments.key)}"
         review_comments = await self._listed_replies()
         answered = self._answered_threads(review_comments, ask, digest)
@@ -45,18 +41,13 @@ class Replies:
                     _log.info("no reply was put under review comment %d: %s", root, error)
 
     async def _create(self, root: int, text: str, ask: int, *, digest: str) -> None:
-        """Create a reply. If the response is lost, search for the reply, and raise OutcomeUnknown if it does not
-        appear.
-        """
+        """Create a reply. Raises OutcomeUnknown if the response was lost and the reply does not appear."""
+
+        async def is_answered() -> bool:
+            return root in self._answered_threads(await self._listed_replies(), ask, digest)
+
         await self.comments.fence.check()
-        try:
-            await self.comments.client.post(f"{self._path}/{root}/replies", {"body": text})
-        except OutcomeUnknown:
-            for pause in LAGS:
-                await self.comments.client.clock.sleep(pause)
-                if root in self._answered_threads(await self._listed_replies(), ask, digest):
-                    return
-            raise
+        await self.comments.client.post_once(f"{self._path}/{root}/replies", {"body": text}, is_answered)
 
     async def _listed_replies(self) -> list[Json]:
         return [comment async for comment in self.comments.client.pages(self._path)]

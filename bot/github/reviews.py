@@ -10,15 +10,15 @@ https://docs.github.com/en/rest/pulls/reviews#create-a-review-for-a-pull-request
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from bot.core import marker
 from bot.core.errors import Refused
 from bot.core.lines import right_lines
 from bot.core.review import Review, ReviewFinding, body_text
-from bot.github.client import LAGS, Json
+from bot.github.client import Json
 from bot.github.comments import Comments
-from bot.github.errors import OutcomeUnknown
 from bot.github.pull_facts import PullReader
 
 _KIND: Final = "review"
@@ -71,18 +71,11 @@ class Reviews:
         return frozenset((file.path, line) for file in files for line in right_lines(file.patch))
 
     async def _create(self, review: Review, ask: int) -> None:
-        """Create the review. If the response is lost, search for it, and raise OutcomeUnknown if it does not appear."""
+        """Create the review. Raises OutcomeUnknown if the response was lost and the review does not appear."""
         body = await self._request(review, ask)
         await self.comments.fence.check()
         client = self.comments.client
-        try:
-            await client.post(self._path, client.redactor.redact_json(body))
-        except OutcomeUnknown:
-            for pause in LAGS:
-                await client.clock.sleep(pause)
-                if await self._is_posted(review, ask):
-                    return
-            raise
+        await client.post_once(self._path, client.redactor.redact_json(body), partial(self._is_posted, review, ask))
 
     async def _is_posted(self, review: Review, ask: int) -> bool:
         """Return whether that review of that ask is there. Reads all pages."""

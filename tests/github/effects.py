@@ -333,14 +333,14 @@ EFFECTS: Final = {
     "comment": Effect("POST */issues/*/comments", "bot/github/comments.py:_post:post", a_comment, once=True),
     "edit": Effect("PATCH */issues/comments/*", "bot/github/comments.py:edit:change", an_edit),
     "fold": Effect(GRAPHQL, "bot/github/comments.py:minimize:mutate", a_fold, "minimizeComment"),
-    "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_create:post", a_reply, once=True),
+    "reply": Effect("POST */pulls/*/comments/*/replies", "bot/github/replies.py:_create:post_once", a_reply, once=True),
     "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
     "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),
     "sign on an issue": Effect("POST */issues/*/reactions", _REACTIONS, a_sign(an_issue)),
     "sign on a review": Effect(
         GRAPHQL, "bot/github/comments.py:_sign_review:mutate", a_sign(said_in_a_review), "addReaction"
     ),
-    "review": Effect("POST */pulls/*/reviews", "bot/github/reviews.py:_create:post", a_review, once=True),
+    "review": Effect("POST */pulls/*/reviews", "bot/github/reviews.py:_create:post_once", a_review, once=True),
     "pull request": Effect("POST */pulls", "bot/github/pulls.py:_post:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
     "tracking issue": Effect("POST */issues", "bot/github/tracking.py:open:post", a_tracking_issue, once=True),
