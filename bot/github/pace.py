@@ -22,10 +22,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 from bot.github.errors import RateLimited
-from bot.github.reported_limits import ReportedLimit, reported_limit
 from bot.ports import Clock
 
 MINUTE: Final = 60.0
@@ -39,6 +39,17 @@ BURST: Final = 24
 """Maximum number of writes without a pause."""
 OTHER_BURST: Final = 4
 """Maximum number of writes without a pause that are not reactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedLimit:
+    """The limit of one resource, such as ``core`` or ``graphql``."""
+
+    resource: str
+    limit: int
+    remaining: int
+    reset: datetime
+    """When `remaining` is `limit` again."""
 
 
 @dataclass(slots=True)
@@ -110,7 +121,7 @@ class WritePace:
 
     def record(self, headers: Mapping[str, str]) -> None:
         """Record what an answer reports about the account's limits."""
-        if (limit := reported_limit(headers)) is not None:
+        if (limit := _reported_limit(headers)) is not None:
             self.limits[limit.resource] = limit
 
     def shut(self, seconds: float) -> None:
@@ -146,3 +157,16 @@ class WritePace:
             raise RateLimited(seconds, where="GitHub")
         if seconds > 0:
             await self.clock.sleep(seconds)
+
+
+def _reported_limit(headers: Mapping[str, str]) -> ReportedLimit | None:
+    """Return the limit that an answer reports; None for an answer that reports none. Names are in lower case.
+
+    https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#checking-the-status-of-your-rate-limit
+    """
+    numbers = [headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "remaining", "reset")]
+    if not all(number.isdecimal() and len(number) < 12 for number in numbers):
+        return None
+    limit, remaining, reset = map(int, numbers)
+    resource = headers.get("x-ratelimit-resource", "core")
+    return ReportedLimit(resource, limit, remaining, datetime.fromtimestamp(reset, UTC))

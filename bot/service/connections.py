@@ -15,9 +15,8 @@ from bot.core.secrets.redaction import Redactor
 from bot.github import reach, repository
 from bot.github.check_results import CheckResults
 from bot.github.client import Credentials, GitHubClient
-from bot.github.pace import WritePace
+from bot.github.pace import ReportedLimit, WritePace
 from bot.github.reach import ReachableRepository
-from bot.github.reported_limits import ReportedLimit
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.ports import Clock
 from bot.store.thread_refs import Remote, ThreadRefs

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.github.redelivery import KnownGuids
+from bot.github.hook_deliveries import KnownGuids
 from bot.logs import say
 from bot.service.delivery_log import MISSED, Delivery
 from bot.service.queue.queue_port import Outcome, Queue

@@ -21,7 +21,7 @@ from bot.core.names import ThreadAddress
 from bot.github import activity
 from bot.github.client import AT_ONCE, GitHubClient
 from bot.github.errors import RateLimited
-from bot.github.redelivery import KnownGuids, Redeliveries
+from bot.github.hook_deliveries import KnownGuids, redeliver_failed
 from bot.github.repository import Address
 from bot.github.turns import Listener
 from bot.ports import Clock
@@ -119,7 +119,7 @@ class Reconciler:
         began = clock.now().astimezone(UTC)
         since = self.cursors.get(_DELIVERIES) or began - FIRST_SPAN
         with closing(connections.app()) as app:
-            number = await Redeliveries(app, known).ask(since)
+            number = await redeliver_failed(app, known, since)
         self.cursors.set(_DELIVERIES, began - OVERLAP)
         await asyncio.to_thread(self.cursors.save)
         return number

@@ -17,9 +17,9 @@ from bot.core.question import permission
 from bot.core.review import Review, ReviewFinding, Severity
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient
+from bot.github.hook_deliveries import redeliver_failed
 from bot.github.labels import make_label
 from bot.github.pulls import GitHubPulls
-from bot.github.redelivery import Redeliveries
 from bot.github.tokens import AppTokens
 from bot.github.tracking import LABEL as TRACKED
 from bot.github.tracking import TrackingIssues
@@ -321,7 +321,7 @@ async def a_redelivery(ground: Ground, size: int) -> Case:
     def made() -> int:
         return int(any(delivery.redelivery for delivery in hooks.deliveries))
 
-    return Case(lambda: Redeliveries(ground.app, none_known).ask(since), made)
+    return Case(lambda: redeliver_failed(ground.app, none_known, since), made)
 
 
 JOURNAL: Final = "refs/plangate/threads/"

@@ -7,7 +7,7 @@ import pytest
 
 from bot.core.errors import Transient
 from bot.core.names import ThreadAddress
-from bot.github.redelivery import KnownGuids
+from bot.github.hook_deliveries import KnownGuids
 from bot.service.inbox import Inbox
 from bot.service.missed import MissedStore
 from bot.service.queue.file_queue import FileQueue

@@ -17,7 +17,7 @@ from bot.core.entry import Entry
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.core.transcript import Line
-from bot.github.reported_limits import ReportedLimit
+from bot.github.pace import ReportedLimit
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.file_index import FileIndex
 from bot.service.overview.journal_reader import JournalReader

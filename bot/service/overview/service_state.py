@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bot.core.errors import Transient
-from bot.github.reported_limits import ReportedLimit
+from bot.github.pace import ReportedLimit
 from bot.service.overview.views import DeliveryView, Health, RateLimit
 from bot.service.queue.queue_port import Load, StoredDelivery
 from bot.service.service import Service
