@@ -105,7 +105,7 @@ class ActiveThread:
     def _is_marked(self, listener: Listener) -> bool:
         """Return whether it is an issue that has the bot's label, or that the bot is assigned to."""
         thread = self.thread
-        return not thread.pull_request and (LABEL in thread.labels or listener.bot.id in thread.assignees)
+        return thread.pull is None and (LABEL in thread.labels or listener.bot.id in thread.assignees)
 
     def _may_be_incomplete(self, since: datetime) -> bool:
         """Return whether something new may not have been read."""

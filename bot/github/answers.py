@@ -5,7 +5,7 @@ A failed read makes the snapshot incomplete, never empty (A3). This module decid
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -19,11 +19,11 @@ from bot.core.markdown.visible import without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit
 from bot.github.client import Json
-from bot.github.edit_history import EDITS, versions
+from bot.github.edit_history import EDIT_FIELDS, versions
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older_cursor, read_comments
+from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
 from bot.github.turns import Listener
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
@@ -41,10 +41,10 @@ query ($owner: String!, $name: String!, $number: Int!, $question: ID!) {{
     }}
   }}
   node(id: $question) {{
-    ... on IssueComment {{ isMinimized author {{ ...who }} ...edits }}
+    ... on IssueComment {{ isMinimized {EDIT_FIELDS} }}
   }}
 }}
-{EDITS} {COMMENTS} {WHO}
+{COMMENTS} {WHO}
 """
 
 
@@ -78,7 +78,9 @@ class AnswerReader:
         node = data["node"]
         if not node or actor(node["author"]).id != self.listener.bot.id:
             return AnswerSnapshot(open=not is_closed(subject), gone=True, ticked=None)
-        newer = await self._posts_since_question(number, subject["comments"], time(node["createdAt"]))
+        posted_at = time(node["createdAt"])
+        comments = await self.threads.comments_since(number, subject["comments"], posted_at)
+        newer = [comment for comment in comments if comment.at > posted_at and self.listener.hears(comment.actor)]
         edits = list(_edits(node, posted, boxes))
         people = {comment.actor for comment in newer} | {by for by, *_ in edits}
         await self.roles.prefetch_roles(people)
@@ -87,21 +89,14 @@ class AnswerReader:
         spoken = await asyncio.to_thread(lambda: [comment for comment in permitted if self._can_answer(comment)])
         return AnswerSnapshot(
             tuple(BoxEdit(authors[by], at, before, after) for by, at, before, after in edits),
-            tuple(self._words(authors[comment.actor], comment) for comment in spoken),
+            tuple(
+                AnswerComment(said.key, authors[said.actor], said.at, self._unquoted_text(said), said.edited)
+                for said in spoken
+            ),
             None if node["isMinimized"] else ticks(node["body"], posted, boxes),
             open=not is_closed(subject),
             complete=all(who.role is not None for who in authors.values()),
         )
-
-    async def _posts_since_question(
-        self, number: ThreadNumber, connection: Json, posted: datetime
-    ) -> Sequence[ThreadPost]:
-        """Return what people said since the question was posted."""
-        comments, cursor = read_comments(connection), older_cursor(connection)
-        while cursor and comments and comments[0].at > posted:
-            earlier, cursor = await self.threads.before(number, cursor)
-            comments = (*earlier, *comments)
-        return [comment for comment in comments if comment.at > posted and self.listener.hears(comment.actor)]
 
     def _can_answer(self, post: ThreadPost) -> bool:
         """Return whether a comment speaks to everybody or to the bot, and holds no command."""
@@ -112,9 +107,6 @@ class AnswerReader:
             for command in commands
         )
         return bool(text) and not is_for_bot and (parsed.speaks or _TO_SOMEBODY.match(text) is None)
-
-    def _words(self, who: Author, post: ThreadPost) -> AnswerComment:
-        return AnswerComment(post.key, who, post.at, self._unquoted_text(post), post.edited)
 
     def _unquoted_text(self, post: ThreadPost) -> str:
         """Return the visible text of a comment without its quotations, which may be somebody else's words."""

@@ -40,7 +40,7 @@ _log: Final = logging.getLogger(__name__)
 # https://docs.github.com/en/rest/reactions/reactions#about-reactions
 _SIGNS: Final = {Acknowledgment.SEEN: "eyes", Acknowledgment.MAY_NOT: "confused"}
 # https://docs.github.com/en/graphql/reference/mutations
-_MINIMIZE: Final = """
+MINIMIZE: Final = """
 mutation ($id: ID!) {
   minimizeComment(input: { subjectId: $id, classifier: OUTDATED }) { minimizedComment { isMinimized } }
 }
@@ -160,7 +160,7 @@ class Comments:
 
     async def minimize(self, node: str) -> None:
         """Fold a comment as outdated. Folding it twice changes nothing."""
-        await self.client.mutate(_MINIMIZE, {"id": node})
+        await self.client.mutate(MINIMIZE, {"id": node})
 
     async def sign(self, key: str, sign: Acknowledgment) -> None:
         """Add a reaction to what a turn's key names. Doing it twice has the same effect as once.

@@ -18,12 +18,11 @@ from bot.github.client import AT_ONCE, GitHubClient, Json
 from bot.github.comments import is_ticked, untick
 from bot.github.people import WHO, actor, time
 
-EDITS: Final = """
-fragment edits on IssueComment {
-  body createdAt lastEditedAt editor { ...who }
+EDIT_FIELDS: Final = """
+  body createdAt lastEditedAt author { ...who } editor { ...who }
   userContentEdits(first: 100) { totalCount nodes { editedAt deletedAt diff editor { ...who } } }
-}
 """
+"""What `versions` reads of a comment or an issue."""
 
 _EDITORS: Final = f"""
 query ($ids: [ID!]!, $after: String) {{

@@ -12,28 +12,25 @@ from urllib.parse import quote
 
 from bot.core.actor import Actor
 from bot.github.client import GitHubClient, Json
-from bot.github.people import actor, rest_actor, time
+from bot.github.comments import MINIMIZE
+from bot.github.people import WHO, actor, rest_actor, time
 from bot.github.repository import Address
 
 MESSAGE: Final = "Add a file of plangate doctor --live"
 """Message of the commits of `write_file`."""
 _RULES: Final = ("creation", "update", "deletion", "non_fast_forward")
 # https://docs.github.com/en/graphql/reference/objects#usercontentedit
-_EDITS: Final = """
-query ($id: ID!) {
-  node(id: $id) {
-    ... on IssueComment {
+_EDITS: Final = f"""
+query ($id: ID!) {{
+  node(id: $id) {{
+    ... on IssueComment {{
       body
-      editor { __typename login ... on User { databaseId } ... on Bot { databaseId } }
-      userContentEdits(first: 10) { nodes { editedAt diff } }
-    }
-  }
-}
-"""
-_MINIMIZE: Final = """
-mutation ($id: ID!) {
-  minimizeComment(input: { subjectId: $id, classifier: OUTDATED }) { minimizedComment { isMinimized } }
-}
+      editor {{ ...who }}
+      userContentEdits(first: 10) {{ nodes {{ editedAt diff }} }}
+    }}
+  }}
+}}
+{WHO}
 """
 
 
@@ -202,7 +199,7 @@ class LiveRepository:
 
     async def minimize(self, node: str) -> bool:
         """Hide a comment as outdated. Return whether GitHub then shows it as hidden."""
-        answer = await self.client.mutate(_MINIMIZE, {"id": node})
+        answer = await self.client.mutate(MINIMIZE, {"id": node})
         return bool(answer["minimizeComment"]["minimizedComment"]["isMinimized"])
 
     async def open_pull(self, title: str, head: str, base: str) -> int:

@@ -18,14 +18,7 @@ from bot.github.repository import Address
 FEW: Final = 10
 """Up to this many people are looked up one by one, without a list."""
 
-_ROLES: Final = {
-    "none": Role.NONE,
-    "read": Role.READ,
-    "triage": Role.TRIAGE,
-    "write": Role.WRITE,
-    "maintain": Role.MAINTAIN,
-    "admin": Role.ADMIN,
-}
+_ROLES: Final = {role.name.lower(): role for role in Role if role is not Role.NOBODY}
 _RIGHTS: Final = {
     "pull": Role.READ,
     "triage": Role.TRIAGE,

@@ -21,11 +21,11 @@ from bot.core.paths import Tier
 from bot.core.plan import PlanDocument
 from bot.github.client import GitHubClient, Json
 from bot.github.code_owners import owner_ids
-from bot.github.edit_history import EDITS, History, history
+from bot.github.edit_history import EDIT_FIELDS, History, history
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
-from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed, older_cursor, read_comments
+from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
 from bot.github.turns import SHORT
 
 FILES_LIMIT: Final = 300
@@ -63,14 +63,12 @@ query ($owner: String!, $name: String!, $number: Int!, $branch: String!, $plan: 
   }}
   node(id: $plan) {{
     ... on IssueComment {{
-      isMinimized
-      author {{ ...who }}
-      ...edits
+      isMinimized {EDIT_FIELDS}
       {" ".join(f"{vote}: reactions(first: 100, content: {vote}, {_NEWEST}) {{ ...votes }}" for vote in VOTES)}
     }}
   }}
 }}
-{EDITS} {_VOTE} {COMMENTS} {WHO}
+{_VOTE} {COMMENTS} {WHO}
 """
 _MORE: Final = f"""
 query ($plan: ID!, $content: ReactionContent!, $after: String!) {{
@@ -181,12 +179,9 @@ class SnapshotReader:
 
     async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[ThreadPost]:
         """Return the comments since the plan was posted that may approve or reject it, judged without parsing them."""
-        comments, cursor = read_comments(connection), older_cursor(connection)
-        while cursor and comments and comments[0].at >= posted:
-            earlier, cursor = await self.threads.before(plan.thread, cursor)
-            comments = (*earlier, *comments)
-        newer = [comment for comment in comments if comment.at >= posted and comment.actor.id != self.bot.id]
-        return [comment for comment in newer if may_name(comment.body, self.mention) and _may_decide(comment.body)]
+        comments = await self.threads.comments_since(plan.thread, connection, posted)
+        others = [comment for comment in comments if comment.actor.id != self.bot.id]
+        return [comment for comment in others if may_name(comment.body, self.mention) and _may_decide(comment.body)]
 
     def _silent_people(self, comments: Sequence[ThreadPost]) -> set[Actor]:
         """Return the people whose comments express no opinion. A long text counts as expressing one: it is not parsed

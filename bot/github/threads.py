@@ -120,7 +120,6 @@ class ThreadPost:
     actor: Actor
     body: str
     at: datetime
-    edited: bool = False
     edited_at: datetime | None = None
     """When one of its texts was last edited."""
     notes: tuple[tuple[str, str], ...] = ()
@@ -133,6 +132,11 @@ class ThreadPost:
     """Its global id."""
     more: str = ""
     """Cursor of a review's further comments; "" if all are here."""
+
+    @property
+    def edited(self) -> bool:
+        """Whether one of its texts was ever edited."""
+        return self.edited_at is not None
 
     @property
     def version(self) -> str:
@@ -167,13 +171,12 @@ class GitHubThread:
     """Cursor of older comments, or ""."""
     older_reviews: str = ""
     """Cursor of older reviews, or ""."""
-    pull_request: bool = False
     head: CommitId | None = None
     """Head of a pull request whose branch is in this repository. None once it is merged, because nothing can be added
     then."""
     head_branch: str = ""
     pull: PullCommits | None = None
-    """The commits of a pull request, also of one from a fork."""
+    """The commits of a pull request, also of one from a fork. None for an issue."""
     comment_count: int = 0
     """Number of all its comments, read here or not."""
     further: frozenset[str] = frozenset()
@@ -248,23 +251,17 @@ class Threads:
         None stands for the newest CATCH_UP items.
         """
         first = thread
-        while (
-            thread.older and _reaches(thread.comments, heard_until) and (heard_until or len(thread.comments) < CATCH_UP)
-        ):
+        while thread.older and _needs_older(thread.comments, heard_until):
             comments, cursor = await self.before(thread.number, thread.older)
             thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
-        while (
-            thread.older_reviews
-            and _reaches(thread.reviews, heard_until)
-            and (heard_until or len(thread.reviews) < CATCH_UP)
-        ):
+        while thread.older_reviews and _needs_older(thread.reviews, heard_until):
             variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
             page = (await self._ask(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
-            thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=older_cursor(page))
+            thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=_older_cursor(page))
         new = {
             review.key
             for review in thread.reviews
-            if {review.key, review.version}.isdisjoint(seen) and _reaches([review], heard_until)
+            if {review.key, review.version}.isdisjoint(seen) and (heard_until is None or review.at >= heard_until)
         }
         further = {review.key for review in thread.reviews if review.key in new and review.more}
         if (thread.older, thread.older_reviews) != (first.older, first.older_reviews):
@@ -283,7 +280,15 @@ class Threads:
         """Return a page of comments before a cursor, and the cursor of the next older page ("" for none)."""
         variables = {**self._variables, "number": number, "before": cursor}
         page = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
-        return read_comments(page), older_cursor(page)
+        return _comments(page), _older_cursor(page)
+
+    async def comments_since(self, number: ThreadNumber, newest: Json, moment: datetime) -> list[ThreadPost]:
+        """Return the comments since a moment, given the page of the newest ones, from as many pages as that takes."""
+        comments, cursor = _comments(newest), _older_cursor(newest)
+        while cursor and comments and comments[0].at >= moment:
+            earlier, cursor = await self.before(number, cursor)
+            comments = (*earlier, *comments)
+        return [comment for comment in comments if comment.at >= moment]
 
 
 def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
@@ -300,11 +305,10 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
         closed=node["closed"],
         labels=frozenset(label["name"] for label in (node["labels"] or {}).get("nodes") or []),
         assignees=frozenset(user["databaseId"] for user in node["assignees"]["nodes"] or []),
-        comments=read_comments(comments),
+        comments=_comments(comments),
         reviews=tuple(_reviews(reviews)) if reviews else (),
-        older=older_cursor(comments),
-        older_reviews=older_cursor(reviews) if reviews else "",
-        pull_request=pull_request,
+        older=_older_cursor(comments),
+        older_reviews=_older_cursor(reviews) if reviews else "",
         head=CommitId(node["headRefOid"]) if has_own_branch else None,
         head_branch=node["headRefName"] if has_own_branch else "",
         pull=PullCommits(CommitId(node["baseRefOid"]), CommitId(node["headRefOid"])) if pull_request else None,
@@ -314,17 +318,23 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
     )
 
 
-def read_comments(connection: Json) -> tuple[ThreadPost, ...]:
-    """Return a page of comments."""
+def _comments(connection: Json) -> tuple[ThreadPost, ...]:
+    """Return the comments of one page."""
     return tuple(_parse_text(f"comment-{node['fullDatabaseId']}", node) for node in connection["nodes"] or [])
 
 
 def _parse_text(key: str, node: Json) -> ThreadPost:
     """Return one text with its author."""
-    who, at = actor(node["author"]), time(node["createdAt"])
-    edited_at, editors, changed = _edited_at(node), _editors(node), _change_time(node)
-    edited = edited_at is not None
-    return ThreadPost(key, who, node["body"], at, edited, edited_at, editors=editors, changed=changed, node=node["id"])
+    return ThreadPost(
+        key,
+        actor(node["author"]),
+        node["body"],
+        time(node["createdAt"]),
+        _edited_at(node),
+        editors=_editors(node),
+        changed=_edited_ids(node),
+        node=node["id"],
+    )
 
 
 def is_closed(subject: Json) -> bool:
@@ -333,15 +343,15 @@ def is_closed(subject: Json) -> bool:
     return bool(subject["closed"]) and not subject.get("merged")
 
 
-def older_cursor(connection: Json) -> str:
+def _older_cursor(connection: Json) -> str:
     """Return the cursor of the next older page, or ""."""
     page = connection["pageInfo"]
     return str(page["startCursor"]) if page["hasPreviousPage"] else ""
 
 
-def _reaches(posts: Collection[ThreadPost], moment: datetime | None) -> bool:
-    """Return whether no post is older than a moment; True if the moment is None."""
-    return moment is None or all(post.at >= moment for post in posts)
+def _needs_older(posts: Collection[ThreadPost], heard_until: datetime | None) -> bool:
+    """Return whether posts older than these are to be read, back to a moment; without it, the newest CATCH_UP."""
+    return len(posts) < CATCH_UP if heard_until is None else all(post.at >= heard_until for post in posts)
 
 
 def _reviews(connection: Json) -> Iterator[ThreadPost]:
@@ -364,11 +374,10 @@ def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
     page = connection.get("pageInfo") or {"hasNextPage": False}
     return replace(
         review,
-        edited=review.edited or any(map(_edited_at, comments)),
         edited_at=max((at for at in (review.edited_at, *map(_edited_at, comments)) if at), default=None),
         notes=(*review.notes, *((_line_reference(comment), comment["body"]) for comment in comments)),
         editors=(*review.editors, *_editors(*comments)),
-        changed=(*review.changed, *_change_time(*comments)),
+        changed=(*review.changed, *_edited_ids(*comments)),
         more=page["endCursor"] if page["hasNextPage"] else "",
     )
 
@@ -386,5 +395,5 @@ def _edited_at(node: Any) -> datetime | None:
     return time(node["lastEditedAt"]) if node["lastEditedAt"] else None
 
 
-def _change_time(*nodes: Json) -> tuple[str, ...]:
+def _edited_ids(*nodes: Json) -> tuple[str, ...]:
     return tuple(node["id"] for node in nodes if _edited_at(node))

@@ -16,7 +16,7 @@ from bot.core.names import ThreadNumber
 from bot.core.tracking_text import ticked_labels, with_warning
 from bot.github.client import LAGS, GitHubClient, Json
 from bot.github.comments import shows_same_text
-from bot.github.edit_history import Version, versions
+from bot.github.edit_history import EDIT_FIELDS, Version, versions
 from bot.github.errors import Missing
 from bot.github.people import WHO
 from bot.github.repository import Address
@@ -26,13 +26,7 @@ LABEL: Final = "plangate: maintenance"
 _NO_THREAD: Final = ThreadNumber(0)
 _KIND: Final = "task"
 
-_TEXT: Final = f"""
-fragment text on Issue {{
-  body createdAt lastEditedAt state author {{ ...who }} editor {{ ...who }}
-  userContentEdits(first: 100) {{ totalCount nodes {{ editedAt deletedAt diff editor {{ ...who }} }} }}
-}}
-{WHO}
-"""
+_TEXT: Final = f"fragment text on Issue {{ {EDIT_FIELDS} }} {WHO}"
 
 
 @dataclass(frozen=True, slots=True)

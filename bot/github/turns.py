@@ -214,7 +214,7 @@ async def _with_editors(client: GitHubClient, thread: GitHubThread, turns: Colle
 def _marking_events(thread: GitHubThread, listener: Listener) -> frozenset[str]:
     """Return the kinds of events that may be marks, as long as the label or the assignment is still set."""
     is_set = {"labeled": LABEL in thread.labels, "assigned": listener.bot.id in thread.assignees}
-    return frozenset(kind for kind, is_present in is_set.items() if is_present and not thread.pull_request)
+    return frozenset(kind for kind, is_present in is_set.items() if is_present and thread.pull is None)
 
 
 def _label_and_assignment(

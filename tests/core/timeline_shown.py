@@ -152,7 +152,7 @@ class Bot:
                     ThreadPost(str(len(self.said)), _ACTORS[event.who], self._text(event.how), _time(event.at))
                 )
             case "rewrites" if self.said:
-                self.said[-1] = replace(self.said[-1], body=self._text(event.how), edited=True)
+                self.said[-1] = replace(self.said[-1], body=self._text(event.how), edited_at=_time(event.at))
             case "deletes what was said" if self.said:
                 self.said.pop()
             case _:

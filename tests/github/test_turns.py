@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.core.actor import Actor
-from bot.core.names import RepositoryId, ThreadNumber
+from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.pull import PullCommits
 from bot.core.turn import Turn
 from bot.github.activity import ActiveThread
 from bot.github.client import GitHubClient
@@ -64,7 +65,7 @@ def context(thread: GitHubThread) -> str:
         (replace(THREAD, assignees=frozenset()), ["label-11"]),
         (replace(THREAD, labels=frozenset()), ["assigned-13"]),
         (replace(THREAD, labels=frozenset(), assignees=frozenset()), []),
-        (replace(THREAD, pull_request=True), []),
+        (replace(THREAD, pull=PullCommits(CommitId("b"), CommitId("h"))), []),
     ),
 )
 async def test_marks_are_turns_of_who_set_them(thread: GitHubThread, keys: list[str]) -> None:
@@ -86,7 +87,7 @@ def test_what_only_names_the_bot_wakes_it_once() -> None:
     """A look tells whether it speaks to the bot; what was judged is read again where it was edited since."""
     said = ThreadPost("comment-1", Actor(5, "rea"), "`@plangate` is code", AT)
     thread = replace(THREAD, labels=frozenset(), assignees=frozenset(), comments=(said,))
-    edited = replace(thread, comments=(replace(said, edited=True, edited_at=AT),))
+    edited = replace(thread, comments=(replace(said, edited_at=AT),))
     found = [
         ActiveThread(each, AT).unheard_keys(Listener(BOT), AT, frozenset({said.version})) for each in (thread, edited)
     ]
