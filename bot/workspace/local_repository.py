@@ -72,12 +72,12 @@ class LocalRepository:
 
     @property
     def location(self) -> str:
-        """The path that identifies this repository, the same in all of its work trees."""
+        """The path that git gets, the same in all of its work trees."""
         return str(self.place.common_dir)
 
     @property
     def identity(self) -> str:
-        """The same path."""
+        """A permanent name of this repository, under which its stored data is found."""
         return self.location
 
     @property
@@ -111,7 +111,7 @@ class LocalRepository:
 
     @property
     def wait(self) -> Callable[[float], Awaitable[None]]:
-        """Waits by the machine's clock."""
+        """Waits for a number of seconds before a retry."""
         return asyncio.sleep
 
     def settings(self) -> Mapping[str, str]:

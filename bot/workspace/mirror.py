@@ -13,15 +13,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from bot.core import git_failures
 from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
 from bot.core.names import CommitId, is_commit
 from bot.core.work import FileStart
 from bot.workspace import partial, run, upkeep
+from bot.workspace.local_repository import LocalRepository
 from bot.workspace.locks import Lock
-from bot.workspace.remote import refusal
-from bot.workspace.source import Source
+from bot.workspace.remote import RemoteRepository, refusal
+
+Source: TypeAlias = LocalRepository | RemoteRepository
+"""The repository that is worked on, as git reaches it: where commits come from and branches go to."""
 
 _MISSING = ("not our ref", "upload-pack: not", "couldn't find remote ref")
 

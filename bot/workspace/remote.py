@@ -81,12 +81,12 @@ class RemoteRepository:
 
     @property
     def location(self) -> str:
-        """The URL."""
+        """The URL that git gets; it contains no credential (G2)."""
         return self.url
 
     @property
     def identity(self) -> str:
-        """The repository's name for good: stays the same after a rename if `known_as` is set."""
+        """A permanent name of this repository, under which its stored data is found."""
         return self.known_as or self.url
 
     @property
@@ -105,7 +105,10 @@ class RemoteRepository:
         return None
 
     def settings(self) -> Mapping[str, str]:
-        """Return git's settings for one command, including the token; raises Misconfigured for a malformed token."""
+        """Return git's settings for one command, including the token; raises Misconfigured for a malformed token.
+
+        Called before each command, since tokens expire; it may block.
+        """
         # A token of any kind is the password of the user x-access-token:
         # https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-as-a-github-app-installation
         token = self.credentials()

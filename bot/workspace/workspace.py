@@ -18,10 +18,9 @@ from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
 from bot.workspace.egress.connected_toolhost import SOCKET, proxy_environment, start_connected_toolhost
 from bot.workspace.egress.route import EgressRoute
-from bot.workspace.mirror import Mirror, mirrors
+from bot.workspace.mirror import Mirror, Source, mirrors
 from bot.workspace.publish import Publisher, Publishing
 from bot.workspace.sandbox import Mount, SandboxProfile
-from bot.workspace.source import Source
 from bot.workspace.toolhost import SandboxedToolhost, program
 
 _BOT = Path(__file__).parent.parent
