@@ -16,7 +16,7 @@ import logging
 import re
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,12 +81,12 @@ class Publisher:
         """
         _check(plan, checkout, order)
         await self.mirror.ensure(checkout.base)
-        async with self.make_place() as place:
-            clone = place / "clone"
-            changes, tree = await self._export(clone, checkout, plan.document, order=order)
+        async with self._clone_of(checkout, order.leftovers) as clone:
+            changes = await changes_of(clone, checkout.base)
+            tree = await _approved_tree(clone, changes, plan.document, order)
             await self.rules.screen.check(clone, changes, order)
             commit = await commit_tree(clone, tree, checkout.base, order, committer=self.rules.committer)
-            work = PushedWork(order.branch, commit, tuple(sorted(change.path for change in changes)), tree)
+            work = PushedWork(order.branch, commit, _paths(changes), tree)
             if before_push is not None:
                 await before_push(work)
             await self._push(clone, commit, order)
@@ -97,37 +97,32 @@ class Publisher:
 
         Returns b"" if nothing changed, if the work may not be published, and if it is larger than KEPT_LIMIT.
         """
-        async with self.make_place() as place:
-            clone = place / "clone"
-            try:
-                await self._copy_tree(clone, checkout, {})
+        try:
+            async with self._clone_of(checkout, {}) as clone:
                 tree = (await _write_tree(clone)).encode()
                 revisions = b"%b\n^%b\n" % (tree, checkout.base.encode())
                 pack = (await run.git(clone, "pack-objects", "--quiet", "--revs", "--stdout", stdin=revisions)).out
-            except Refused as error:
-                _log.warning("the work cannot be kept: %s", error)
-                return b""
+        except Refused as error:
+            _log.warning("the work cannot be kept: %s", error)
+            return b""
         if len(pack) > KEPT_LIMIT:
             _log.warning("the work is too large to be kept: %d bytes", len(pack))
-        return b"%b\n%b" % (tree, pack) if len(pack) <= KEPT_LIMIT else b""
+            return b""
+        return b"%b\n%b" % (tree, pack)
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
         """Return the paths that would be published, whatever their scope; raises Refused if none may be published."""
-        async with self.make_place() as place:
-            clone = place / "clone"
-            await self._copy_tree(clone, checkout, {})
-            return tuple(sorted(change.path for change in await changes_of(clone, checkout.base)))
+        async with self._clone_of(checkout, {}) as clone:
+            return _paths(await changes_of(clone, checkout.base))
 
     async def tree(self, checkout: Checkout, leftovers: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         """Return the id of the git tree that would be published, whatever its scope, and the paths that it changes.
 
         Raises Refused if none may be published.
         """
-        async with self.make_place() as place:
-            clone = place / "clone"
-            await self._copy_tree(clone, checkout, leftovers)
+        async with self._clone_of(checkout, leftovers) as clone:
             changes = await changes_of(clone, checkout.base)
-            return await _write_tree(clone), tuple(sorted(change.path for change in changes))
+            return await _write_tree(clone), _paths(changes)
 
     async def sweep(self) -> None:
         """Remove the clones that a killed process left."""
@@ -146,30 +141,15 @@ class Publisher:
             await _remove(place)
             lock.drop()
 
-    async def _export(
-        self, clone: Path, checkout: Checkout, plan: PlanDocument, *, order: CommitOrder
-    ) -> tuple[list[PathChange], str]:
-        """Bring the work into a fresh clone, and return what it changes and its tree, as verified and approved."""
-        await self._copy_tree(clone, checkout, order.leftovers)
-        changes = await changes_of(clone, checkout.base)
-        if not changes:
-            raise Refused("the work changed nothing", fix="say what should be different")
-        tree = await _write_tree(clone)
-        if order.verified not in {"", tree}:
-            where = f"tree {tree[:SHORT_DIGEST]}, verified was {order.verified[:SHORT_DIGEST]}"
-            raise Refused("the work changed after it was verified", where=where, fix="ask again")
-        if plan.tree not in {"", tree}:
-            where = f"tree {tree[:SHORT_DIGEST]}, approved was {plan.tree[:SHORT_DIGEST]}"
-            raise Refused("the work is not what was approved: it has changed since", where=where, fix="ask again")
-        paths = tuple(sorted(change.path for change in changes))
-        await asyncio.to_thread(_check_scope, paths, plan.contract, tree)
-        return changes, tree
-
-    async def _copy_tree(self, clone: Path, checkout: Checkout, leftovers: Mapping[str, str]) -> None:
-        """Copy a tree into a fresh clone and its index, without leftovers of set-up commands."""
-        start_repository(clone, self.mirror, head=checkout.base)
-        await run.git(clone, "read-tree", checkout.base)
-        await Export(UntrustedTree(checkout.path), clone, leftovers).run()
+    @asynccontextmanager
+    async def _clone_of(self, checkout: Checkout, leftovers: Mapping[str, str]) -> AsyncIterator[Path]:
+        """Yield a fresh clone with a checkout's tree in its index, without leftovers of set-up commands."""
+        async with self.make_place() as place:
+            clone = place / "clone"
+            start_repository(clone, self.mirror, head=checkout.base)
+            await run.git(clone, "read-tree", checkout.base)
+            await Export(UntrustedTree(checkout.path), clone, leftovers).run()
+            yield clone
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
         """Move the branch if it is where the order expects it, or make it; a branch already at this commit stays.
@@ -194,6 +174,25 @@ class Publisher:
             settings={**({} if through else _NEGOTIATED), **await asyncio.to_thread(source.settings)},
             check=False,
         )
+
+
+async def _approved_tree(clone: Path, changes: Sequence[PathChange], plan: PlanDocument, order: CommitOrder) -> str:
+    """Return the id of a clone's tree; raises Refused or OutOfScope unless it is what was verified and approved."""
+    if not changes:
+        raise Refused("the work changed nothing", fix="say what should be different")
+    tree = await _write_tree(clone)
+    if order.verified not in {"", tree}:
+        where = f"tree {tree[:SHORT_DIGEST]}, verified was {order.verified[:SHORT_DIGEST]}"
+        raise Refused("the work changed after it was verified", where=where, fix="ask again")
+    if plan.tree not in {"", tree}:
+        where = f"tree {tree[:SHORT_DIGEST]}, approved was {plan.tree[:SHORT_DIGEST]}"
+        raise Refused("the work is not what was approved: it has changed since", where=where, fix="ask again")
+    await asyncio.to_thread(_check_scope, _paths(changes), plan.contract, tree)
+    return tree
+
+
+def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
+    return tuple(sorted(change.path for change in changes))
 
 
 async def _write_tree(clone: Path) -> str:
