@@ -78,7 +78,8 @@ class Fetcher:
     async def _follow_redirects(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> WebPage:
         """Request a page, and follow its redirects on the same host."""
         for _ in range(_MOST_REDIRECTS + 1):
-            answer = await self._request(target, listener)
+            streams = await self.route.reach(target.host, target.port, self.hosts, listener)
+            answer = await request(target, streams, self.tls, accept=_ACCEPT, longest=LONGEST)
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:
                 return await asyncio.to_thread(_page, target, answer)
@@ -88,31 +89,32 @@ class Fetcher:
             target = moved
         raise Refused("the page redirects too often", where=str(target), fix="use another page")
 
-    async def _request(self, target: WebTarget, listener: Callable[[NetworkDecision], None]) -> Response:
-        """Request one page from one server, at the address that was checked, under the name that was asked for."""
-        reader, writer = await self.route.reach(target.host, target.port, self.hosts, listener)
-        try:
-            await writer.start_tls(self.tls(), server_hostname=target.host)
-            return await exchange(target, (reader, writer), accept=_ACCEPT, longest=LONGEST)
-        finally:
-            writer.transport.abort()
 
+async def request(
+    target: WebTarget, streams: Streams, tls: Callable[[], ssl.SSLContext], *, accept: str, longest: int
+) -> Response:
+    """Send one request over TLS, under the name that was asked for, and read the answer; then close the connection.
 
-async def exchange(target: WebTarget, streams: Streams, *, accept: str, longest: int) -> Response:
-    """Send one request and read the answer, with at most `longest` bytes of its body."""
-    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
-    port = "" if target.port == 443 else f":{target.port}"
-    headers = [
-        ("Host", target.host + port),
-        ("User-Agent", "plangate"),
-        ("Accept", accept),
-        ("Accept-Encoding", "identity"),
-        ("Connection", "close"),
-    ]
-    request = h11.Request(method="GET", target=target.path, headers=headers)
-    streams[1].write((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
-    await streams[1].drain()
-    return await _read_response(connection, streams[0], longest)
+    `longest` is the maximum number of bytes of the body.
+    """
+    reader, writer = streams
+    try:
+        await writer.start_tls(tls(), server_hostname=target.host)
+        connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
+        port = "" if target.port == 443 else f":{target.port}"
+        headers = [
+            ("Host", target.host + port),
+            ("User-Agent", "plangate"),
+            ("Accept", accept),
+            ("Accept-Encoding", "identity"),
+            ("Connection", "close"),
+        ]
+        head = h11.Request(method="GET", target=target.path, headers=headers)
+        writer.write((connection.send(head) or b"") + (connection.send(h11.EndOfMessage()) or b""))
+        await writer.drain()
+        return await _read_response(connection, reader, longest)
+    finally:
+        writer.transport.abort()
 
 
 async def _read_response(connection: h11.Connection, reader: asyncio.StreamReader, longest: int) -> Response:

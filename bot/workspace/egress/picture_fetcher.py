@@ -17,7 +17,7 @@ from typing import Final
 import h11
 
 from bot.core.errors import Refused, Transient
-from bot.workspace.egress.fetch import REDIRECTS, Response, exchange
+from bot.workspace.egress.fetch import REDIRECTS, Response, request
 from bot.workspace.egress.route import EgressRoute
 from bot.workspace.egress.urls import WebTarget, parse_url, redirect_target
 
@@ -71,20 +71,13 @@ class PictureFetcher:
 
     async def _follow_redirects(self, target: WebTarget) -> bytes:
         for _ in range(_MOST_REDIRECTS + 1):
-            answer = await self._request(target)
+            streams = await self.route.reach(target.host, target.port, tuple(self.hosts), lambda _: None)
+            answer = await request(target, streams, self.tls, accept=_ACCEPT, longest=LARGEST)
             location = answer.headers.get("location")
             if answer.status not in REDIRECTS or location is None:
                 return _body(answer)
             target = self._admit(redirect_target(target, location))
         raise Refused("it redirects too often")
-
-    async def _request(self, target: WebTarget) -> Response:
-        reader, writer = await self.route.reach(target.host, target.port, tuple(self.hosts), lambda _: None)
-        try:
-            await writer.start_tls(self.tls(), server_hostname=target.host)
-            return await exchange(target, (reader, writer), accept=_ACCEPT, longest=LARGEST)
-        finally:
-            writer.transport.abort()
 
     def _admit(self, target: WebTarget) -> WebTarget:
         """Return an address that an attachment can have. Raises Refused for any other."""
