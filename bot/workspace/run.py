@@ -196,16 +196,15 @@ def _kill_unwanted(task: "asyncio.Task[asyncio.subprocess.Process]") -> None:
 
 async def wait_for_killed(process: asyncio.subprocess.Process) -> None:
     """Wait for a killed program, reading its output: asyncio reports the end only after that (cpython 119710)."""
-    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    tasks = [asyncio.ensure_future(_discard(stream)) for stream in streams]
+    tasks = [asyncio.ensure_future(drain(stream)) for stream in (process.stdout, process.stderr)]
     await process.wait()
     for task in tasks:
         task.cancel()
 
 
-async def _discard(stream: asyncio.StreamReader) -> None:
-    """Read a stream to its end."""
-    while await stream.read(1 << 18):
+async def drain(stream: asyncio.StreamReader | None) -> None:
+    """Read a stream to its end and discard it, so that its writer never blocks."""
+    while stream is not None and await stream.read(1 << 18):
         pass
 
 

@@ -183,11 +183,11 @@ class SandboxedToolhost:
 
     async def _listen(self) -> None:
         """Pass each answer to the call that waits for it, until the pipe ends."""
-        errors = asyncio.ensure_future(_drain(self._process.stderr))
+        errors = asyncio.ensure_future(run.drain(self._process.stderr))
         while line := await self._line():
             self._handle_message(_decode_line(line))
         # asyncio reports the end of the process only after its output has been read.
-        await asyncio.gather(self._kill(), _drain(self._process.stdout))
+        await asyncio.gather(self._kill(), run.drain(self._process.stdout))
         errors.cancel()
         self._fail_waiting_calls()
 
@@ -257,12 +257,6 @@ def _raise_priority(pid: int) -> None:
     for process in _process_tree(pid):
         with suppress(OSError):
             Path(f"/proc/{process}/autogroup").write_text("-20")
-
-
-async def _drain(stream: asyncio.StreamReader | None) -> None:
-    """Read a stream to its end and discard it, so that its writer never blocks."""
-    while stream is not None and await stream.read(1 << 16):
-        pass
 
 
 def _ended_answer() -> ToolOutput:
