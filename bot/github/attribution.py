@@ -56,10 +56,10 @@ class Attribution:
     parsed_texts: ParsedTextCache
     may_ask: Callable[[Actor, Role | None], bool]
 
-    async def passages(self, items: Sequence[WrittenText], *, strangers: bool, longest: int) -> list[Passage]:
+    async def passages(self, items: Sequence[WrittenText], *, strangers: bool, longest: int) -> tuple[Passage, ...]:
         """Return a passage for each item, with at most `longest` characters of its text."""
         if not items:
-            return []
+            return ()
         trusted = await self.trusted_ids(items)
         shown = [strangers or (item.node in trusted and item.actor.id != self.listener.bot.id) for item in items]
         texts = await asyncio.to_thread(
@@ -69,10 +69,10 @@ class Attribution:
             ]
         )
         heads = [await self._head(item) for item in items]
-        return [
+        return tuple(
             Passage(head, text, foreign=is_shown and item.node not in trusted)
             for item, head, text, is_shown in zip(items, heads, texts, shown, strict=True)
-        ]
+        )
 
     async def is_trusted(self, actor: Actor) -> bool:
         """Return whether an account is the bot's own or belongs to somebody who may ask."""

@@ -4,7 +4,7 @@ Every path begins with the address of that repository. A query adds only a numbe
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
@@ -70,23 +70,23 @@ class GitHubReader:
 
     async def read(self, query: RepositoryQuery) -> RepositoryText:
         """Return a page of what a query is about. Raises Refused with the reason."""
-        strangers = query.strangers and self.untrusted_context
+        query = replace(query, strangers=query.strangers and self.untrusted_context)
         try:
             match query.topic:
                 case Topic.ISSUE:
-                    return await self._issue(query.number, strangers=strangers)
+                    return await self._issue(query)
                 case Topic.COMMENTS:
-                    return await self._comments(query, strangers=strangers)
+                    return await self._comments(query)
                 case Topic.PULL_REQUEST:
-                    return await self._pull_request(query, strangers=strangers)
+                    return await self._pull_request(query)
                 case Topic.DIFF:
-                    return await self._diff(query, strangers=strangers)
+                    return await self._diff(query)
                 case Topic.COMMIT:
-                    return await self._commit(query, strangers=strangers)
+                    return await self._commit(query)
                 case Topic.CHECKS:
-                    return await self._checks(query, strangers=strangers)
+                    return await self._checks(query)
                 case Topic.LINKED:
-                    return await self._linked_threads(query.number, strangers=strangers)
+                    return await self._linked_threads(query)
         except Forbidden as error:
             needed = "contents: read" if query.commit else _PERMISSIONS[query.topic]
             raise missing_permission(error, needed) from error
@@ -95,28 +95,27 @@ class GitHubReader:
         """Return pictures attached to turns and, with `strangers`, to the opening post; fetched if `reads_images`."""
         return await self.attached.of(turns, strangers=strangers and self.untrusted_context, reads_images=reads_images)
 
-    async def _issue(self, number: int, *, strangers: bool) -> RepositoryText:
+    async def _issue(self, query: RepositoryQuery) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/issues#get-an-issue."""
-        issue = await self.client.get(f"{self.at.path}/issues/{number}")
+        issue = await self.client.get(f"{self.at.path}/issues/{query.number}")
         self._require_here(issue["repository_url"])
         kind = "pull request" if issue.get("pull_request") else "issue"
-        facts = [f"{kind} #{number}", issue["state"], f"{issue['comments']} comments"]
+        facts = [f"{kind} #{query.number}", issue["state"], f"{issue['comments']} comments"]
         labels = ", ".join(str(label["name"] if isinstance(label, dict) else label) for label in issue["labels"])
         title = f"Title: {issue['title']}" + (f"\nLabels: {labels}" if labels else "")
         opening = WrittenText.of(", ".join(facts) + ", opened", issue, title=title)
-        return RepositoryText(tuple(await self.attribution.passages([opening], strangers=strangers, longest=BODY)))
+        return RepositoryText(await self.attribution.passages([opening], strangers=query.strangers, longest=BODY))
 
-    async def _comments(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+    async def _comments(self, query: RepositoryQuery) -> RepositoryText:
         """https://docs.github.com/en/rest/issues/comments#list-issue-comments."""
         items, more = await self._page(f"issues/{query.number}/comments", query.page)
         for item in items:
             self._require_here(item["issue_url"])
         comments = [WrittenText.of("comment", item) for item in items]
-        return RepositoryText(
-            tuple(await self.attribution.passages(comments, strangers=strangers, longest=COMMENT)), more
-        )
+        passages = await self.attribution.passages(comments, strangers=query.strangers, longest=COMMENT)
+        return RepositoryText(passages, more)
 
-    async def _pull_request(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+    async def _pull_request(self, query: RepositoryQuery) -> RepositoryText:
         """https://docs.github.com/en/rest/pulls: the description, and a page of files, reviews, and line comments."""
         pull, path = await self._pull(query.number), f"pulls/{query.number}"
         files, more_files = await self._files(f"{path}/files", query, LISTED)
@@ -126,9 +125,9 @@ class GitHubReader:
         fork = ", from a fork" if _is_fork(pull) else ""
         title = f"Title: {pull['title']}\nBranches: {pull['head']['ref']} into {pull['base']['ref']}"
         opening = WrittenText.of(f"pull request #{query.number}, {state}{fork}, opened", pull, title=title)
-        placed = strangers or not await self._is_foreign(pull)
+        placed = query.strangers or not await self._is_foreign(pull)
         tell = self.attribution.passages
-        first = [] if query.page > 1 else await tell([opening], strangers=strangers, longest=BODY)
+        first = () if query.page > 1 else await tell([opening], strangers=query.strangers, longest=BODY)
         file_list = self.attribution.clean("\n".join(f"- {_file(file)}" for file in files))
         submitted = [review for review in reviews if review.get("submitted_at") and (review["body"] or "").strip()]
         posts = [
@@ -141,26 +140,24 @@ class GitHubReader:
                 for note in notes
             ],
         ]
-        changed = await self._code(pull, f"changed files ({pull['changed_files']} in all)", [file_list], strangers)
+        changed = await self._code(pull, f"changed files ({pull['changed_files']} in all)", [file_list], query)
         return RepositoryText(
-            (*first, *changed, *await tell(posts, strangers=strangers, longest=COMMENT)),
+            (*first, *changed, *await tell(posts, strangers=query.strangers, longest=COMMENT)),
             more_files or more_reviews or more_notes,
         )
 
-    async def _diff(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+    async def _diff(self, query: RepositoryQuery) -> RepositoryText:
         """https://docs.github.com/en/rest/pulls/pulls#list-pull-requests-files."""
         pull = await self._pull(query.number)
         files, more = await self._files(f"pulls/{query.number}/files", query, FILES)
         head = f"diff of pull request #{query.number}, head {pull['head']['sha']}"
-        return RepositoryText(
-            tuple(await self._code(pull, head, [self._patch(file) for file in files], strangers)), more
-        )
+        return RepositoryText(await self._code(pull, head, [self._patch(file) for file in files], query), more)
 
-    async def _commit(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+    async def _commit(self, query: RepositoryQuery) -> RepositoryText:
         """https://docs.github.com/en/rest/commits/commits#get-a-commit."""
         commit = await self._whole_id(query.commit)
         foreign = not await self._is_on_default_branch(commit)
-        if foreign and not strangers:
+        if foreign and not query.strangers:
             return RepositoryText((Passage(f"commit {commit}", WITHHELD),))
         params = {"per_page": FILES, "page": query.page}
         answer, more = await self.client.page(f"{self.at.path}/commits/{commit}", params)
@@ -170,7 +167,7 @@ class GitHubReader:
         where = "not on the default branch" if foreign else "on the default branch"
         return RepositoryText((Passage(f"commit {commit}, {where}", "\n\n".join(texts), foreign),), more)
 
-    async def _checks(self, query: RepositoryQuery, *, strangers: bool) -> RepositoryText:
+    async def _checks(self, query: RepositoryQuery) -> RepositoryText:
         """Check runs of the head of a pull request, or of a commit."""
         if query.commit:
             commit = await self._whole_id(query.commit)
@@ -179,7 +176,7 @@ class GitHubReader:
             pull = await self._pull(query.number)
             commit, foreign = str(pull["head"]["sha"]), await self._is_foreign(pull)
         head = f"check runs of commit {commit}"
-        if foreign and not strangers:
+        if foreign and not query.strangers:
             return RepositoryText((Passage(head, WITHHELD),))
         texts, more = await self.results.of(commit, query.page, self.attribution)
         heads = (head, *["failed check"] * (len(texts) - 1))
@@ -187,9 +184,9 @@ class GitHubReader:
             tuple(Passage(above, text, foreign) for above, text in zip(heads, texts, strict=True)), more
         )
 
-    async def _linked_threads(self, number: int, *, strangers: bool) -> RepositoryText:
+    async def _linked_threads(self, query: RepositoryQuery) -> RepositoryText:
         """https://docs.github.com/en/graphql/reference/objects#issue, closedByPullRequestsReferences."""
-        variables = {"owner": self.at.owner, "name": self.at.name, "number": number}
+        variables = {**self.at.variables, "number": query.number}
         home = (await self.client.graphql(_LINKED, variables))["repository"]
         about = home["issueOrPullRequest"]
         issues = about["__typename"] == "PullRequest"
@@ -198,7 +195,7 @@ class GitHubReader:
         here = [node for node in nodes if node["repository"]["databaseId"] == home["databaseId"]]
         kind = "issue that it closes" if issues else "pull request that closes it"
         items = [_linked_item(kind, node) for node in here]
-        passages = await self.attribution.passages(items, strangers=strangers, longest=COMMENT)
+        passages = await self.attribution.passages(items, strangers=query.strangers, longest=COMMENT)
         elsewhere = len(nodes) - len(here)
         outside = (
             [Passage(f"{elsewhere} more in other repositories, which cannot be read here", "")] if elsewhere else []
@@ -220,12 +217,12 @@ class GitHubReader:
         start = (query.page - 1) * size
         return matching[start : start + size], len(matching) > start + size
 
-    async def _code(self, pull: Json, head: str, texts: Sequence[str], strangers: bool) -> list[Passage]:
+    async def _code(self, pull: Json, head: str, texts: Sequence[str], query: RepositoryQuery) -> tuple[Passage, ...]:
         """Return what a pull request contains. Its author can have written all of it if it comes from a fork."""
         foreign = await self._is_foreign(pull)
-        if foreign and not strangers:
-            return [Passage(head, WITHHELD)]
-        return [Passage(head, "\n\n".join(texts), foreign)]
+        if foreign and not query.strangers:
+            return (Passage(head, WITHHELD),)
+        return (Passage(head, "\n\n".join(texts), foreign),)
 
     def _patch(self, file: Json) -> str:
         """Return how a file changes, without secrets."""
