@@ -232,7 +232,7 @@ class _Parts:
         name, folder = access.at.full_name, workspace.checkouts.shown_as
         job = job_of(self.keys, folder=folder, repository=name, clock=shared.clock)
         spans = Telemetry(f"{facts.id}#{thread}", shared.clock, shared.counters, collector_of(shared.settings))
-        place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.branch)
+        place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.head_branch)
         location = replace(place, host=server_host(shared.settings), name=name, pull=subject.pull)
         checks = PullCheckReader(access.client, access.at, self.bot, self.reader.results)
         return ThreadContext(

@@ -126,7 +126,7 @@ async def repository_activities(client: GitHubClient, nodes: Sequence[str]) -> t
 
 async def repository_activity(client: GitHubClient, address: Address) -> RepositoryActivity:
     """Return when one repository last changed. Raises Missing, and RateLimited like `repository_activities`."""
-    data = await _query(client, _ONE_CHANGE_TIMES, {"owner": address.owner, "name": address.name})
+    data = await _query(client, _ONE_CHANGE_TIMES, address.variables)
     if data["repository"] is None:
         raise Missing(
             "GitHub has no such repository, or this token may not see it",

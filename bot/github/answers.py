@@ -63,8 +63,7 @@ class AnswerReader:
     async def look(self, number: ThreadNumber, shown: str, posted: str, boxes: int) -> AnswerSnapshot:
         """Return a live snapshot of the question posted with this text. A GitHub error makes it incomplete."""
         try:
-            address = self.threads.address
-            variables = {"owner": address.owner, "name": address.name, "number": number, "question": shown}
+            variables = {**self.threads.address.variables, "number": number, "question": shown}
             data = await self.threads.client.node(_QUERY, variables)
             return await self._read(number, data, posted, boxes)
         except PlangateError:

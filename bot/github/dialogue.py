@@ -16,9 +16,8 @@ from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
 from bot.core.markdown.inert import inert_markdown
 from bot.core.marker import Key, Marker
-from bot.core.names import CommitId, ThreadNumber
+from bot.core.names import ThreadNumber
 from bot.core.plan import PlanDocument
-from bot.core.pull import PullCommits
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.question_text import question_text
 from bot.core.review import Review
@@ -62,17 +61,6 @@ class DialogueSettings:
     """Whether open threads that the bot works on carry a label, for the conditions of the Action's workflow."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadSubject:
-    """What a thread is about. `head` and `branch` are set for a pull request whose branch is in this repository."""
-
-    title: str
-    head: CommitId | None = None
-    branch: str = ""
-    pull: PullCommits | None = None
-    """The commits of any pull request."""
-
-
 @dataclass(slots=True)
 class GitHubDialogue:
     """The conversation on one thread. `base` is the branch that plans for an issue are made for."""
@@ -104,13 +92,16 @@ class GitHubDialogue:
         self._threads = Threads(self.client, self.address)
         self._progress = Progress(self.comments)
 
-    async def subject(self) -> ThreadSubject:
-        """Return what the thread is about now, once it shows what the delivery reported. Raises Missing."""
+    async def subject(self) -> GitHubThread:
+        """Return the thread as it is now, once it shows what the delivery reported. Raises Missing.
+
+        A pull request of the default branch is returned without that head: work never goes onto the default branch.
+        """
         self._read = await self._threads.read(self.thread, self.told)
         self._unheard = self._read, self._roles()
-        if self._read.head_branch == self.base:  # work never goes onto the default branch
-            return ThreadSubject(self._read.title, pull=self._read.pull)
-        return ThreadSubject(self._read.title, self._read.head, self._read.head_branch, self._read.pull)
+        if self._read.head_branch == self.base:
+            return replace(self._read, head=None, head_branch="")
+        return self._read
 
     async def turns(
         self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
@@ -224,8 +215,7 @@ class GitHubDialogue:
         """Return a live snapshot of everything that decides about this plan; an incomplete one on failure (A1, A3)."""
         reader = SnapshotReader(
             threads=self._threads,
-            bot=self.listener.bot,
-            mention=self.listener.mention,
+            listener=self.listener,
             branch=self.base,
             roles=self._roles,
             posted=self._plan,
@@ -251,7 +241,8 @@ class GitHubDialogue:
 
     async def find_unrecorded_comment(self, position: int, ask: int) -> int:
         """Return the id of the bot's newest comment that is newer than the journal, or 0 (A4b)."""
-        return max(self._comments_ahead(await self.thread_as_read(), position, ask), default=0)
+        own_comments = self._own_comments(await self.thread_as_read())
+        return max((number for number, _, mark in own_comments if mark.is_ahead(position, ask)), default=0)
 
     async def warn_of_rewind(self, number: int, text: str) -> datetime:
         """Post once per comment that the journal is older than that comment. Return when the warning was posted."""
@@ -288,12 +279,13 @@ class GitHubDialogue:
     async def end_progress(self, text: str, ask: int) -> None:
         """Replace the progress of an ask by its last state. Does nothing unless this process showed any, or the thread
         shows what a process that died had posted."""
-        if self._progress.shows(ask) or self._is_on_thread("progress", ask):
+        was_shown = any((mark.kind, mark.ask) == ("progress", ask) for *_, mark in self._own_comments(self._read))
+        if self._progress.shows(ask) or was_shown:
             await self.progress(text, ask)
 
     async def end_abandoned_progress(self, text: str) -> None:
         """Replace each progress comment that still shows work of a process that died. Never raises."""
-        for _, body, mark in self._own_comments(self._read) if self._read else ():
+        for _, body, mark in self._own_comments(self._read):
             is_left = mark.kind == "progress" and not self._progress.has_shown(mark.ask)
             if is_left and comment.is_at_work(marker.without(body)):
                 await self.progress(text, mark.ask)
@@ -322,24 +314,14 @@ class GitHubDialogue:
         finally:
             await self._progress.drop()
 
-    def _comments_ahead(self, thread: GitHubThread, position: int, ask: int) -> Iterator[int]:
-        for number, _, mark in self._own_comments(thread):
-            if mark.is_ahead(position, ask):
-                yield number
-
-    def _own_comments(self, thread: GitHubThread) -> Iterator[tuple[int, str, Marker]]:
+    def _own_comments(self, thread: GitHubThread | None) -> Iterator[tuple[int, str, Marker]]:
         """Yield id, text, and marker of each comment that the bot made on a thread, without those to be ignored."""
-        for post in thread.comments:
+        for post in thread.comments if thread else ():
             number, mark = int(post.key.removeprefix("comment-")), marker.parse(post.body)
             if mark is None or post.actor.id != self.listener.bot.id or number <= self.comments.after:
                 continue
             if mark.thread == self.thread and mark.holds(self.key.mac):
                 yield number, post.body, mark
-
-    def _is_on_thread(self, kind: str, ask: int) -> bool:
-        """Return whether the thread had a comment of the bot of that kind and ask when it was read last."""
-        comments = self._own_comments(self._read) if self._read else ()
-        return any((mark.kind, mark.ask) == (kind, ask) for _, _, mark in comments)
 
     def _plan(self, plan: PlanDocument) -> str:
         """Return the comment of a plan exactly as it is posted, so that the two can be compared."""

@@ -135,8 +135,7 @@ class PullReader:
 
     async def read(self, number: ThreadNumber, review: str = "") -> PullFacts:
         """Return a pull request, with the line comments of the review that has that global id. Raises Missing."""
-        variables = {"owner": self.address.owner, "name": self.address.name, "number": number}
-        variables |= {"review": review, "reviewed": bool(review)}
+        variables = {**self.address.variables, "number": number, "review": review, "reviewed": bool(review)}
         try:
             data = await self.client.graphql(_QUERY, variables | {"checks": True})
         except Refused as error:

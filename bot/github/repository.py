@@ -2,7 +2,7 @@
 
 import base64
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind
@@ -59,6 +59,11 @@ class Address:
         """REST path prefix of everything in the repository."""
         return f"/repos/{quote(self.owner, safe='')}/{quote(self.name, safe='')}"
 
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The variables of GraphQL queries that name the repository."""
+        return {"owner": self.owner, "name": self.name}
+
     def clone_url(self, server_url: str) -> str:
         """Return the URL that git clones from, on the server of GITHUB_SERVER_URL."""
         return f"{server_url.rstrip('/')}/{self.full_name}.git"
@@ -76,7 +81,7 @@ class Repository:
 
 async def repository(client: GitHubClient, address: Address) -> Repository:
     """Return a repository's facts, read by one request. Raises Missing."""
-    node = (await client.graphql(_FACTS, {"owner": address.owner, "name": address.name}))["repository"]
+    node = (await client.graphql(_FACTS, address.variables))["repository"]
     if node is None:
         raise Missing(
             "GitHub has no such repository, or this token may not see it",

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind, Role
@@ -26,7 +26,7 @@ from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
 from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
-from bot.github.turns import SHORT
+from bot.github.turns import SHORT, Listener
 
 FILES_LIMIT: Final = 300
 """The compare API lists at most this many files
@@ -87,8 +87,7 @@ class SnapshotReader:
     """Takes snapshots of one thread. `branch` is the default branch, which plans for an issue are made for."""
 
     threads: Threads
-    bot: Actor
-    mention: str
+    listener: Listener
     branch: str
     roles: Callable[[], Roles]
     """Creates the roles for one look."""
@@ -107,7 +106,9 @@ class SnapshotReader:
     async def look(self, plan: PlanDocument, shown: str) -> Snapshot:
         """Return a snapshot. A GitHub error makes it incomplete; none is raised."""
         try:
-            data = await self._client.node(_QUERY, self._variables(plan, shown))
+            branch = f"refs/heads/{self.onto or self.branch}"
+            variables = {**self.threads.address.variables, "number": plan.thread, "branch": branch, "plan": shown}
+            data = await self._client.node(_QUERY, variables)
             return await self._snapshot(plan, shown, data)
         except PlangateError:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
@@ -122,7 +123,7 @@ class SnapshotReader:
             return Snapshot(ShownPlan(plan.expires), overtaken=True, plans=plan.plan)
         if repository["ref"] is None:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
-        if not node or not subject or actor(node["author"]).id != self.bot.id:
+        if not node or not subject or actor(node["author"]).id != self.listener.bot.id:
             return Snapshot(
                 ShownPlan(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
             )
@@ -180,8 +181,9 @@ class SnapshotReader:
     async def _deciding_comments(self, plan: PlanDocument, connection: Json, posted: datetime) -> list[ThreadPost]:
         """Return the comments since the plan was posted that may approve or reject it, judged without parsing them."""
         comments = await self.threads.comments_since(plan.thread, connection, posted)
-        others = [comment for comment in comments if comment.actor.id != self.bot.id]
-        return [comment for comment in others if may_name(comment.body, self.mention) and _may_decide(comment.body)]
+        bot, mention = self.listener.bot, self.listener.mention
+        others = [comment for comment in comments if comment.actor.id != bot.id]
+        return [comment for comment in others if may_name(comment.body, mention) and _may_decide(comment.body)]
 
     def _silent_people(self, comments: Sequence[ThreadPost]) -> set[Actor]:
         """Return the people whose comments express no opinion. A long text counts as expressing one: it is not parsed
@@ -189,12 +191,12 @@ class SnapshotReader:
         speaking = {
             comment.actor
             for comment in comments
-            if len(comment.body) > SHORT or decisions(comment, self._lines(comment.body), self.mention)
+            if len(comment.body) > SHORT or decisions(comment, self._lines(comment.body), self.listener.mention)
         }
         return {comment.actor for comment in comments} - speaking
 
     def _lines(self, body: str) -> Sequence[str]:
-        return self.parsed_texts.parse(body, self.mention).lines
+        return self.parsed_texts.parse(body, self.listener.mention).lines
 
     def _commands(self, comments: Sequence[ThreadPost], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
         """Return the opinions that comments express on the plan.
@@ -208,7 +210,7 @@ class SnapshotReader:
                 lines = self._lines(comment.body)
             else:
                 lines = comment.body.splitlines() if len(comment.body) <= SHORT else ()
-            candidates += decisions(comment, lines, self.mention)
+            candidates += decisions(comment, lines, self.listener.mention)
         return candidates
 
     async def _drifted_files(self, plan: PlanDocument, head: CommitId) -> tuple[str, ...]:
@@ -223,16 +225,6 @@ class SnapshotReader:
             return ("*",)  # history was rewritten, or too many files changed for GitHub to list: make the plan again
         names = {str(file.get(key) or "") for file in files for key in ("filename", "previous_filename")} - {""}
         return tuple(sorted(name for name in names if plan.contract.reaches(name)))
-
-    def _variables(self, plan: PlanDocument, shown: str) -> dict[str, Any]:
-        address = self.threads.address
-        return {
-            "owner": address.owner,
-            "name": address.name,
-            "number": plan.thread,
-            "branch": f"refs/heads/{self.onto or self.branch}",
-            "plan": shown,
-        }
 
     @property
     def _client(self) -> GitHubClient:

@@ -5,7 +5,7 @@ https://docs.github.com/en/graphql/reference/unions#issueorpullrequest
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -197,12 +197,8 @@ class Threads:
 
     client: GitHubClient
     address: Address
-    _variables: Json = field(init=False)
     _page: int = PAGE
     """Current page size. It stays halved once GitHub reported that a page was too much."""
-
-    def __post_init__(self) -> None:
-        self._variables = {"owner": self.address.owner, "name": self.address.name}
 
     async def read(self, number: ThreadNumber, reported: str = "") -> GitHubThread:
         """Return a thread with its newest comments and reviews, a page of each, read by one query. Raises Missing.
@@ -219,7 +215,7 @@ class Threads:
         return await self._now(number)
 
     async def _now(self, number: ThreadNumber) -> GitHubThread:
-        repository = (await self._ask(_THREAD, {**self._variables, "number": number}))["repository"]
+        repository = (await self._ask(_THREAD, {**self.address.variables, "number": number}))["repository"]
         if repository is None or repository["issueOrPullRequest"] is None:
             raise Missing(
                 "GitHub has no such thread, or this token may not see it", where=f"{self.address.path}#{number}"
@@ -255,7 +251,7 @@ class Threads:
             comments, cursor = await self.before(thread.number, thread.older)
             thread = replace(thread, comments=(*comments, *thread.comments), older=cursor)
         while thread.older_reviews and _needs_older(thread.reviews, heard_until):
-            variables = {**self._variables, "number": thread.number, "before": thread.older_reviews}
+            variables = {**self.address.variables, "number": thread.number, "before": thread.older_reviews}
             page = (await self._ask(_OLDER_REVIEWS, variables))["repository"]["pullRequest"]["reviews"]
             thread = replace(thread, reviews=(*_reviews(page), *thread.reviews), older_reviews=_older_cursor(page))
         new = {
@@ -278,7 +274,7 @@ class Threads:
 
     async def before(self, number: ThreadNumber, cursor: str) -> tuple[tuple[ThreadPost, ...], str]:
         """Return a page of comments before a cursor, and the cursor of the next older page ("" for none)."""
-        variables = {**self._variables, "number": number, "before": cursor}
+        variables = {**self.address.variables, "number": number, "before": cursor}
         page = (await self._ask(_OLDER, variables))["repository"]["issueOrPullRequest"]["comments"]
         return _comments(page), _older_cursor(page)
 

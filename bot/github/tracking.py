@@ -91,8 +91,8 @@ class TrackingIssues:
             return {}
         fields = " ".join(f"issue{number}: issue(number: {number:d}) {{ ...text }}" for number in numbers)
         query = f"query ($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {fields} }} }}"
-        values = {"owner": self.address.owner, "name": self.address.name}
-        nodes = (await self.client.graphql(f"{query} {_TEXT}", values, partial=True))["repository"] or {}
+        data = await self.client.graphql(f"{query} {_TEXT}", self.address.variables, partial=True)
+        nodes = data["repository"] or {}
         issues = {number: nodes.get(f"issue{number}") for number in numbers}
         return {number: await self._parse(issue) for number, issue in issues.items() if issue}
 
