@@ -53,7 +53,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class SandboxProfile:
-    """What one sandbox may see and do. It has no network of its own (egress/connected_toolhost.py mounts a way out)."""
+    """What one sandbox may see and do. It has no network of its own (workspace.py mounts a way out)."""
 
     directory: str
     """The working directory, as shown inside."""

@@ -1,10 +1,10 @@
 """The Workspace port on a git repository, local or on a server: combines mirror, checkouts, sandboxes and publisher."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Refused
@@ -16,7 +16,6 @@ from bot.core.work import Checkout, CommitOrder, FrozenWork, MergeResult, Pushed
 from bot.ports import Access, BeforePush, Toolhost, ToolOutput
 from bot.workspace import run, sandbox, seccomp
 from bot.workspace.checkout import Checkouts
-from bot.workspace.egress.connected_toolhost import SOCKET, proxy_environment, start_connected_toolhost
 from bot.workspace.egress.route import EgressRoute
 from bot.workspace.mirror import Mirror, Source, mirrors
 from bot.workspace.publish import Publisher, Publishing
@@ -33,6 +32,12 @@ _READ_ONLY_SETTINGS = {
     "GIT_CONFIG_VALUE_1": "false",
 }
 """git's settings in the sandbox of a read-only checkout."""
+_SOCKET: Final = "/run/plangate/egress"
+"""Where a sandbox sees the egress proxy's socket."""
+_PROXY: Final = "http://127.0.0.1:3128"  # bot/toolhost/tunnel.py listens there, and passes everything to the socket
+_HERE: Final = "localhost,127.0.0.1,::1"
+PROXY_SETTINGS: Final = {"HTTPS_PROXY": _PROXY, "https_proxy": _PROXY, "NO_PROXY": _HERE, "no_proxy": _HERE}
+"""The variables that direct the programs of a sandbox with network access to the egress proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +164,8 @@ class GitWorkspace:
 
         It reaches the network's hosts, or no host at all if there are none or if it is read-only.
         """
-        start = partial(self._start, checkout, access, bounds=bounds)
-        if not network.hosts or access is not Access.WRITE or self.source.unsafe:
-            host: Toolhost = await start(())
-        else:
-            host = await start_connected_toolhost(network, self.route, start)
+        is_connected = bool(network.hosts) and access is Access.WRITE and not self.source.unsafe
+        host = await self._start(checkout, access, network=network if is_connected else NO_NETWORK, bounds=bounds)
         self._open.setdefault(checkout.path, []).append(host)
         return host
 
@@ -195,27 +197,50 @@ class GitWorkspace:
             await host.close()
 
     async def _start(
-        self, checkout: Checkout, access: Access, beside: tuple[Mount, ...], bounds: SandboxBounds = UNBOUND
+        self,
+        checkout: Checkout,
+        access: Access,
+        beside: tuple[Mount, ...] = (),
+        *,
+        network: Network = NO_NETWORK,
+        bounds: SandboxBounds = UNBOUND,
     ) -> SandboxedToolhost:
-        """Start a toolhost that sees one checkout, the mirror, and the mounts in `beside`."""
+        """Start a toolhost that sees one checkout, the mirror, and the mounts in `beside`.
+
+        A proxy, if the network has hosts, and a folder for /tmp are made for it, and end with it.
+        """
         self.checkouts.place(checkout)
-        tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
-        shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
-        socket = SOCKET if any(mount.target == SOCKET for mount in beside) else ""
-        sizes = [size for size in (self.limits.tmp_mb, bounds.tmp_mb) if size is not None]
-        scratch = None if sizes or self.source.unsafe else await self.checkouts.scratch(checkout)
-        variables = (proxy_environment() if socket else {}) if access is Access.WRITE else _READ_ONLY_SETTINGS
-        profile = SandboxProfile(
-            checkout.shown_as,
-            (tree, *shared, *beside),
-            tmp_mb=min(sizes, default=0),
-            tmp=str(scratch or ""),
-            environment=variables,
-        )
+        variables = {} if access is Access.WRITE else _READ_ONLY_SETTINGS
+        resources, tmp = AsyncExitStack(), ""
+        try:
+            if network.hosts:
+                from bot.workspace.egress.proxy import Proxy  # late: most work has no way out
+
+                proxy = await Proxy.start(network, self.route)
+                resources.push_async_callback(proxy.close)
+                beside, variables = (*beside, Mount(str(proxy.path), _SOCKET)), PROXY_SETTINGS
+            sizes = [size for size in (self.limits.tmp_mb, bounds.tmp_mb) if size is not None]
+            if not (sizes or self.source.unsafe):
+                scratch = await self.checkouts.scratch(checkout)
+                resources.push_async_callback(self.checkouts.clear, scratch)
+                tmp = str(scratch)
+            tree = Mount(checkout.path, checkout.shown_as, access is Access.WRITE)
+            shared = tuple(Mount(path, path) for path in (str(self.mirror.path), *self.limits.mounts))
+            mounts = (tree, *shared, *beside)
+            profile = SandboxProfile(checkout.shown_as, mounts, min(sizes, default=0), tmp, variables)
+            return await self._launch(profile, bounds, resources)
+        except BaseException:
+            await resources.aclose()
+            raise
+
+    async def _launch(
+        self, profile: SandboxProfile, bounds: SandboxBounds, resources: AsyncExitStack
+    ) -> SandboxedToolhost:
+        """Start the toolhost of a profile, in its sandbox unless sandboxes are off; closing it closes the resources."""
         environment = sandbox.environment(profile)
         config = {
-            "root": checkout.shown_as,
-            "writable": access is Access.WRITE,
+            "root": profile.directory,
+            "writable": profile.mounts[0].writable,  # the checkout
             "memory_mb": _memory_mb(self.limits.memory_mb, bounds),
             "file_bytes": bounds.file_bytes or 0,
             "seconds": self.limits.seconds,
@@ -223,17 +248,19 @@ class GitWorkspace:
             "files": self.limits.files,
             "rg": "rg",
             "env": environment,
-            "egress": socket,
+            "egress": _SOCKET if any(mount.target == _SOCKET for mount in profile.mounts) else "",
         }
         if self.source.unsafe:
-            return await SandboxedToolhost.start(
-                program(sandbox.python(), str(_BOT.parent)), config, environment=environment
-            )
+            command = program(sandbox.python(), str(_BOT.parent))
+            return await SandboxedToolhost.start(command, config, environment=environment)
         with seccomp.open_filter() as filters:
-            command = sandbox.argv(profile, init=False, filters=filters)
-            command += program(sandbox.python(), sandbox.PACKAGE)
-            after = None if scratch is None else partial(self.checkouts.clear, scratch)
-            return await SandboxedToolhost.start(command, config, environment={}, descriptors=filters, after=after)
+            command = [
+                *sandbox.argv(profile, init=False, filters=filters),
+                *program(sandbox.python(), sandbox.PACKAGE),
+            ]
+            return await SandboxedToolhost.start(
+                command, config, environment={}, descriptors=filters, after=resources.aclose
+            )
 
 
 class LocalWorkspace(GitWorkspace):

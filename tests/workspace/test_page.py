@@ -9,9 +9,8 @@ from bot.config.environment import settings
 from bot.core.hosts import open_to_writes
 from bot.toolhost.processes import MOST_PROCESSES
 from bot.workflow.execution.set_up import MOST
-from bot.workspace.egress.connected_toolhost import proxy_environment
 from bot.workspace.sandbox import SandboxProfile, cure, environment
-from bot.workspace.workspace import SandboxLimits
+from bot.workspace.workspace import PROXY_SETTINGS, SandboxLimits
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
 WORDS: Final = " ".join(PAGE.split())
@@ -21,7 +20,7 @@ def test_the_whole_environment_is_there() -> None:
     """Every variable that a program has is named, and no other."""
     told = PAGE[PAGE.index("Its whole environment") : PAGE.index("What it leaves")]
     named = set(re.findall(r"`([A-Z_]+)`", told))
-    assert named == {*environment(SandboxProfile("/")), *(name for name in proxy_environment() if name.isupper())}
+    assert named == {*environment(SandboxProfile("/")), *(name for name in PROXY_SETTINGS if name.isupper())}
 
 
 def test_figures() -> None:
