@@ -37,17 +37,13 @@ class ApprovalChecks:
 
         Raises Transient if GitHub does not answer; it is safe to repeat.
         """
+        predicate = statement["predicate"]
+        is_there = partial(self._exists, commit, str(predicate["plan"]["digest"]))
         try:
-            await self._ensure(statement["predicate"], commit)
+            if not await is_there():
+                await self.client.post_once(f"{self.at.path}/check-runs", _check_run(predicate, commit), is_there)
         except Refused as error:
             _log.info("there is no check run on %s: %s", commit, error)
-
-    async def _ensure(self, predicate: Json, commit: CommitId) -> None:
-        """Create the check run of a receipt, unless the commit has it."""
-        digest = str(predicate["plan"]["digest"])
-        if not await self._exists(commit, digest):
-            body, is_done = _check_run(predicate, commit), partial(self._exists, commit, digest)
-            await self.client.post_once(f"{self.at.path}/check-runs", body, is_done)
 
     async def _exists(self, commit: CommitId, digest: str) -> bool:
         """Return whether the commit has the check run of this plan."""

@@ -93,8 +93,10 @@ class Attribution:
         return {text.node for text in own if hands[text.node] <= {text.actor.id}}
 
     async def _head(self, text: WrittenText) -> str:
-        asks = "the bot" if text.actor.id == self.listener.bot.id else None
-        right = asks or ("may ask" if await self.is_trusted(text.actor) else "may not ask")
+        if text.actor.id == self.listener.bot.id:
+            right = "the bot"
+        else:
+            right = "may ask" if await self.is_trusted(text.actor) else "may not ask"
         return f"{text.what} by @{text.actor.login} ({right}), {text.at:%Y-%m-%d %H:%M} UTC"
 
     def _text(self, text: WrittenText, longest: int, *, titled: bool) -> str:

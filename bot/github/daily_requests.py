@@ -26,11 +26,11 @@ async def asked_before(
             is_earlier_today = day <= post.at and (post.at, post.key) < (turn.at, turn.key)
             if not (is_own and is_earlier_today and listener.is_addressed(activity.thread, post, parsed_texts)):
                 continue
-            if is_request(parsed_texts.parse(post.body, listener.mention), listener.mention):
+            if _is_request(parsed_texts.parse(post.body, listener.mention), listener.mention):
                 yield int(activity.thread.number), post.key
 
 
-def is_request(parsed: ParsedText, mention: str) -> bool:
+def _is_request(parsed: ParsedText, mention: str) -> bool:
     """Return whether something that addresses the bot asks for work. Of the commands, only `revise` does."""
     lines = (parse(line, mention) for line in parsed.lines)
     first = next((line for line in lines if line is not None), None)

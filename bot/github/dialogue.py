@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Seque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -140,7 +139,7 @@ class GitHubDialogue:
         if not self.settings.untrusted_context:
             return ()
         quotes = self._quotes(await self._thread_to_quote(), ["issue" if turn.mark else turn.key])
-        return await asyncio.to_thread(partial(quotes.hidden_fragments, self.listener.bot))
+        return await asyncio.to_thread(quotes.hidden_fragments)
 
     async def closed_since(self, moment: datetime) -> bool:
         """Return whether the thread was closed after a moment, as of when its turns were read."""
@@ -346,7 +345,7 @@ class GitHubDialogue:
 
     def _quotes(self, thread: GitHubThread, requested: Collection[str]) -> ThreadQuotes:
         own = frozenset("issue" if key.startswith(MARKS) else key for key in requested)
-        return ThreadQuotes(thread, self.parsed_texts, self.listener.mention, own)
+        return ThreadQuotes(thread, self.parsed_texts, self.listener, own)
 
     async def _pull(self, planned: Collection[str]) -> str:
         """Return the pull request as text, with the lines that the newest review among these turns is about."""

@@ -131,14 +131,11 @@ class GitHubReader:
         file_list = self.attribution.clean("\n".join(f"- {_file(file)}" for file in files))
         submitted = [review for review in reviews if review.get("submitted_at") and (review["body"] or "").strip()]
         posts = [
-            *[
-                WrittenText.of(f"review, {str(review['state']).lower()},", review, at="submitted_at")
-                for review in submitted
-            ],
-            *[
-                WrittenText.of("comment on a line", note, place=_line_reference(note) if placed else "")
-                for note in notes
-            ],
+            WrittenText.of(f"review, {str(review['state']).lower()},", review, at="submitted_at")
+            for review in submitted
+        ]
+        posts += [
+            WrittenText.of("comment on a line", note, place=_line_reference(note) if placed else "") for note in notes
         ]
         changed = await self._code(pull, f"changed files ({pull['changed_files']} in all)", [file_list], query)
         return RepositoryText(

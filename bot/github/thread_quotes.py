@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.core.actor import Actor
 from bot.core.lines import cut_middle
 from bot.core.markdown.visible import visible_title
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.threads import CATCH_UP, GitHubThread, ThreadPost, Threads
+from bot.github.turns import Listener
 
 OPENING_LIMIT: Final = 20_000
 """Characters of the opening post that are shown; its middle is cut."""
@@ -39,11 +39,11 @@ class _Quotation:
 
 @dataclass(frozen=True, slots=True)
 class ThreadQuotes:
-    """Quotes one thread for a bot with that mention."""
+    """Quotes one thread for the bot."""
 
     thread: GitHubThread
     parsed_texts: ParsedTextCache
-    mention: str
+    listener: Listener
     requested: frozenset[str] = frozenset()
     """Keys and global ids of the posts that are part of the task."""
 
@@ -55,10 +55,10 @@ class ThreadQuotes:
         omitted = self._omission_line([entry.said for entry in entries])
         return "\n\n".join(filter(None, (title, opening, omitted, *(entry.text for entry in entries))))
 
-    def hidden_fragments(self, bot: Actor) -> tuple[str, ...]:
+    def hidden_fragments(self) -> tuple[str, ...]:
         """Return the invisible fragments of what is quoted, except the bot's."""
         opening = self._quote(self.thread.opened, OPENING_LIMIT)
-        others = [quote for quote in (opening, *self._newest_entries()) if quote.said.actor.id != bot.id]
+        others = [quote for quote in (opening, *self._newest_entries()) if quote.said.actor.id != self.listener.bot.id]
         about = opening in others and opening.said.key not in self.requested
         title = visible_title(self.thread.title).removed if about else ()
         return (*title, *(fragment for quote in others for fragment in quote.hidden))
@@ -88,7 +88,7 @@ class ThreadQuotes:
     def _quote(self, post: ThreadPost, limit: int) -> _Quotation:
         if self._is_in_task(post):
             return _Quotation(post, f"> {_attribution(post)} (These words are in the task.)")
-        shows = [self.parsed_texts.parse(part, self.mention).shown for part in post.parts]
+        shows = [self.parsed_texts.parse(part, self.listener.mention).shown for part in post.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
         lines = (f"> {line}".rstrip() for line in (_attribution(post), *body.split("\n")))
         return _Quotation(post, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))

@@ -58,7 +58,6 @@ class Checkouts:
     folder: Path
     mirror: Mirror
     shown_as: str
-    unsafe: bool = False
     _locks: dict[str, Lock] = field(default_factory=dict)
 
     async def get(
@@ -168,7 +167,7 @@ class Checkouts:
         """Return the description of a complete checkout."""
         tree = str(place / "tree")
         base = CommitId((place / "base").read_text())
-        return Checkout(tree, tree if self.unsafe else self.shown_as, base, refs=pull_refs.read(place))
+        return Checkout(tree, tree if self.mirror.source.unsafe else self.shown_as, base, refs=pull_refs.read(place))
 
     async def _begin(self, place: Path) -> Path:
         """Return an empty folder to make a checkout in, after removing what an earlier attempt left."""
@@ -205,7 +204,7 @@ class Checkouts:
         Raises Refused if the work itself is the reason: a second attempt to copy it would fail as well.
         """
         profile = SandboxProfile(directory=mounts[0].target, mounts=mounts)
-        answer = await run.run_sandboxed(profile, command, unsafe=self.unsafe)
+        answer = await run.run_sandboxed(profile, command, unsafe=self.mirror.source.unsafe)
         if answer.code == 0:
             return
         if any(sign in answer.error for sign in _UNREADABLE):

@@ -17,10 +17,10 @@ from bot.workspace import run
 
 ENTRY_LIMIT: Final = 1_000_000
 """Files and folders of one commit."""
-LOOKED_AT: Final = 1_000_000
-"""Names that a search for pipes examines before it gives up."""
 _LISTING_LIMIT: Final = 256 << 20
 """Total bytes of their paths."""
+LOOKED_AT: Final = 1_000_000
+"""Names that a search for pipes examines before it gives up."""
 MATCHING_SECONDS: Final = 30.0
 """Time in which git must find the attributes of all files of a commit; a hundred thousand files take it a second."""
 COUNT: Final = (

@@ -31,15 +31,11 @@ _DAY: Final = 24 * 3600.0
 
 # What git prints about a repository with missing or broken contents.
 _DAMAGE = tuple(
-    sign.strip()
-    for sign in """
-    bad object; corrupt; unable to read; missing blob; missing tree; missing commit; invalid sha1 pointer
-    invalid object
-    not a git repository; is too short; cannot be opened; does not match index; failed to read; unable to find
-    inflate; not a valid object; bad config; is truncated; file size not; did not send all necessary objects
-    reference broken; bad signature; cannot be mapped; could not parse; bad tree; is empty; failed to unpack tree
-    """.replace("\n", ";").split(";")
-    if sign.strip()
+    "bad object; corrupt; unable to read; missing blob; missing tree; missing commit; invalid sha1 pointer; "
+    "invalid object; not a git repository; is too short; cannot be opened; does not match index; failed to read; "
+    "unable to find; inflate; not a valid object; bad config; is truncated; file size not; "
+    "did not send all necessary objects; reference broken; bad signature; cannot be mapped; could not parse; "
+    "bad tree; is empty; failed to unpack tree".split("; ")
 )
 _NO_DAMAGE = ("No space left", "Too many open files", "Cannot allocate memory", "fsck error")
 _COLLECT = {"gc.packRefs": "false", "gc.writeCommitGraph": "true", "pack.threads": "1"}

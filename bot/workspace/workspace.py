@@ -84,7 +84,7 @@ class GitWorkspace:
         folder, bounds = data.resolve(), limits or SandboxLimits()
         mirror = Mirror.of(source, mirrors(folder))
         shown_as = sandbox.shown_path(source.folder, (str(mirror.path), *bounds.mounts))
-        checkouts = Checkouts(folder / "checkouts", mirror, shown_as, source.unsafe)
+        checkouts = Checkouts(folder / "checkouts", mirror, shown_as)
         publisher = Publisher(folder / "publishing", mirror, publishing or Publishing())
         return cls(source, mirror, checkouts, publisher, bounds, route or EgressRoute())
 

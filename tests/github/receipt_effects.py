@@ -84,6 +84,6 @@ def _commits(ground: Ground, ref: str) -> int:
 
 RECEIPT_EFFECTS: Final = {
     "receipt": Effect(_PUSH, _SITE, a_receipt, "refs/plangate/receipts/"),
-    "check run": Effect("POST */check-runs", "bot/github/approval_check.py:_ensure:post_once", a_check_run, once=True),
+    "check run": Effect("POST */check-runs", "bot/github/approval_check.py:ensure:post_once", a_check_run, once=True),
     "keys": Effect(_PUSH, _SITE, a_list_of_keys, KEYS_REF),
 }

@@ -55,7 +55,7 @@ async def turns_in(thread: GitHubThread, client: GitHubClient) -> tuple[Turn, ..
 
 
 def context(thread: GitHubThread) -> str:
-    return ThreadQuotes(thread, ParsedTextCache(), "@plangate").text()
+    return ThreadQuotes(thread, ParsedTextCache(), Listener(BOT)).text()
 
 
 @pytest.mark.parametrize(
