@@ -21,8 +21,10 @@ from bot.core.transcript import Json
 from bot.core.turn import Picture
 from bot.github.attribution import Attribution, WrittenText
 from bot.github.client import RENDERED, GitHubClient
+from bot.github.comments import post_path
 from bot.github.repository import Address
 from bot.github.threads import GitHubThread, ThreadPost
+from bot.github.turns import MARKS
 
 MOST: Final = 8
 """Maximum number of pictures that are shown."""
@@ -90,7 +92,7 @@ class AttachedPictures:
         self, thread: GitHubThread, turns: Collection[str], *, strangers: bool
     ) -> AsyncIterator[_Drawn]:
         """Yield what GitHub draws in the texts that may show a picture at all. The others cost no request."""
-        keys = {"issue" if key.startswith(("label-", "assigned-")) else key.partition("@")[0] for key in turns}
+        keys = {"issue" if key.startswith(MARKS) else key.partition("@")[0] for key in turns}
         keys |= {"issue"} if strangers else set()
         posts = [post for post in thread.everything() if post.key in keys and any(map(_MAY_SHOW.search, post.words))]
         for post in posts[:MOST_TEXTS]:
@@ -106,14 +108,8 @@ class AttachedPictures:
 
     async def _rendered_texts(self, thread: GitHubThread, post: ThreadPost) -> AsyncIterator[tuple[bool, str]]:
         """Yield the HTML of each text of a post, and whether only people who may ask can have written it."""
-        kind, _, ident = post.key.rpartition("-")
-        paths = {
-            "": [f"issues/{thread.number}"],
-            "comment": [f"issues/comments/{ident}"],
-            "review-comment": [f"pulls/comments/{ident}"],
-            "review": [f"pulls/{thread.number}/reviews/{ident}", f"pulls/{thread.number}/reviews/{ident}/comments"],
-        }
-        for path in paths.get(kind, ()):
+        place = post_path(thread.number, post.key)
+        for path in (place, f"{place}/comments") if "/reviews/" in place else (place,):
             answer = await self.client.get(f"{self.at.path}/{path}", accept=RENDERED)
             for item in answer if isinstance(answer, list) else [answer]:
                 written = WrittenText.of("", item, at="submitted_at" if "submitted_at" in item else "created_at")

@@ -15,7 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from bot.core.errors import Refused, Transient
@@ -26,6 +26,7 @@ from bot.github.pace import WritePace
 from bot.github.token_connection import TokenConnection
 from bot.ports import Clock
 
+T = TypeVar("T")
 Json = dict[str, Any]
 Params = Mapping[str, str | int]
 
@@ -157,12 +158,17 @@ class GitHubClient:
 
     async def node(self, query: str, variables: Json) -> Json:
         """Run a query about a `node` that is known to exist. Retries while it is null, because reads may lag."""
+        return await self.read_until(
+            lambda: self.graphql(query, variables, partial=True), lambda data: bool(data["node"])
+        )
+
+    async def read_until(self, read: Callable[[], Awaitable[T]], is_current: Callable[[T], bool]) -> T:
+        """Read until the result is current, a few times. Return what was read last."""
         for pause in LAGS:
-            data = await self.graphql(query, variables, partial=True)
-            if data["node"]:
-                return data
+            if is_current(result := await read()):
+                return result
             await self.clock.sleep(pause)
-        return await self.graphql(query, variables, partial=True)
+        return await read()
 
     async def mutate(self, mutation: str, variables: Json) -> Json:
         """Run a mutation that may be repeated, and return its data."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from bot.core import marker
@@ -21,7 +22,7 @@ from bot.core.markdown.visible import newlines
 from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment
-from bot.github.client import LAGS, GitHubClient, Json
+from bot.github.client import GitHubClient, Json
 from bot.github.errors import OutcomeUnknown
 from bot.github.people import time
 from bot.github.repository import Address
@@ -115,11 +116,12 @@ class Comments:
         text = self.client.redactor.redact(text)
         path = f"{self.address.path}/issues/comments/{ident}"
         await self.client.change(path, {"body": text})
-        for pause in LAGS:
-            if shows_same_text((back := _posted_comment(await self.client.get(path))).body, text):
-                return back
-            await self.client.clock.sleep(pause)
-        return _require_text(_posted_comment(await self.client.get(path)), text)
+
+        async def read() -> Posted:
+            return _posted_comment(await self.client.get(path))
+
+        posted = await self.client.read_until(read, lambda back: shows_same_text(back.body, text))
+        return _require_text(posted, text)
 
     async def supersede(self, node: str, why: str) -> None:
         """Write above a comment what replaced it, and fold it as outdated. Does nothing if the comment is gone.
@@ -171,27 +173,16 @@ class Comments:
         """
         if sign is Acknowledgment.MAY_NOT and not self.client.pace.has_spare:
             return
-        kind, _, ident = key.rpartition("-")
-        body = {"content": _SIGNS[sign]}
+        post = post_path(self.thread, key)
+        path = f"{self.address.path}/{post}"
         try:
-            match kind:
-                case "comment":
-                    path = f"{self.address.path}/issues/comments/{ident}/reactions"
-                case "review-comment":
-                    path = f"{self.address.path}/pulls/comments/{ident}/reactions"
-                case "review":
-                    await self._sign_review(ident, _SIGNS[sign].upper())
-                    return
-                case _:
-                    path = f"{self._path}/reactions"
-            await self.client.post(path, body, repeatable=True)
+            if "/reviews/" in post:  # REST has no endpoint for reactions to a review
+                review = await self.client.get(path)
+                await self.client.mutate(_REACT, {"id": review["node_id"], "content": _SIGNS[sign].upper()})
+            else:
+                await self.client.post(f"{path}/reactions", {"content": _SIGNS[sign]}, repeatable=True)
         except Refused as error:
             _log.info("no reaction was added to %s: %s", key, error)
-
-    async def _sign_review(self, ident: str, content: str) -> None:
-        """Add a reaction to a review. REST has no endpoint for that, so this uses GraphQL."""
-        review = await self.client.get(f"{self.address.path}/pulls/{self.thread}/reviews/{ident}")
-        await self.client.mutate(_REACT, {"id": review["node_id"], "content": content})
 
     async def _create(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
         """Create a comment. If the response is lost, search for the comment, and raise OutcomeUnknown if it does not
@@ -214,7 +205,9 @@ class Comments:
                 if comment := await self.find(kind, ask, digest):
                     return comment
             raise
-        oldest = await self._find_listed(kind, ask, created, digest=digest)
+        # A later search that missed the new comment would post it twice, so wait until the list shows one.
+        found = await self.client.read_until(partial(self.find, kind, ask, digest), bool)
+        oldest = found or _posted_comment(created)
         if oldest.id < int(created["id"]):
             await self.supersede(
                 str(created["node_id"]), f"This repeats {oldest.url}, which is the comment that counts."
@@ -222,18 +215,20 @@ class Comments:
             return oldest
         return _require_text(oldest, text)
 
-    async def _find_listed(self, kind: str, ask: int, comment: Json, *, digest: str) -> Posted:
-        """Return the oldest comment of that kind and ask, once the list shows one: a later search that missed the new
-        `comment` would post it twice."""
-        for pause in (*LAGS, 0.0):
-            if earlier := await self.find(kind, ask, digest):
-                return earlier
-            await self.client.clock.sleep(pause)
-        return _posted_comment(comment)
-
     @property
     def _path(self) -> str:
         return f"{self.address.path}/issues/{self.thread}"
+
+
+def post_path(thread: int, key: str) -> str:
+    """Return the path of a post in the REST API, below its repository."""
+    kind, _, ident = key.rpartition("-")
+    paths = {
+        "comment": f"issues/comments/{ident}",
+        "review-comment": f"pulls/comments/{ident}",
+        "review": f"pulls/{thread}/reviews/{ident}",
+    }
+    return paths.get(kind, f"issues/{thread}")
 
 
 async def _complete(work: Coroutine[Any, Any, Posted]) -> Posted:

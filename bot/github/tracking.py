@@ -5,6 +5,7 @@ https://docs.github.com/en/rest/issues/issues
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from bot.core import marker
@@ -14,7 +15,7 @@ from bot.core.maintenance import Tick
 from bot.core.marker import Key
 from bot.core.names import ThreadNumber
 from bot.core.tracking_text import ticked_labels, with_warning
-from bot.github.client import LAGS, GitHubClient, Json
+from bot.github.client import GitHubClient, Json
 from bot.github.comments import shows_same_text
 from bot.github.edit_history import EDIT_FIELDS, Version, versions
 from bot.github.errors import Missing
@@ -68,11 +69,9 @@ class TrackingIssues:
         if shows_same_text(shown, text) and not ticked_labels(shown):
             return
         await self.client.change(path, {"body": text})
-        for pause in LAGS:
-            if shows_same_text(str((await self.client.get(path)).get("body") or ""), text):
-                return
-            await self.client.clock.sleep(pause)
-        raise Transient("GitHub shows a different text than was set", where=path, fix="check the issue")
+        back = await self.client.read_until(partial(self._body, path), partial(shows_same_text, text))
+        if not shows_same_text(back, text):
+            raise Transient("GitHub shows a different text than was set", where=path, fix="check the issue")
 
     async def read(self, number: ThreadNumber) -> IssueText:
         """Return what an issue shows now, with the ticks of people, by one query. Raises Missing if it is gone."""
@@ -107,10 +106,13 @@ class TrackingIssues:
     async def warn(self, number: ThreadNumber, warning: str) -> None:
         """Show above an issue's text why its task does not run, unless it does so already. "" removes the warning."""
         path = f"{self.address.path}/issues/{number}"
-        current = str((await self.client.get(path)).get("body") or "")
+        current = await self._body(path)
         text = with_warning(current, self.client.redactor.redact(warning))
         if not shows_same_text(current, text):
             await self.client.change(path, {"body": text})
+
+    async def _body(self, path: str) -> str:
+        return str((await self.client.get(path)).get("body") or "")
 
     async def _find(self, task: str) -> ThreadNumber | None:
         """Return the oldest issue of the bot with the task's marker, open or closed."""

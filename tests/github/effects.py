@@ -50,7 +50,7 @@ MISHAPS: Final = {
 }
 GRAPHQL: Final = "POST /graphql"
 WRITES: Final = {name for name in vars(GitHubClient) if name[0] != "_"} - {
-    *("get", "scopes", "page", "pages", "redirect", "graphql", "node", "close")
+    *("get", "scopes", "page", "pages", "redirect", "graphql", "node", "read_until", "close")
 }
 """Whatever the client can do but read."""
 FOR_EVER: Final = 1_000_000
@@ -337,9 +337,7 @@ EFFECTS: Final = {
     "sign on a comment": Effect("POST */issues/comments/*/reactions", _REACTIONS, a_sign(said_in_a_comment)),
     "sign on a line": Effect("POST */pulls/comments/*/reactions", _REACTIONS, a_sign(said_at_a_line)),
     "sign on an issue": Effect("POST */issues/*/reactions", _REACTIONS, a_sign(an_issue)),
-    "sign on a review": Effect(
-        GRAPHQL, "bot/github/comments.py:_sign_review:mutate", a_sign(said_in_a_review), "addReaction"
-    ),
+    "sign on a review": Effect(GRAPHQL, "bot/github/comments.py:sign:mutate", a_sign(said_in_a_review), "addReaction"),
     "review": Effect("POST */pulls/*/reviews", "bot/github/reviews.py:_create:post_once", a_review, once=True),
     "pull request": Effect("POST */pulls", "bot/github/pulls.py:_post:post", a_pull_request, once=True),
     "labels": Effect("POST */issues/*/labels", "bot/github/pulls.py:_label_and_request_reviews:post", labels),
