@@ -4,9 +4,11 @@ Rules
 - Limits are 10 seconds and 5 MiB in total: a longer body is cut, a slower fetch is abandoned.
 - The answer must be uncompressed text on the wire. A compressed answer is refused, so that nothing can expand here.
 - A redirect to another host is reported, not followed: the permission rules must check that host first.
+- Text passes, HTML becomes Markdown, everything else is refused.
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +18,6 @@ import h11
 
 from bot.core.errors import Refused, Transient
 from bot.core.network import NetworkDecision, WebPage
-from bot.workspace.egress.page import page_text
 from bot.workspace.egress.route import EgressRoute, Streams, printable_host, report_decision
 from bot.workspace.egress.urls import WebTarget, parse_url, redirect_target
 
@@ -26,6 +27,13 @@ _MOST_REDIRECTS: Final = 5
 _ACCEPT: Final = "text/markdown, text/html, text/plain;q=0.9, text/*;q=0.8, application/json;q=0.7"
 _PIECE: Final = 1 << 16
 _HEAD: Final = 32 << 10
+PAGE_CHARACTERS: Final = 100_000
+"""Characters of a page that are passed on."""
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/toml"})
+_SELECTORS: Final = re.compile("[\ufe00-\ufe0e\U000e0100-\U000e01ef]")
+"""Variation selectors, in which text can be hidden; all others of these are not printable."""
+_CHARSETS: Final = frozenset({"utf-8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252", "utf-16"})
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -145,5 +153,40 @@ def _page(target: WebTarget, answer: Response) -> WebPage:
         raise Refused(f"the server answered {answer.status}", where=str(target), fix="use another page")
     if answer.is_compressed:
         raise Refused("the answer is compressed", where=str(target), fix="use another page")
-    text, cut = page_text(answer.body, answer.headers.get("content-type", ""))
+    text, cut = _page_text(answer.body, answer.headers.get("content-type", ""))
     return WebPage(str(target), text, cut or answer.cut, size=len(answer.body))
+
+
+def _page_text(body: bytes, content_type: str) -> tuple[str, bool]:
+    """Return a page as text, and whether it was cut; raises Refused if it is not text."""
+    kind, _, parameters = content_type.partition(";")
+    kind = kind.strip().lower()
+    if not (kind.startswith("text/") or kind in _HTML | _TEXT or kind.endswith(("+json", "+xml"))):
+        raise Refused("the page is not text", where=ascii(kind)[1:-1][:100] or "no type", fix="use another page")
+    text = body.decode(_charset(parameters), "replace")
+    if kind in _HTML:
+        text = _markdown(text)
+    text = "".join(char if char.isprintable() or char in "\n\t" else " " for char in text[: PAGE_CHARACTERS + 1])
+    text = _SELECTORS.sub("", text)
+    return text[:PAGE_CHARACTERS].strip(), len(text) > PAGE_CHARACTERS
+
+
+def _charset(parameters: str) -> str:
+    """Return the charset that a content type names, or UTF-8 if it names none that is supported."""
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        charset = value.strip().strip("\"'").lower()
+        if name.strip().lower() == "charset" and charset in _CHARSETS:
+            return charset
+    return "utf-8"
+
+
+def _markdown(html: str) -> str:
+    """Convert HTML, without the parts that a page hides from people."""
+    import html_to_markdown
+
+    options = html_to_markdown.ConversionOptions(extract_metadata=False, skip_images=True)
+    try:
+        return html_to_markdown.convert(html, options).content or ""
+    except Exception as error:  # the library's errors have no other common base class
+        raise Refused("the page cannot be read", fix="use another page") from error
