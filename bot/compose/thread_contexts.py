@@ -50,6 +50,7 @@ from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
 from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
+from bot.github.reach import repository_by_name
 from bot.github.relevance import Listening
 from bot.github.repository_reader import GitHubReader
 from bot.github.task_checks import TaskGateway
@@ -142,7 +143,7 @@ class ThreadContexts:
         if Mirror.of(access.remote, mirrors(self.settings.data_dir)).path.exists():
             return access.remote
         try:
-            size = await repository.kilobytes(access.client, access.at)
+            size = (await repository_by_name(access.client, access.at)).kilobytes
         except Refused:  # an unknown size does not prevent work
             return access.remote
         return replace(access.remote, partial=size > self.settings.partial_clone_mb * 1024)

@@ -32,6 +32,8 @@ class ReachableRepository:
     """Its default branch."""
     pushed: datetime | None = None
     """When something was last pushed to it; None: never."""
+    kilobytes: int = 0
+    """Approximate size of its history on GitHub's disks."""
     archived: bool = False
     """Whether nobody can write to it."""
 
@@ -100,5 +102,6 @@ def _reachable(repository: Json) -> ReachableRepository:
         address=address,
         branch=str(repository["default_branch"]),
         pushed=pushed,
+        kilobytes=int(repository.get("size") or 0),
         archived=bool(repository.get("archived")),
     )

@@ -97,15 +97,6 @@ async def repository(client: GitHubClient, address: Address) -> Repository:
     )
 
 
-async def kilobytes(client: GitHubClient, address: Address) -> int:
-    """Return the approximate size of a repository's history on GitHub's disks, in kilobytes.
-
-    https://docs.github.com/en/rest/repos/repos#get-a-repository
-    """
-    size = (await client.get(address.path)).get("size")
-    return size if isinstance(size, int) else 0
-
-
 async def file(client: GitHubClient, address: Address, path: str, ref: str = "") -> bytes | None:
     """Return a file of a commit or branch, or None if it does not exist or is not a regular file.
 

@@ -12,8 +12,8 @@ from bot.github.client import GitHubClient
 from bot.github.errors import Missing
 from bot.github.pace import WritePace
 from bot.github.permissions import Roles
-from bot.github.reach import installation_on
-from bot.github.repository import Address, app_bot, file, kilobytes, repository, run_is_over, token_bot
+from bot.github.reach import installation_on, repository_by_name
+from bot.github.repository import Address, app_bot, file, repository, run_is_over, token_bot
 from bot.github.tokens import AppJwt, AppTokens, StaticToken
 from bot.testing.github import credentials
 from tests.github.conftest import HOME, ROLES, Ground
@@ -51,11 +51,11 @@ async def test_files_are_read(ground: Ground) -> None:
     assert await file(client, at, "src/a.py", "main") == b"a = 1\n"
     assert await file(client, at, "src/none.py", "main") is None
     assert await file(client, at, "src", "main") is None
-    small = await kilobytes(client, at)
+    small = (await repository_by_name(client, at)).kilobytes
     ground.person("ada").push(HOME, {"large.bin": b"x" * 1_100_000})
     with pytest.raises(Refused, match="larger"):
         await file(client, at, "large.bin", "main")
-    assert small < await kilobytes(client, at)
+    assert small < (await repository_by_name(client, at)).kilobytes
 
 
 async def test_a_run_is_over_when_github_says_so(ground: Ground) -> None:
