@@ -37,7 +37,7 @@ class CheckResults:
     actions: GitHubClient
     at: Address
 
-    async def of(self, commit: str, page: int, tell: Attribution) -> tuple[list[str], bool]:
+    async def of(self, commit: str, page: int, attribution: Attribution) -> tuple[list[str], bool]:
         """Return the texts about a page of check runs: the list first, then failed ones; and whether there is more."""
         path = f"{self.at.path}/commits/{commit}/check-runs"
         try:
@@ -46,10 +46,10 @@ class CheckResults:
             raise missing_permission(error, "checks: read") from error
         lines = "\n".join(f"- {_line(run)}" for run in runs) or "There are no check runs."
         failed = [run for run in runs if run["conclusion"] in FAILED]
-        details = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed)]
-        return [tell.clean(lines), *details], more
+        details = [await self._detail(run, attribution, log=n < MOST_LOGS) for n, run in enumerate(failed)]
+        return [attribution.clean(lines), *details], more
 
-    async def failures(self, commit: str, tell: Attribution, only: Collection[int] | None = None) -> str:
+    async def failures(self, commit: str, attribution: Attribution, only: Collection[int] | None = None) -> str:
         """Return what the failed check runs of a commit report, with the end of the logs of the first; "" for none.
 
         `only` has the ids of the runs that matter; None for all.
@@ -59,8 +59,9 @@ class CheckResults:
             async for run in self._runs(commit)
             if run["conclusion"] in FAILED and (only is None or int(run["id"]) in only)
         ]
-        details = [await self._detail(run, tell, log=n < MOST_LOGS) for n, run in enumerate(failed[:MOST_FAILED])]
-        return "\n\n".join([*details, *(tell.clean(_line(run)) for run in failed[MOST_FAILED:])])
+        shown, others = failed[:MOST_FAILED], failed[MOST_FAILED:]
+        details = [await self._detail(run, attribution, log=n < MOST_LOGS) for n, run in enumerate(shown)]
+        return "\n\n".join([*details, *(attribution.clean(_line(run)) for run in others)])
 
     async def states(self, commit: str) -> tuple[CheckRun, ...]:
         """Return the state of every check run of a commit. Raises Refused if the token may not read them."""
@@ -74,19 +75,19 @@ class CheckResults:
         except (Forbidden, Unprocessable) as error:
             raise missing_permission(error, "checks: read") from error
 
-    async def _detail(self, run: Json, tell: Attribution, *, log: bool) -> str:
+    async def _detail(self, run: Json, attribution: Attribution, *, log: bool) -> str:
         """Return what a failed run reports, and the end of its log if it is a job."""
         output = run["output"] or {}
         text = "\n".join(filter(None, (output.get("title"), output.get("summary"), output.get("text"))))
-        parts = [tell.clean(_line(run)), cut(tell.clean(text), OUTPUT)]
+        parts = [attribution.clean(_line(run)), cut(attribution.clean(text), OUTPUT)]
         if (run.get("app") or {}).get("slug") == ACTIONS:
             unread = "(Log not shown: too many failed jobs at once.)"
-            parts.append(await self._log(int(run["id"]), tell) if log else unread)
+            parts.append(await self._log(int(run["id"]), attribution) if log else unread)
         return "\n".join(filter(None, parts))
 
-    async def _log(self, job: int, tell: Attribution) -> str:
+    async def _log(self, job: int, attribution: Attribution) -> str:
         try:
-            text = tell.clean(await log_tail(self.actions, self.at, job))
+            text = attribution.clean(await log_tail(self.actions, self.at, job))
         except Refused as error:
             return f"(Log not shown: {missing_permission(error, 'actions: read')})"
         except Transient as error:

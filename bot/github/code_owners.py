@@ -26,9 +26,11 @@ async def owner_ids(roles: Roles, branch: str, scope: Sequence[str], people: Col
     except PlangateError:
         return frozenset()
     teams = [name for name in names if "/" in name]
-    return frozenset(
-        [who.id for who in people if who.login.lower() in names or True in [await roles.member(t, who) for t in teams]]
-    )
+    ids = set[int]()
+    for who in people:
+        if who.login.lower() in names or True in [await roles.is_member(team, who) for team in teams]:
+            ids.add(who.id)
+    return frozenset(ids)
 
 
 async def _text(client: GitHubClient, address: Address, branch: str) -> str:

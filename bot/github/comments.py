@@ -96,11 +96,11 @@ class Comments:
         mistaken for this plan's comment.
         """
         async for comment in self.client.pages(f"{self._path}/comments"):
-            if int(comment["id"]) > self.after and self.ours(comment, kind, ask, digest):
+            if int(comment["id"]) > self.after and self.is_ours(comment, kind, ask, digest):
                 return _posted_comment(comment)
         return None
 
-    def ours(self, comment: Json, kind: str, ask: int, digest: str = "") -> bool:
+    def is_ours(self, comment: Json, kind: str, ask: int, digest: str = "") -> bool:
         """Return whether the bot wrote a comment of that kind, ask, and digest, by its author and marker (A4)."""
         mark = marker.parse(comment.get("body") or "")
         return (

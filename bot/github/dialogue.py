@@ -37,7 +37,7 @@ from bot.github.reviews import Reviews
 from bot.github.snapshot import SnapshotReader
 from bot.github.thread_quotes import ThreadQuotes, with_older_comments
 from bot.github.threads import GitHubThread, Threads
-from bot.github.turns import MARKS, Listener, TurnReader, strangers
+from bot.github.turns import MARKS, Listener, TurnReader, has_strangers
 from bot.ports import PostedComment, ThreadFence
 
 EARLY: Final = timedelta(minutes=1)
@@ -117,7 +117,7 @@ class GitHubDialogue:
         turns = await TurnReader(self.listener, roles, self.parsed_texts, may_act).turns(self._read, seen)
         if not self.settings.untrusted_context or all(turn.aside for turn in turns):
             return turns
-        beside = await strangers(self._read, self.listener, roles)
+        beside = await has_strangers(self._read, self.listener, roles)
         return [replace(turn, strangers=beside and not turn.aside) for turn in turns]
 
     async def thread_as_read(self) -> GitHubThread:

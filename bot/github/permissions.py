@@ -59,7 +59,7 @@ class Roles:
         if actor.is_listed_in(self.users):
             return True
         if actor.id not in self._listed:
-            answers = [await self.member(team, actor) for team in self.teams]
+            answers = [await self.is_member(team, actor) for team in self.teams]
             self._listed[actor.id] = True if True in answers else None if None in answers else False
         return self._listed[actor.id]
 
@@ -107,9 +107,9 @@ class Roles:
         except PlangateError:
             return None
         user = answer.get("user") or {}
-        return _read(answer) if user.get("id") == actor.id else None
+        return _role_in_answer(answer) if user.get("id") == actor.id else None
 
-    async def member(self, team: str, actor: Actor) -> bool | None:
+    async def is_member(self, team: str, actor: Actor) -> bool | None:
         """Return whether an account belongs to ``organization/team``, or None if that look-up failed.
 
         https://docs.github.com/en/rest/teams/members#get-team-membership-for-a-user
@@ -125,7 +125,7 @@ class Roles:
             return None
 
 
-def _read(answer: dict[str, Any]) -> Role | None:
+def _role_in_answer(answer: dict[str, Any]) -> Role | None:
     """Return a role by its name, else the role that a custom one builds on; None for anything that GitHub does not
     document.
 

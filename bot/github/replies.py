@@ -54,7 +54,7 @@ class Replies:
 
     def _answered_threads(self, comments: Collection[Json], ask: int, digest: str) -> set[int]:
         """Return the ids of the first comments of the threads that have our reply of that ask."""
-        return {_root(comment) for comment in comments if self.comments.ours(comment, _KIND, ask, digest)}
+        return {_root(comment) for comment in comments if self.comments.is_ours(comment, _KIND, ask, digest)}
 
     @property
     def _path(self) -> str:

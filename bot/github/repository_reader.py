@@ -126,8 +126,8 @@ class GitHubReader:
         title = f"Title: {pull['title']}\nBranches: {pull['head']['ref']} into {pull['base']['ref']}"
         opening = WrittenText.of(f"pull request #{query.number}, {state}{fork}, opened", pull, title=title)
         placed = query.strangers or not await self._is_foreign(pull)
-        tell = self.attribution.passages
-        first = () if query.page > 1 else await tell([opening], strangers=query.strangers, longest=BODY)
+        passages_of = self.attribution.passages
+        first = () if query.page > 1 else await passages_of([opening], strangers=query.strangers, longest=BODY)
         file_list = self.attribution.clean("\n".join(f"- {_file(file)}" for file in files))
         submitted = [review for review in reviews if review.get("submitted_at") and (review["body"] or "").strip()]
         posts = [
@@ -139,7 +139,7 @@ class GitHubReader:
         ]
         changed = await self._code(pull, f"changed files ({pull['changed_files']} in all)", [file_list], query)
         return RepositoryText(
-            (*first, *changed, *await tell(posts, strangers=query.strangers, longest=COMMENT)),
+            (*first, *changed, *await passages_of(posts, strangers=query.strangers, longest=COMMENT)),
             more_files or more_reviews or more_notes,
         )
 

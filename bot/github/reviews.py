@@ -80,7 +80,7 @@ class Reviews:
     async def _is_posted(self, review: Review, ask: int) -> bool:
         """Return whether that review of that ask is there. Reads all pages."""
         async for earlier in self.comments.client.pages(self._path):
-            if self.comments.ours(earlier, _KIND, ask, marker.digest_of(review.text)):
+            if self.comments.is_ours(earlier, _KIND, ask, marker.digest_of(review.text)):
                 return True
         return False
 

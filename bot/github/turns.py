@@ -157,7 +157,7 @@ class TurnReader:
         return self.parsed_texts.parse(text, self.listener.mention)
 
 
-async def strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:
+async def has_strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:
     """Return whether anybody on a thread has less than triage access. A failed look-up counts as such a person."""
     speakers = {post.actor.id: post.actor for post in thread.everything() if post.actor.id != listener.bot.id}
     for speaker in speakers.values():
@@ -224,7 +224,7 @@ def _label_and_assignment(
     kinds, newest = _marking_events(thread, listener), dict[str, Json]()
     for event in events:
         kind = event["event"]
-        if kind in kinds and _about_us(event, listener.bot):
+        if kind in kinds and _is_about_us(event, listener.bot):
             newest[kind] = event
     for kind, event in newest.items():
         who = rest_actor(event.get("assigner") or event["actor"])
@@ -247,7 +247,7 @@ async def _events(client: GitHubClient, address: Address, number: int) -> AsyncI
         _log.warning("this token may not see who set the label, assigned the bot, or renamed #%s", number)
 
 
-def _about_us(event: Json, bot: Actor) -> bool:
+def _is_about_us(event: Json, bot: Actor) -> bool:
     if event["event"] == "labeled":
         return bool(event["label"]["name"] == LABEL)
     return bool((event.get("assignee") or {}).get("id") == bot.id)
