@@ -121,17 +121,19 @@ class SandboxedToolhost:
     async def close(self) -> None:
         """End the process and everything in its sandbox within 2 seconds, then clean up; closing again is no error."""
         self._closed = True
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._process.wait()
-        await self._kill()
-        if self._listening is not None:
-            await asyncio.wait([self._listening])
-        self._fail_waiting_calls()
-        if self._after is not None:
-            await self._after()
+        try:
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._process.wait()
+            await self._kill()
+            if self._listening is not None:
+                await asyncio.wait([self._listening])
+            self._fail_waiting_calls()
+        finally:
+            if self._after is not None:
+                await self._after()
 
     @property
     def _is_gone(self) -> bool:
