@@ -80,7 +80,7 @@ def action(environ: Mapping[str, str] | None = None) -> ActionSettings:
     https://docs.github.com/en/actions/reference/workflows-and-actions/variables
     """
     env = environment_variables(environ)
-    inputs = {name: env.get(f"INPUT_{name.upper()}", "").strip() for name in INPUTS}
+    inputs = {name: env.get(f"INPUT_{name.upper()}", "") for name in INPUTS}
     return ActionSettings(
         settings=_of_inputs(settings(env), inputs, env),
         event=_require(env, "GITHUB_EVENT_NAME"),

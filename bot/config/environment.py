@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from bot.config.saved_app import with_saved_app
 from bot.config.settings import (
@@ -202,7 +203,7 @@ def decoy_variable(value: str) -> None:
 def log_style(environ: Mapping[str, str] | None = None, *, level: str = "info") -> tuple[str, str]:
     """Return the log format (text or json) and the lowest level that is logged; `level` if none is set."""
     env = environment_variables(environ)
-    form, level = env.get("PLANGATE_LOG", "text").strip(), env.get("PLANGATE_LOG_LEVEL", level).strip()
+    form, level = env.get("PLANGATE_LOG", "text"), env.get("PLANGATE_LOG_LEVEL", level)
     if form not in {"text", "json"}:
         raise Misconfigured(f"not a log format: {form!r}", where="PLANGATE_LOG", fix="set it to text or json")
     if level.lower() not in {*_LEVELS, "warn"}:
@@ -252,9 +253,7 @@ def _service(env: Mapping[str, str]) -> ServiceSettings:
 
 def _notify(env: Mapping[str, str]) -> NotifySettings:
     """Return the webhook for notifications. A plain http address may only be on this machine."""
-    from urllib.parse import urlsplit
-
-    notify = NotifySettings(_address(env, _NOTIFY_URL, ""), Secret(env.get(_NOTIFY_SECRET, "").strip()))
+    notify = NotifySettings(_address(env, _NOTIFY_URL, ""), Secret(env.get(_NOTIFY_SECRET, "")))
     parts = urlsplit(notify.url)
     if parts.username or parts.password or (parts.scheme == "http" and parts.hostname not in _THIS_MACHINE):
         fix = "write https://host/path, without a password; http only for 127.0.0.1, ::1, or localhost"
@@ -277,12 +276,10 @@ def _is_signing_secret(notify: NotifySettings) -> bool:
 
 def _public_url(env: Mapping[str, str]) -> str:
     """Return the address of the dashboard: only the origin, and https unless it is this machine's."""
-    from urllib.parse import urlsplit
-
     url = _address(env, "PLANGATE_PUBLIC_URL", "")
     parts = urlsplit(url)
-    is_near = parts.hostname in {"127.0.0.1", "localhost", "::1"}
-    if url and (parts.path or parts.query or parts.username or not (is_near or parts.scheme == "https")):
+    is_safe = parts.scheme == "https" or parts.hostname in _THIS_MACHINE
+    if url and (parts.path or parts.query or parts.username or not is_safe):
         cure = "write something like https://plangate.example.com"
         raise Misconfigured(f"not the origin of a web site: {url!r}", where="PLANGATE_PUBLIC_URL", fix=cure)
     return url
@@ -290,8 +287,6 @@ def _public_url(env: Mapping[str, str]) -> str:
 
 def _address(env: Mapping[str, str], name: str, default: str) -> str:
     """Return the URL of a server, without a trailing slash."""
-    from urllib.parse import urlsplit
-
     value = env.get(name, default).strip()
     try:
         parts = urlsplit(value)

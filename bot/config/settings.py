@@ -5,10 +5,8 @@ from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    pass
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 PATH = ".github/plangate.yml"
 PARTIAL_CLONE_MB: Final = 256
@@ -115,8 +113,6 @@ class OperatorNetwork:
 
     def proxy(self, url: str) -> str:
         """Return the proxy for a URL, or "" if it is reached directly."""
-        from urllib.parse import urlsplit
-
         parts = urlsplit(url)
         direct = (name.strip().removeprefix(".") for name in self.proxies.get("no", "").split(","))
         if any(name and (name == "*" or f".{parts.hostname}".endswith(f".{name}")) for name in direct):
