@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -21,7 +20,7 @@ from bot.cli.init import (
 )
 from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
-from bot.compose.checkup import CheckupResult, check_github
+from bot.compose.checkup import Finding, check_github, failed_check
 from bot.compose.database_checkup import check_database
 from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.compose.receipts import receipt_key
@@ -33,18 +32,6 @@ from bot.core.errors import Misconfigured, NoSandbox, PlangateError, Transient
 _ROOM = 1_000_000_000
 """Bytes of free disk below which a clone and its checkouts may not fit."""
 _PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "git": "git"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check: whether it is good, what was found, how to fix it, and the exit code of a failure."""
-
-    good: bool
-    what: str
-    cure: str = ""
-    exit_code: int = 2
-    optional: bool = False
-    """Whether everything works without it. Then it does not affect the exit code."""
 
 
 def examine(out: TextIO, *, fix: bool, checks: bool) -> int:
@@ -63,7 +50,7 @@ def _report(out: TextIO, findings: Iterable[Finding]) -> int:
     code = 0
     for finding in findings:
         sign = "✓" if finding.good else "·" if finding.optional else "✗"
-        cure = "" if finding.good else f"\n  → {finding.cure}"
+        cure = f"\n  → {finding.cure}" if finding.cure else ""
         print(f"{sign} {finding.what}{cure}", file=out, flush=True)
         code = code or (0 if finding.good or finding.optional else finding.exit_code)
     return code
@@ -77,7 +64,8 @@ def findings(settings: Settings, *, fix: bool = False, checks: bool = True) -> I
     for program, package in _PACKAGES.items():
         path = shutil.which(program)
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
-        yield Finding(path is not None, f"{program}: {path or 'not found'}", cure, 6 if program == "bwrap" else 2)
+        code = NoSandbox.exit_code if program == "bwrap" else Misconfigured.exit_code
+        yield Finding(f"{program}: {path or 'not found'}", "" if path else cure, exit_code=code)
     yield (sandbox := _sandbox())
     yield _data_dir(settings)
     yield _model(settings)
@@ -86,15 +74,15 @@ def findings(settings: Settings, *, fix: bool = False, checks: bool = True) -> I
     yield from _database(settings)
     yield from _github(settings, fix=fix)
     yield from _project(Path())
-    yield from map(_finding, check_tasks_in(Path(), settings if checks and sandbox.good else None))
+    yield from check_tasks_in(Path(), settings if checks and sandbox.good else None)
 
 
 def _sandbox() -> Finding:
     try:
         try_sandbox()
     except NoSandbox as error:
-        return Finding(False, f"sandbox: {error.what}", error.fix, error.exit_code)
-    return Finding(True, "sandbox: works")
+        return failed_check("sandbox", error)
+    return Finding("sandbox: works")
 
 
 def _data_dir(settings: Settings) -> Finding:
@@ -102,24 +90,23 @@ def _data_dir(settings: Settings) -> Finding:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        return Finding(False, f"data directory: {where}: {error.strerror}", "set PLANGATE_DATA_DIR to your own folder")
+        return Finding(f"data directory: {where}: {error.strerror}", "set PLANGATE_DATA_DIR to your own folder")
     if not os.access(where, os.W_OK):
-        return Finding(False, f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
+        return Finding(f"data directory: {where}", "set PLANGATE_DATA_DIR to a folder that you can write to")
     free = shutil.disk_usage(where).free
-    what = f"data directory: {where} ({free / 1e9:.1f} GB free)"
-    return Finding(free > _ROOM, what, "make room there, or set PLANGATE_DATA_DIR to a folder on another disk")
+    cure = "" if free > _ROOM else "make room there, or set PLANGATE_DATA_DIR to a folder on another disk"
+    return Finding(f"data directory: {where} ({free / 1e9:.1f} GB free)", cure)
 
 
 def _model(settings: Settings) -> Finding:
     """Request the default model, which costs nothing and needs a valid key."""
     if not (settings.api_key or settings.identity):
-        return Finding(False, "model: no key", "set ANTHROPIC_API_KEY")
+        return Finding("model: no key", "set ANTHROPIC_API_KEY")
     try:
         name = asyncio.run(try_model(settings))
     except PlangateError as error:
-        cure = _cure_of(error, "ANTHROPIC_BASE_URL")
-        return Finding(False, f"model: {error.what}", cure, error.exit_code)
-    return Finding(True, f"model: {name} answers")
+        return failed_check("model", error, _cure_of(error, "ANTHROPIC_BASE_URL"))
+    return Finding(f"model: {name} answers")
 
 
 def _signing(settings: Settings) -> Iterator[Finding]:
@@ -129,9 +116,9 @@ def _signing(settings: Settings) -> Iterator[Finding]:
     try:
         asyncio.run(try_signing(settings))
     except PlangateError as error:
-        yield Finding(False, f"signing key: {error.what}", error.fix, error.exit_code)
+        yield failed_check("signing key", error)
         return
-    yield Finding(True, f"signing key: {settings.signing_key}")
+    yield Finding(f"signing key: {settings.signing_key}")
 
 
 def _receipts(settings: Settings) -> Iterator[Finding]:
@@ -140,29 +127,27 @@ def _receipts(settings: Settings) -> Iterator[Finding]:
         key = receipt_key(settings).public
     except PlangateError:
         return  # the model's key, or the signing key, has a finding of its own
-    yield Finding(True, f"receipts: signed with the key {key.id}")
+    yield Finding(f"receipts: signed with the key {key.id}")
     if shutil.which("ssh-keygen") is None:
         what = "ssh-keygen: not found, so approvers cannot sign receipts here, and their signatures cannot be checked"
-        yield Finding(False, what, "install the package openssh-client", optional=True)
+        yield Finding(what, "install the package openssh-client", optional=True)
 
 
 def _database(settings: Settings) -> tuple[Finding, ...]:
     """Check the database of several workers. Returns nothing if none is set."""
     try:
-        return tuple(map(_finding, asyncio.run(check_database(settings))))
+        return asyncio.run(check_database(settings))
     except PlangateError as error:
         cure = error.fix or "see whether it runs, and check host, account, password, and name in PLANGATE_DATABASE_URL"
-        return (Finding(False, f"database: {error.what}", cure, error.exit_code),)
+        return (failed_check("database", error, cure),)
 
 
 def _github(settings: Settings, *, fix: bool) -> tuple[Finding, ...]:
     """Check the GitHub credentials and their permissions. Returns nothing if none are set."""
     try:
-        results = asyncio.run(check_github(settings, fix=fix))
+        return asyncio.run(check_github(settings, fix=fix))
     except PlangateError as error:
-        cure = _cure_of(error, "GITHUB_API_URL")
-        return (Finding(False, f"GitHub: {error.what}", cure, error.exit_code),)
-    return tuple(map(_finding, results))
+        return (failed_check("GitHub", error, _cure_of(error, "GITHUB_API_URL")),)
 
 
 def _cure_of(error: PlangateError, address: str) -> str:
@@ -170,10 +155,6 @@ def _cure_of(error: PlangateError, address: str) -> str:
     if isinstance(error, Transient):
         return f"try again later; if it keeps failing, check {address} and the proxy (HTTPS_PROXY)"
     return error.fix or f"check the credentials and {address}"
-
-
-def _finding(checked: CheckupResult) -> Finding:
-    return Finding(not checked.cure, checked.what, checked.cure, optional=checked.optional)
 
 
 async def repository_findings(settings: Settings, name: str, *, fix: bool) -> list[Finding]:
@@ -187,8 +168,7 @@ async def repository_findings(settings: Settings, name: str, *, fix: bool) -> li
         checked = await checkup.check(_expectation((files or {}).get(WORKFLOW, "")), fix=fix)
     finally:
         await checkup.close()
-    hidden = _finding(checkup.hidden_files()) if files is None else None
-    return [*map(_finding, checked), *([hidden] if hidden else _files(files or {}))]
+    return [*checked, *([checkup.hidden_files()] if files is None else _files(files))]
 
 
 def _expectation(main: str) -> WorkflowNeeds:
@@ -206,10 +186,10 @@ def _files(files: Mapping[str, str]) -> Iterator[Finding]:
     try:
         missing = outdated_parts(*(files[name] for name in FILES))
     except Misconfigured as error:
-        yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
+        yield failed_check(error.where, error)
         return
     if missing is None:
-        yield Finding(False, f"{WORKFLOW}: not on the default branch", "run plangate init, and push its files there")
+        yield Finding(f"{WORKFLOW}: not on the default branch", "run plangate init, and push its files there")
         return
     yield from _workflow_findings(files[WORKFLOW], missing)
 
@@ -219,7 +199,7 @@ def _project(folder: Path) -> Iterator[Finding]:
     try:
         workflows = findings_of_project(folder)
     except Misconfigured as error:
-        yield Finding(False, f"{error.where}: {error.what}", error.fix, error.exit_code)
+        yield failed_check(error.where, error)
         return
     if workflows is not None:
         yield from _workflow_findings(*workflows)
@@ -230,13 +210,13 @@ def _workflow_findings(main: str, missing: tuple[str, ...]) -> Iterator[Finding]
     lacks = f"; missing or different keys: {', '.join(missing)}" if missing else ""
     what = f"workflow: {WORKFLOW}, {version_note(main)}{lacks}"
     cure = "run plangate init again: it says what it replaces, and keeps a copy with --force"
-    yield Finding(not (missing or is_outdated(main)), what, cure, optional=not missing)
+    yield Finding(what, cure if missing or is_outdated(main) else "", optional=not missing)
     if wakes_itself(main):
         what = f"workflow: {WORKFLOW} has a github_token, and each comment of that token's own account starts a job"
-        yield Finding(False, what, "name the account: plangate init --force --account LOGIN", optional=True)
+        yield Finding(what, "name the account: plangate init --force --account LOGIN", optional=True)
     if not missing and not creates_check_runs(main):
         what = f'workflow: {WORKFLOW} does not let the job create the check run "Plan approved"'
-        yield Finding(False, what, "grant checks: write to the job work (docs/tokens.md)", optional=True)
+        yield Finding(what, "grant checks: write to the job work (docs/tokens.md)", optional=True)
 
 
 def _install(out: TextIO) -> None:

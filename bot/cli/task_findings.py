@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bot.clock import SystemClock
-from bot.compose.checkup import CheckupResult
+from bot.compose.checkup import Finding
 from bot.compose.maintenance_pass import next_due
 from bot.config.environment import configuration
 from bot.config.maintenance_task import MaintenanceTask
@@ -42,7 +42,7 @@ _NEEDS: Final = (
 
 def check_tasks(
     text: str, now: datetime, *, read_recipe: Callable[[str], str | None], try_check: "TryCheck | None" = None
-) -> Iterator[CheckupResult]:
+) -> Iterator[Finding]:
     """Yield the findings on each scheduled task of a configuration, or one about the mistake in the file.
 
     `read_recipe` returns the project's own recipe of a name, or None. `try_check` runs a check; None if none is run.
@@ -50,13 +50,13 @@ def check_tasks(
     try:
         keys = configuration(text, PATH)
     except Misconfigured as error:
-        yield CheckupResult(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
+        yield Finding(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
         return
     for task in keys.maintenance:
         yield from _check_task(task, now, read_recipe, keys=keys, try_check=try_check)
 
 
-def check_tasks_in(folder: Path, settings: Settings | None) -> Iterator[CheckupResult]:
+def check_tasks_in(folder: Path, settings: Settings | None) -> Iterator[Finding]:
     """Yield the findings about the tasks of the project in a folder; none without a configuration.
 
     Runs their checks in the sandbox, with these settings; with None, it runs none.
@@ -84,16 +84,16 @@ def _check_task(
     *,
     keys: "Configuration",
     try_check: "TryCheck | None",
-) -> Iterator[CheckupResult]:
+) -> Iterator[Finding]:
     """Yield the findings about one scheduled task."""
     own = read_recipe(task.recipe) if task.recipe else None
     try:
         full = scheduled_task(task, {} if own is None or task.recipe is None else {task.recipe: own})
     except Misconfigured as error:
-        yield CheckupResult(f"{error.what} ({PATH}, {error.where})", error.fix)
+        yield Finding(f"{error.what} ({PATH}, {error.where})", error.fix)
         return
     rows = "".join(f"\n    {row}" for row in due_time_rows(task, now))
-    yield CheckupResult(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
+    yield Finding(f"task {task.name}: {task.due_times().words()}, {task.timezone}; next:{rows}")
     if full.check.startswith(GITHUB_CHECK):
         yield _check_github(task, full.check)
     elif full.check and try_check is not None:
@@ -119,44 +119,44 @@ def _try_check(folder: Path, settings: Settings, check: str, keys: "Configuratio
     return asyncio.run(try_check(folder, check, keys, settings))
 
 
-def _check_run(task: MaintenanceTask, minutes: float, run: Callable[[], CheckResult]) -> CheckupResult:
+def _check_run(task: MaintenanceTask, minutes: float, run: Callable[[], CheckResult]) -> Finding:
     """Run a check as an occurrence would, and return its result. Prints a line first, because it may take minutes."""
     subject = f"task {task.name}: its check"
     print(f"{subject} runs on the newest commit; limit: {minutes:g} min ...", file=sys.stderr, flush=True)
     try:
         result = run()
     except PlangateError as error:
-        return CheckupResult(f"{subject} was not run: {error.what}", error.fix, optional=True)
+        return Finding(f"{subject} was not run: {error.what}", error.fix, optional=True)
     place = task.place_of("check" if task.check else "recipe")
     if result.problem:
-        return CheckupResult(f"{subject} ({place}) failed: {with_visible_codepoints(result.problem)}", _NEEDS)
+        return Finding(f"{subject} ({place}) failed: {with_visible_codepoints(result.problem)}", _NEEDS)
     if not result.found:
-        return CheckupResult(f"{subject} finds nothing to do")
+        return Finding(f"{subject} finds nothing to do")
     first, *more = result.printed.splitlines()
     line = with_visible_codepoints(first[:_LINE_SHOWN])
-    return CheckupResult(f"{subject} finds something to do: {line}{' ...' if more else ''}")
+    return Finding(f"{subject} finds something to do: {line}{' ...' if more else ''}")
 
 
-def _check_github(task: MaintenanceTask, check: str) -> CheckupResult:
+def _check_github(task: MaintenanceTask, check: str) -> Finding:
     """Return the mistake in a check that asks GitHub, or how to try it."""
     subject = f"task {task.name}: its check"
     try:
         parse_github_check(check)
     except Refused as error:
-        return CheckupResult(f"{subject} ({task.place_of('check' if task.check else 'with')}): {error.what}", error.fix)
-    return CheckupResult(f"{subject} asks GitHub; plangate maintenance run --dry-run tries it")
+        return Finding(f"{subject} ({task.place_of('check' if task.check else 'with')}): {error.what}", error.fix)
+    return Finding(f"{subject} asks GitHub; plangate maintenance run --dry-run tries it")
 
 
-def _check_command(task: MaintenanceTask, check: str) -> Iterator[CheckupResult]:
+def _check_command(task: MaintenanceTask, check: str) -> Iterator[Finding]:
     """Yield the mistakes in a check that can be found without running it."""
     where = f"task {task.name}: its check ({task.place_of('check')})"
     if problem := _bash("bash", "-n", "-c", check):
-        yield CheckupResult(f"{where} is no shell command: {problem}", "correct it")
+        yield Finding(f"{where} is no shell command: {problem}", "correct it")
         return
     first = check.split(maxsplit=1)[0]
     if _PROGRAM.fullmatch(first) and _bash("bash", "-c", 'type -- "$1"', "bash", first):
         cure = "install it where Plangate runs, or ignore this if it is there"
-        yield CheckupResult(f"{where} runs {first!r}, which is not on this machine", cure, optional=True)
+        yield Finding(f"{where} runs {first!r}, which is not on this machine", cure, optional=True)
 
 
 def _bash(*arguments: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.actor import ActorKind
-from bot.core.errors import Refused
+from bot.core.errors import PlangateError, Refused
 from bot.github import labels, reach, repository
 from bot.github.client import GitHubClient
 from bot.github.repository_settings import branch_rules
@@ -41,16 +41,29 @@ _OWN_ACCOUNT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class CheckupResult:
-    """One result of the checkup. `cure` tells how to fix it; "" if nothing is wrong."""
+class Finding:
+    """What one check found. `cure` tells how to fix it; "" if nothing is wrong."""
 
     what: str
     cure: str = ""
     optional: bool = False
-    """Whether the bot works without it."""
+    """Whether everything works without it. Then it does not affect the exit code."""
+    exit_code: int = 2
+    """The exit code of `plangate doctor` if this has to be fixed."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing has to be fixed."""
+        return not self.cure
 
 
-async def check_github(settings: Settings, *, fix: bool = False) -> tuple[CheckupResult, ...]:
+def failed_check(what: str, error: PlangateError, cure: str = "") -> Finding:
+    """Return the finding that a check failed with an error. Without a `cure`, the error's own counts."""
+    cure = cure or error.fix or "correct this, then run plangate doctor again"
+    return Finding(f"{what}: {error.what}", cure, exit_code=error.exit_code)
+
+
+async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Finding, ...]:
     """Check everything that GitHub reports about the credentials. Returns nothing if none are set.
 
     `fix` creates the label in repositories that lack it.
@@ -59,9 +72,7 @@ async def check_github(settings: Settings, *, fix: bool = False) -> tuple[Checku
     """
     github = settings.github
     if github.app_id and not github.private_key:
-        return (
-            CheckupResult("GitHub: an App without its key", "set PLANGATE_PRIVATE_KEY, or PLANGATE_PRIVATE_KEY_PATH"),
-        )
+        return (Finding("GitHub: an App without its key", "set PLANGATE_PRIVATE_KEY, or PLANGATE_PRIVATE_KEY_PATH"),)
     if not (github.as_app or github.token):
         return ()
     connections = Connections(settings, SystemClock())
@@ -83,82 +94,78 @@ def _level(name: str) -> int:
     return _LEVELS.index(name) if name in _LEVELS else 0
 
 
-async def _check_app(app: GitHubClient) -> list[CheckupResult]:
+async def _check_app(app: GitHubClient) -> list[Finding]:
     """Check an App, and each of its installations.
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
     facts = await app.get("/app")
-    results = [CheckupResult(f"GitHub: the App {facts['slug']}")]
+    results = [Finding(f"GitHub: the App {facts['slug']}")]
     async for installation in reach.app_installations(app):
         results += _installation(installation)
     if len(results) == 1:
-        results.append(CheckupResult("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
+        results.append(Finding("GitHub: the App is installed nowhere", f"install it: {facts['html_url']}"))
     return results
 
 
-def _installation(installation: reach.Installation) -> list[CheckupResult]:
+def _installation(installation: reach.Installation) -> list[Finding]:
     """Return what is wrong with an installation of the App, and how to fix it."""
     if installation.suspended:
-        return [
-            CheckupResult(
-                f"GitHub: on {installation.account} the App is suspended", f"unsuspend it: {installation.url}"
-            )
-        ]
+        return [Finding(f"GitHub: on {installation.account} the App is suspended", f"unsuspend it: {installation.url}")]
     cure = f"grant the App these permissions, then accept them: {installation.url}"
     if missing := missing_permissions(installation.permissions):
-        return [CheckupResult(f"GitHub: on {installation.account} the App lacks {', '.join(missing)}", cure)]
-    results = [CheckupResult(f"GitHub: on {installation.account} the App has the permissions it needs; {UNASSIGNABLE}")]
+        return [Finding(f"GitHub: on {installation.account} the App lacks {', '.join(missing)}", cure)]
+    results = [Finding(f"GitHub: on {installation.account} the App has the permissions it needs; {UNASSIGNABLE}")]
     if missing_permissions(installation.permissions, WRITING_CHECKS):
         what = (
             f'GitHub: on {installation.account} the App lacks checks: write, so there is no check run "Plan approved"'
         )
-        results.append(CheckupResult(what, cure, optional=True))
+        results.append(Finding(what, cure, optional=True))
     return results
 
 
-async def _check_account(client: GitHubClient) -> list[CheckupResult]:
+async def _check_account(client: GitHubClient) -> list[Finding]:
     """Check the account of a token, and what it can push to.
 
     GitHub does not tell a machine account from a person's account, but only a person's own account owns the
     repositories that are worked on.
     """
     bot = await repository.token_bot(client)
-    name = CheckupResult(f"GitHub: the account {bot.login}")
+    name = Finding(f"GitHub: the account {bot.login}")
     if bot.kind is ActorKind.BOT:  # a job's own token, which may not list repositories
-        return [CheckupResult(f"{name.what}; {UNASSIGNABLE}")]
+        return [Finding(f"{name.what}; {UNASSIGNABLE}")]
     scopes = _check_scopes(await client.scopes())
     pushable = [reachable.address async for reachable in reach.pushable_repositories(client)]
     own = next((at for at in pushable if at.owner.casefold() == bot.login.casefold()), None)
     if own is not None:
         what = f"GitHub: {bot.login} is a person's own account: it owns {own.full_name}"
-        return [CheckupResult(what, _OWN_ACCOUNT)]
+        return [Finding(what, _OWN_ACCOUNT)]
     if not pushable:
         return [
             name,
             *scopes,
-            CheckupResult(f"GitHub: {bot.login} can push nowhere", "give it the write role in a repository"),
+            Finding(f"GitHub: {bot.login} can push nowhere", "give it the write role in a repository"),
         ]
     what = f"GitHub: {bot.login} can push to {len(pushable)} repositories, and be assigned to their issues"
-    return [name, *scopes, CheckupResult(what)]
+    return [name, *scopes, Finding(what)]
 
 
-def _check_scopes(scopes: frozenset[str] | None) -> list[CheckupResult]:
+def _check_scopes(scopes: frozenset[str] | None) -> list[Finding]:
     """Check the scopes of a classic token. GitHub does not report what other tokens may do."""
     if scopes is None:
         return []
     if SCOPE not in scopes:
-        return [CheckupResult(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
+        return [Finding(f"GitHub: the token lacks the scope {SCOPE}", "make a token as docs/tokens.md says")]
     missing = {scope: without for scope, without in USEFUL_SCOPES.items() if scope not in scopes}
     consequences = "; ".join(f"without the scope {scope} {without}" for scope, without in missing.items())
     return (
-        [CheckupResult(f"GitHub: {consequences}", "add that scope to the token if you need this", optional=True)]
+        [Finding(f"GitHub: {consequences}", "add that scope to the token if you need this", optional=True)]
         if consequences
         else []
     )
 
 
-async def _label(connections: Connections, *, fix: bool) -> list[CheckupResult]:
+async def _label(connections: Connections, *, fix: bool) -> list[Finding]:
     """Look for the label that calls the bot, and create it with `fix`. Returns nothing for a job's own token."""
     missing: list[str] = []
     looked_at = 0
@@ -175,14 +182,14 @@ async def _label(connections: Connections, *, fix: bool) -> list[CheckupResult]:
             else:
                 missing.append(served.at.full_name)
     except Refused as error:
-        return [CheckupResult(f"GitHub: the label {LABEL}: {error.what}", "make it by hand", optional=True)]
+        return [Finding(f"GitHub: the label {LABEL}: {error.what}", "make it by hand", optional=True)]
     if not looked_at:
         return []
     if missing:
         cure = f"plangate doctor --fix makes it, or: gh label create {LABEL} --repo {missing[0]}"
         names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else "")
-        return [CheckupResult(f"GitHub: no label {LABEL} in {names}", cure, optional=True)]
-    return [CheckupResult(f"GitHub: the label {LABEL} is there")]
+        return [Finding(f"GitHub: no label {LABEL} in {names}", cure, optional=True)]
+    return [Finding(f"GitHub: the label {LABEL} is there")]
 
 
 async def _repositories_requiring_signatures(connections: Connections) -> AsyncIterator[repository.Address]:
@@ -197,21 +204,21 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
                 yield served.at
 
 
-def _signatures(settings: Settings, at: repository.Address) -> CheckupResult:
+def _signatures(settings: Settings, at: repository.Address) -> Finding:
     """Return the check of commit signing in a repository. Only an account can have a signing key; an App cannot.
 
     https://docs.github.com/en/authentication/managing-commit-signature-verification/about-commit-signature-verification
     """
     what = f"GitHub: {at.full_name} requires signed commits"
     if settings.github.as_app:
-        return CheckupResult(f"{what}, and an App has no signing key", _BYPASS)
+        return Finding(f"{what}, and an App has no signing key", _BYPASS)
     if settings.signing_key is None:
-        return CheckupResult(what, _SIGN)
-    return CheckupResult(f"{what}: they are signed")
+        return Finding(what, _SIGN)
+    return Finding(f"{what}: they are signed")
 
 
-def _webhook_secret(github: GitHubSettings) -> CheckupResult:
+def _webhook_secret(github: GitHubSettings) -> Finding:
     if github.webhook_secret:
-        return CheckupResult("webhook secret: set")
+        return Finding("webhook secret: set")
     cure = "set PLANGATE_WEBHOOK_SECRET to the webhook secret on GitHub: plangate serve does not start without it"
-    return CheckupResult("webhook secret: not set", cure)
+    return Finding("webhook secret: not set", cure)

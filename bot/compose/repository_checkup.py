@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.checkup import BRANCH, CheckupResult
+from bot.compose.checkup import BRANCH, Finding
 from bot.compose.sweep_switch import SWEEP
 from bot.config.settings import PATH, Settings
 from bot.core.errors import Misconfigured
@@ -79,11 +79,11 @@ class RepositoryCheckup:
             return None
         return {name: (text or b"").decode(errors="replace") for name, text in contents.items()}
 
-    def hidden_files(self) -> CheckupResult:
+    def hidden_files(self) -> Finding:
         """Return the finding that this token may not read the files."""
         return _hidden("the files of the workflows", f"{self.web}/tree/{self.profile.default_branch}/{WORKFLOWS}")
 
-    async def check(self, expected: WorkflowNeeds, *, fix: bool = False) -> list[CheckupResult]:
+    async def check(self, expected: WorkflowNeeds, *, fix: bool = False) -> list[Finding]:
         """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""
         plan = await repository_settings.plan(self.client, self.profile)
         return [
@@ -102,57 +102,53 @@ class RepositoryCheckup:
         """Revoke the tokens that were made for this."""
         await self.connections.close()
 
-    def _repository(self, plan: str | None) -> CheckupResult:
+    def _repository(self, plan: str | None) -> Finding:
         profile = self.profile
         kind = "private" if profile.private else "public"
         what = f"repository: {self.at.full_name} ({kind}, plan of {profile.owner}: {plan or 'not visible'})"
         if profile.archived:
-            return CheckupResult(f"{what} is archived: nobody can write there", f"unarchive it: {self.web}/settings")
+            return Finding(f"{what} is archived: nobody can write there", f"unarchive it: {self.web}/settings")
         if not profile.has_issues:
-            return CheckupResult(
-                f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings"
-            )
-        return CheckupResult(what)
+            return Finding(f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings")
+        return Finding(what)
 
-    def _check_minutes(self, plan: str | None) -> list[CheckupResult]:
+    def _check_minutes(self, plan: str | None) -> list[Finding]:
         """Report what jobs cost. In public repositories they cost nothing."""
         if not self.profile.private:
-            return [CheckupResult("minutes: jobs cost nothing in a public repository")]
+            return [Finding("minutes: jobs cost nothing in a public repository")]
         if plan == "free":
             what = "minutes: 2,000 a month for all private repositories of the account, then every workflow stops"
-            return [
-                CheckupResult(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)
-            ]
+            return [Finding(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)]
         return [
-            CheckupResult(
+            Finding(
                 "minutes: each job on a runner of GitHub's bills at least one (docs/api-cost.md tells how many start)"
             )
         ]
 
-    async def _actions(self, expected: WorkflowNeeds) -> CheckupResult:
+    async def _actions(self, expected: WorkflowNeeds) -> Finding:
         """Return whether the repository's settings let GitHub Actions run the workflows."""
         policy = await repository_settings.actions_policy(self.client, self.at)
         where = f"{self.web}/settings/actions"
         if not policy.enabled:
-            return CheckupResult("Actions: disabled", f"allow them: {where}")
+            return Finding("Actions: disabled", f"allow them: {where}")
         if policy.must_be_pinned and not expected.pinned:
             what = "Actions: must be named by the full id of a commit, and the workflow names a version"
-            return CheckupResult(what, f"run plangate init --pin ({where})")
+            return Finding(what, f"run plangate init --pin ({where})")
         if policy.allowed != "all":
             what = f"Actions: only some are allowed ({policy.allowed})"
-            return CheckupResult(what, f"see that plangate/plangate@* is one of them: {where}", optional=True)
-        return CheckupResult("Actions: allowed")
+            return Finding(what, f"see that plangate/plangate@* is one of them: {where}", optional=True)
+        return Finding("Actions: allowed")
 
-    async def _pulls(self, expected: WorkflowNeeds) -> CheckupResult:
+    async def _pulls(self, expected: WorkflowNeeds) -> Finding:
         what = "pull requests of Actions"
         if expected.own_token:
-            return CheckupResult(f"{what}: the bot has a token of its own and does not need them")
+            return Finding(f"{what}: the bot has a token of its own and does not need them")
         if await repository_settings.may_actions_open_pulls(self.client, self.at):
-            return CheckupResult(f"{what}: allowed")
+            return Finding(f"{what}: allowed")
         name = '"Allow GitHub Actions to create and approve pull requests"'
-        return CheckupResult(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
+        return Finding(f"{what}: not allowed", f"tick {name}: {self.web}/settings/actions")
 
-    async def _check_key(self, expected: WorkflowNeeds, plan: str | None) -> list[CheckupResult]:
+    async def _check_key(self, expected: WorkflowNeeds, plan: str | None) -> list[Finding]:
         """Check that the secret with the model's key exists. GitHub shows names of secrets, never their values."""
         if expected.place == "repository":
             page = "settings/secrets/actions"
@@ -164,48 +160,48 @@ class RepositoryCheckup:
             return [_hidden(name, page)]
         if environment is None and self.profile.private and plan == "free":
             cure = "run plangate init --secret repository, or make the repository public, or change the plan"
-            return [CheckupResult(f"{name}: private repositories have none on the Free plan", cure)]
+            return [Finding(f"{name}: private repositories have none on the Free plan", cure)]
         if environment is None and self.profile.private and not self.profile.may_administer:
             return [_hidden(f"{name}: not there, or", page)]
         if environment is None:
-            return [CheckupResult(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
-        protection = CheckupResult(f"{name}: there, for some branches only")
+            return [Finding(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
+        protection = Finding(f"{name}: there, for some branches only")
         if environment.waits:
-            protection = CheckupResult(
+            protection = Finding(
                 f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}"
             )
         elif not environment.limited:
             cure = f"limit it to the default branch: {page}"
-            protection = CheckupResult(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
+            protection = Finding(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
         return [protection, *await self._visible("its secrets", page, lambda: self._environment_secret(expected))]
 
-    async def _repository_secret(self, expected: WorkflowNeeds) -> CheckupResult:
+    async def _repository_secret(self, expected: WorkflowNeeds) -> Finding:
         return self._secret(expected, await repository_settings.secrets_of_repository(self.client, self.at))
 
-    async def _environment_secret(self, expected: WorkflowNeeds) -> CheckupResult:
+    async def _environment_secret(self, expected: WorkflowNeeds) -> Finding:
         names = await repository_settings.secrets_of_environment(self.client, self.at, expected.environment)
         return self._secret(expected, names)
 
-    def _secret(self, expected: WorkflowNeeds, names: frozenset[str]) -> CheckupResult:
+    def _secret(self, expected: WorkflowNeeds, names: frozenset[str]) -> Finding:
         page = "settings/environments" if expected.place == "environment" else "settings/secrets/actions"
         if expected.key in names:
-            return CheckupResult(f"secret {expected.key}: there")
-        return CheckupResult(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
+            return Finding(f"secret {expected.key}: there")
+        return Finding(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
 
-    async def _check_rules(self) -> CheckupResult:
+    async def _check_rules(self) -> Finding:
         """Check the rules for the branches that work gets."""
         rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
         if refused := [refusal for rule, refusal in _REFUSING.items() if rule in rules]:
-            return CheckupResult(f"{what}: refuse {', '.join(refused)}", cure)
+            return Finding(f"{what}: refuse {', '.join(refused)}", cure)
         if "required_signatures" in rules:
-            return CheckupResult(f"{what}: require signed commits, which the job's token and an App do not make", cure)
+            return Finding(f"{what}: require signed commits, which the job's token and an App do not make", cure)
         if rules & _NAMING:
-            return CheckupResult(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)
-        return CheckupResult(f"{what}: none that refuses the bot's pushes")
+            return Finding(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)
+        return Finding(f"{what}: none that refuses the bot's pushes")
 
-    async def _check_rulesets(self) -> CheckupResult:
+    async def _check_rulesets(self) -> Finding:
         """Check what may refuse pushes of refs/plangate. Rules of branches and tags do not reach other refs.
 
         https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/about-rulesets#push-rulesets
@@ -213,40 +209,40 @@ class RepositoryCheckup:
         every = await repository_settings.rulesets(self.client, self.at)
         pushes = [f"{ruleset.name} (of {ruleset.source})" for ruleset in every if ruleset.target == "push"]
         if not pushes:
-            return CheckupResult("refs/plangate: no ruleset for pushes")
+            return Finding("refs/plangate: no ruleset for pushes")
         cure = f"see that they let encrypted files in; plangate doctor --live tries it: {self.web}/rules"
-        return CheckupResult(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
+        return Finding(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
 
-    async def _labels(self, *, fix: bool) -> list[CheckupResult]:
+    async def _labels(self, *, fix: bool) -> list[Finding]:
         look = {name: partial(self._label, name, fix=fix) for name in _LABELS}
         return [result for name in look for result in await self._visible(f"label {name}", "labels", look[name])]
 
-    async def _label(self, name: str, *, fix: bool) -> CheckupResult:
+    async def _label(self, name: str, *, fix: bool) -> Finding:
         if await labels.has_label(self.client, self.at, name):
-            return CheckupResult(f"label {name}: there")
+            return Finding(f"label {name}: there")
         if fix:
             await labels.make_label(self.client, self.at, name, _LABELS[name])
-            return CheckupResult(f"label {name}: made")
+            return Finding(f"label {name}: made")
         why = "the bot makes it with its first thread" if name == labels.OPEN_LABEL else "needed to call it by label"
         cure = f"plangate doctor --fix --repo {self.at.full_name} makes it: {self.web}/labels"
-        return CheckupResult(f"label {name}: not there; {why}", cure, optional=True)
+        return Finding(f"label {name}: not there; {why}", cure, optional=True)
 
-    async def _check_workflow(self, file: str) -> CheckupResult:
+    async def _check_workflow(self, file: str) -> Finding:
         """Check that GitHub knows a workflow and starts it. The bot itself switches the sweep off."""
         page = f"{self.web}/actions/workflows/{file}"
         try:
             state = await workflow_state(self.client, self.at, file)
         except Missing:
             cure = f"run plangate init in the project, and push its files to {self.profile.default_branch}"
-            return CheckupResult(f"workflow {file}: GitHub knows none", cure)
+            return Finding(f"workflow {file}: GitHub knows none", cure)
         except Forbidden:
             return _hidden(f"workflow {file}", page)
         if state == "active" or (file == SWEEP and state in {"disabled_manually", "disabled_inactivity"}):
             waits = "nothing waits" if state != "active" else "active"
-            return CheckupResult(f"workflow {file}: {waits}")
-        return CheckupResult(f"workflow {file}: {state}", f"enable it: {page}")
+            return Finding(f"workflow {file}: {waits}")
+        return Finding(f"workflow {file}: {state}", f"enable it: {page}")
 
-    async def _visible(self, what: str, page: str, look: Callable[[], Awaitable[CheckupResult]]) -> list[CheckupResult]:
+    async def _visible(self, what: str, page: str, look: Callable[[], Awaitable[Finding]]) -> list[Finding]:
         """Return what a check finds, or that this token cannot see it."""
         try:
             return [await look()]
@@ -309,7 +305,5 @@ async def _reader(connections: Connections, at: Address) -> GitHubClient:
     return connections.client_with(permissions, installation.id, number)
 
 
-def _hidden(what: str, where: str) -> CheckupResult:
-    return CheckupResult(
-        f"{what}: this token cannot see it", f"look there, or use a token that may: {where}", optional=True
-    )
+def _hidden(what: str, where: str) -> Finding:
+    return Finding(f"{what}: this token cannot see it", f"look there, or use a token that may: {where}", optional=True)

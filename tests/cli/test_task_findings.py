@@ -9,7 +9,7 @@ import pytest
 
 from bot.cli.doctor import findings
 from bot.cli.task_findings import check_tasks, recipe_in
-from bot.compose.checkup import CheckupResult
+from bot.compose.checkup import Finding
 from bot.config.environment import settings
 from bot.config.repository_file import Configuration
 from bot.core.errors import Misconfigured
@@ -33,7 +33,7 @@ def try_check(command: str, keys: Configuration) -> CheckResult:
             raise Misconfigured("the repository has no commit yet", where="here", fix="commit something")
 
 
-def checked(text: str, folder: Path = Path("nowhere")) -> list[CheckupResult]:
+def checked(text: str, folder: Path = Path("nowhere")) -> list[Finding]:
     return list(check_tasks(text, NOW, read_recipe=lambda name: recipe_in(folder, name)))
 
 
@@ -41,7 +41,7 @@ def checked(text: str, folder: Path = Path("nowhere")) -> list[CheckupResult]:
 def test_due_times_across_a_change_of_clocks() -> None:
     """Each is told in the task's zone and in UTC; a time that does not exist is due right after the gap."""
     (task,) = checked(TASK.format(schedule="30 2 * * *", more="timezone: Europe/Berlin"))
-    assert task == CheckupResult(
+    assert task == Finding(
         "task a: at 02:30 every day, Europe/Berlin; next:\n"
         "    Sat 2026-03-28 02:30 CET (2026-03-28 01:30 UTC)\n"
         "    Sun 2026-03-29 03:00 CEST (2026-03-29 01:00 UTC, after clocks change)\n"
@@ -95,11 +95,11 @@ def test_what_is_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "result"),
     (
-        ("check: red", CheckupResult("task a: its check finds something to do: a.py:1: ‹U+001B›[31mTODO ...")),
-        ("check: green", CheckupResult("task a: its check finds nothing to do")),
+        ("check: red", Finding("task a: its check finds something to do: a.py:1: ‹U+001B›[31mTODO ...")),
+        ("check: green", Finding("task a: its check finds nothing to do")),
         (
             "check: slow",
-            CheckupResult(
+            Finding(
                 "task a: its check (line 5, column 5 of the configuration) failed: it did not end within 10 minutes "
                 "(sandbox.minutes)",
                 "correct the check, or give it what it needs: programs in /usr or sandbox.mounts, hosts in "
@@ -108,15 +108,15 @@ def test_what_is_right(tmp_path: Path) -> None:
         ),
         (
             "check: x",
-            CheckupResult("task a: its check was not run: the repository has no commit yet", "commit something", True),
+            Finding("task a: its check was not run: the repository has no commit yet", "commit something", True),
         ),
         (
             "check: github:ci-failures",
-            CheckupResult("task a: its check asks GitHub; plangate maintenance run --dry-run tries it"),
+            Finding("task a: its check asks GitHub; plangate maintenance run --dry-run tries it"),
         ),
     ),
 )
-def test_what_checks_say(more: str, result: CheckupResult, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_checks_say(more: str, result: Finding, capsys: pytest.CaptureFixture[str]) -> None:
     """Each in one line, below a line of progress; one that asks GitHub is not run."""
     text = TASK.format(schedule="daily", more=more)
     *_, found = check_tasks(text, NOW, read_recipe=lambda _: None, try_check=try_check)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, CheckupResult, check_github, missing_permissions
+from bot.compose.checkup import SCOPE, UNASSIGNABLE, USEFUL_SCOPES, Finding, check_github, missing_permissions
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Misconfigured, Refused
 from bot.service.connections import READING_MEMBERS, READING_RUNS, WORKING
@@ -24,9 +24,7 @@ def github(tmp_path: Path) -> Iterator[SimulatedGitHub]:
         yield simulated
 
 
-async def checked(
-    github: SimulatedGitHub, hook: str = "h00k", *, fix: bool = False, **given: str
-) -> list[CheckupResult]:
+async def checked(github: SimulatedGitHub, hook: str = "h00k", *, fix: bool = False, **given: str) -> list[Finding]:
     """What is found with these credentials."""
     known = {name: Secret(text) for name, text in given.items() if name != "app_id"}
     reached = GitHubSettings(github.api_url, github.graphql_url, github.server_url, webhook_secret=Secret(hook))
@@ -34,15 +32,15 @@ async def checked(
     return list(await check_github(Settings(github=where), fix=fix))
 
 
-async def as_app(github: SimulatedGitHub, hook: str = "h00k") -> list[CheckupResult]:
+async def as_app(github: SimulatedGitHub, hook: str = "h00k") -> list[Finding]:
     return await checked(github, hook, app_id=str(github.app.id), private_key=github.app.pem)
 
 
-async def as_account(github: SimulatedGitHub, login: str) -> list[CheckupResult]:
+async def as_account(github: SimulatedGitHub, login: str) -> list[Finding]:
     return await checked(github, token=credentials.personal_token(github.world, login).value)
 
 
-def bad(found: list[CheckupResult]) -> list[str]:
+def bad(found: list[Finding]) -> list[str]:
     return [each.what for each in found if each.cure and not each.optional]
 
 
@@ -134,7 +132,7 @@ async def test_the_label(github: SimulatedGitHub, *, app: bool) -> None:
     credentials.install(github.world, github.app, "acme")
     token = credentials.personal_token(github.world, "acme-bot").value
 
-    async def look(*, fix: bool = False) -> list[CheckupResult]:
+    async def look(*, fix: bool = False) -> list[Finding]:
         if app:
             return await checked(github, fix=fix, app_id=str(github.app.id), private_key=github.app.pem)
         return await checked(github, fix=fix, token=token)

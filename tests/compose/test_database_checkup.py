@@ -6,7 +6,8 @@ from importlib import resources
 
 import pytest
 
-from bot.cli.doctor import Finding, _database
+from bot.cli.doctor import _database
+from bot.compose.checkup import Finding
 from bot.config.settings import Secret, Settings
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import migrate

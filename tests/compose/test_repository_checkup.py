@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor import Finding, repository_findings
+from bot.cli.doctor import repository_findings
 from bot.cli.workflow_variant import SHIPPED, SWEEP, WORKFLOW, Variant, workflow_text
+from bot.compose.checkup import Finding
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
 from bot.github.labels import OPEN_LABEL
