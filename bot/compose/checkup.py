@@ -24,7 +24,7 @@ USEFUL_SCOPES: Final = {
     "read:org": "teams cannot be looked up (approve.teams, CODEOWNERS)",
 }
 _SHOWN: Final = 5
-_LABEL_SAYS: Final = "Calls Plangate: it posts a plan, and waits for approval"
+LABEL_DESCRIPTION: Final = "Calls Plangate: it posts a plan, and waits for approval"
 UNASSIGNABLE: Final = f"nobody can assign it to an issue: a mention or the label {LABEL} calls it"
 BRANCH: Final = "plangate/doctor"
 """Example of a branch that the bot pushes work to."""
@@ -178,7 +178,7 @@ async def _label(connections: Connections, *, fix: bool) -> list[Finding]:
                 continue
             if fix:
                 reached = await connections.reach_served(served)
-                await labels.make_label(reached.client, served.at, LABEL, _LABEL_SAYS)
+                await labels.make_label(reached.client, served.at, LABEL, LABEL_DESCRIPTION)
             else:
                 missing.append(served.at.full_name)
     except Refused as error:

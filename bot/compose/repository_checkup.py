@@ -4,13 +4,12 @@ Each check says what it found, and how to fix it with the address of the page. A
 reported as such, and is never called good.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.checkup import BRANCH, Finding
+from bot.compose.checkup import BRANCH, LABEL_DESCRIPTION, Finding
 from bot.compose.sweep_switch import SWEEP
 from bot.config.settings import PATH, Settings
 from bot.core.errors import Misconfigured
@@ -39,17 +38,20 @@ _NAMING: Final = frozenset(
 )
 _READING: Final = frozenset({"metadata", "contents", "issues", "actions", "administration", "environments", "secrets"})
 """Permissions of an App that let it see the settings here. Most Apps have a few of them."""
-_OPEN_SAYS: Final = "Plangate works on this thread, and reads what is said here at once"
+_ENVIRONMENT: Final = "plangate"
+_KEY_NAME: Final = "ANTHROPIC_API_KEY"
+_LABELS: Final = {
+    labels.OPEN_LABEL: "Plangate works on this thread, and reads what is said here at once",
+    LABEL: LABEL_DESCRIPTION,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowNeeds:
     """What the repository's workflow needs: the place of its key, and the kind of token that it uses."""
 
-    place: str = "environment"
+    key_place: str = "environment"
     """`environment` or `repository`."""
-    environment: str = "plangate"
-    key: str = "ANTHROPIC_API_KEY"
     own_token: bool = False
     """Whether the bot speaks with a token of its own instead of the job's."""
     pinned: bool = False
@@ -88,13 +90,13 @@ class RepositoryCheckup:
         plan = await repository_settings.plan(self.client, self.profile)
         return [
             self._repository(plan),
-            *self._check_minutes(plan),
-            *await self._visible("Actions", "settings/actions", lambda: self._actions(expected)),
-            *await self._visible("pull requests of Actions", "settings/actions", lambda: self._pulls(expected)),
+            self._check_minutes(plan),
+            await self._visible("Actions", "settings/actions", self._actions(expected)),
+            await self._visible("pull requests of Actions", "settings/actions", self._pulls(expected)),
             *await self._check_key(expected, plan),
-            *await self._visible("rules for branches", "rules", self._check_rules),
-            *await self._visible("refs/plangate", "rules", self._check_rulesets),
-            *await self._labels(fix=fix),
+            await self._visible("rules for branches", "rules", self._check_rules()),
+            await self._visible("refs/plangate", "rules", self._check_rulesets()),
+            *[await self._visible(f"label {name}", "labels", self._label(name, fix=fix)) for name in _LABELS],
             *[await self._check_workflow(name) for name in (MAIN, SWEEP)],
         ]
 
@@ -112,18 +114,16 @@ class RepositoryCheckup:
             return Finding(f"{what} has no issues", f"switch them on, or ask on pull requests: {self.web}/settings")
         return Finding(what)
 
-    def _check_minutes(self, plan: str | None) -> list[Finding]:
+    def _check_minutes(self, plan: str | None) -> Finding:
         """Report what jobs cost. In public repositories they cost nothing."""
         if not self.profile.private:
-            return [Finding("minutes: jobs cost nothing in a public repository")]
+            return Finding("minutes: jobs cost nothing in a public repository")
         if plan == "free":
             what = "minutes: 2,000 a month for all private repositories of the account, then every workflow stops"
-            return [Finding(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)]
-        return [
-            Finding(
-                "minutes: each job on a runner of GitHub's bills at least one (docs/api-cost.md tells how many start)"
-            )
-        ]
+            return Finding(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)
+        return Finding(
+            "minutes: each job on a runner of GitHub's bills at least one (docs/api-cost.md tells how many start)"
+        )
 
     async def _actions(self, expected: WorkflowNeeds) -> Finding:
         """Return whether the repository's settings let GitHub Actions run the workflows."""
@@ -150,43 +150,37 @@ class RepositoryCheckup:
 
     async def _check_key(self, expected: WorkflowNeeds, plan: str | None) -> list[Finding]:
         """Check that the secret with the model's key exists. GitHub shows names of secrets, never their values."""
-        if expected.place == "repository":
-            page = "settings/secrets/actions"
-            return await self._visible(f"secret {expected.key}", page, lambda: self._repository_secret(expected))
-        name, page = f"environment {expected.environment}", f"{self.web}/settings/environments"
+        if expected.key_place == "repository":
+            page, names = "settings/secrets/actions", repository_settings.secrets_of_repository(self.client, self.at)
+            return [await self._visible(f"secret {_KEY_NAME}", page, self._secret(names, page))]
+        name, page = f"environment {_ENVIRONMENT}", "settings/environments"
+        where = f"{self.web}/{page}"
         try:
-            environment = await repository_settings.environment_settings(self.client, self.at, expected.environment)
+            environment = await repository_settings.environment_settings(self.client, self.at, _ENVIRONMENT)
         except Forbidden:
-            return [_hidden(name, page)]
+            return [_hidden(name, where)]
         if environment is None and self.profile.private and plan == "free":
             cure = "run plangate init --secret repository, or make the repository public, or change the plan"
             return [Finding(f"{name}: private repositories have none on the Free plan", cure)]
         if environment is None and self.profile.private and not self.profile.may_administer:
-            return [_hidden(f"{name}: not there, or", page)]
+            return [_hidden(f"{name}: not there, or", where)]
         if environment is None:
-            return [Finding(f"{name}: not there", f"make it, and put {expected.key} into it: {page}")]
+            return [Finding(f"{name}: not there", f"make it, and put {_KEY_NAME} into it: {where}")]
         protection = Finding(f"{name}: there, for some branches only")
         if environment.waits:
-            protection = Finding(
-                f"{name}: holds every job back until a person or a timer lets it in", f"remove that: {page}"
-            )
+            what = f"{name}: holds every job back until a person or a timer lets it in"
+            protection = Finding(what, f"remove that: {where}")
         elif not environment.limited:
-            cure = f"limit it to the default branch: {page}"
+            cure = f"limit it to the default branch: {where}"
             protection = Finding(f"{name}: whoever can push a branch can read its secrets", cure, optional=True)
-        return [protection, *await self._visible("its secrets", page, lambda: self._environment_secret(expected))]
+        names = repository_settings.secrets_of_environment(self.client, self.at, _ENVIRONMENT)
+        return [protection, await self._visible("its secrets", page, self._secret(names, page))]
 
-    async def _repository_secret(self, expected: WorkflowNeeds) -> Finding:
-        return self._secret(expected, await repository_settings.secrets_of_repository(self.client, self.at))
-
-    async def _environment_secret(self, expected: WorkflowNeeds) -> Finding:
-        names = await repository_settings.secrets_of_environment(self.client, self.at, expected.environment)
-        return self._secret(expected, names)
-
-    def _secret(self, expected: WorkflowNeeds, names: frozenset[str]) -> Finding:
-        page = "settings/environments" if expected.place == "environment" else "settings/secrets/actions"
-        if expected.key in names:
-            return Finding(f"secret {expected.key}: there")
-        return Finding(f"secret {expected.key}: not there", f"add it: {self.web}/{page}")
+    async def _secret(self, names: Awaitable[frozenset[str]], page: str) -> Finding:
+        """Return whether the model's key is among the names of secrets."""
+        if _KEY_NAME in await names:
+            return Finding(f"secret {_KEY_NAME}: there")
+        return Finding(f"secret {_KEY_NAME}: not there", f"add it: {self.web}/{page}")
 
     async def _check_rules(self) -> Finding:
         """Check the rules for the branches that work gets."""
@@ -213,10 +207,6 @@ class RepositoryCheckup:
         cure = f"see that they let encrypted files in; plangate doctor --live tries it: {self.web}/rules"
         return Finding(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
 
-    async def _labels(self, *, fix: bool) -> list[Finding]:
-        look = {name: partial(self._label, name, fix=fix) for name in _LABELS}
-        return [result for name in look for result in await self._visible(f"label {name}", "labels", look[name])]
-
     async def _label(self, name: str, *, fix: bool) -> Finding:
         if await labels.has_label(self.client, self.at, name):
             return Finding(f"label {name}: there")
@@ -242,15 +232,12 @@ class RepositoryCheckup:
             return Finding(f"workflow {file}: {waits}")
         return Finding(f"workflow {file}: {state}", f"enable it: {page}")
 
-    async def _visible(self, what: str, page: str, look: Callable[[], Awaitable[Finding]]) -> list[Finding]:
+    async def _visible(self, what: str, page: str, check: Awaitable[Finding]) -> Finding:
         """Return what a check finds, or that this token cannot see it."""
         try:
-            return [await look()]
+            return await check
         except (Forbidden, Missing):
-            return [_hidden(what, page if "://" in page else f"{self.web}/{page}")]
-
-
-_LABELS: Final = {labels.OPEN_LABEL: _OPEN_SAYS, LABEL: "Calls Plangate: it posts a plan, and waits for approval"}
+            return _hidden(what, f"{self.web}/{page}")
 
 
 async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
