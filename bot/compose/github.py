@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from bot.clock import SystemClock
-from bot.compose.parts import key_of, model_of, work_settings
+from bot.compose.parts import key_of, model_of
 from bot.compose.task_host import TrackedTask
 from bot.compose.thread_contexts import CurrentConfiguration, ThreadContexts, own_recipe
 from bot.config.environment import redactor_for
-from bot.config.maintenance_task import MaintenanceTask
 from bot.config.settings import Settings
 from bot.core.entry import Entry
 from bot.core.errors import PlangateError, Transient
@@ -43,7 +42,7 @@ from bot.store.keys import marker_key
 from bot.telemetry import Counters
 from bot.workflow import engine
 from bot.workflow.session.session_control import SessionControl
-from bot.workflow.thread_context import ThreadContext, WorkSettings, do_nothing
+from bot.workflow.thread_context import ThreadContext, do_nothing
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -245,17 +244,8 @@ class GitHubHost:
         """Return the repositories that are served."""
         return tuple([served async for served in self.connections.served_repositories(self.only)])
 
-    async def scheduled_tasks(self, served: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
-        """Return the scheduled tasks of a repository, and its settings. A configuration with a mistake has no tasks."""
-        keys, mistake, _ = await self.current_configuration(served)
-        return ([] if mistake else keys.maintenance), work_settings(keys)
-
-    async def configuration_mistake(self, served: ServedRepository) -> str:
-        """Return the mistake in a repository's configuration; "" for none."""
-        return (await self.current_configuration(served)).mistake
-
     async def current_configuration(self, served: ServedRepository) -> CurrentConfiguration:
-        """Return the configuration on a repository's default branch now."""
+        """Return the configuration on a repository's default branch now. One with a mistake has no tasks."""
         reached = await self.connections.reach_served(served)
         return await self._contexts.configuration(reached.client, served.at)
 
@@ -362,7 +352,7 @@ class GitHubHost:
         reader = await self._check_reader(served)
         if reader is not None and await reader.is_under_way():
             return True
-        tasks, _ = await self.scheduled_tasks(served)
+        tasks = (await self.current_configuration(served)).keys.maintenance
         return any(task.due_times().is_finer_than_daily(self.clock.now()) for task in tasks)
 
     async def _check_reader(self, served: ServedRepository) -> PullCheckReader | None:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from bot.compose.github import GitHubHost
+from bot.compose.parts import work_settings
 from bot.compose.task_host import TaskHost, TaskIssues, TrackedTask
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
@@ -80,17 +81,18 @@ class MaintenancePass:
 
         Raises Misconfigured for a `run_now` that names no task.
         """
-        every, settings = await self.host.scheduled_tasks(self.repository)
-        tasks = [self._task_to_run(every)] if self.run_now else every
+        keys, mistake, _ = await self.host.current_configuration(self.repository)
+        tasks = [self._task_to_run(keys.maintenance)] if self.run_now else keys.maintenance
         tracked = dict(await self.host.tracked_tasks(self.repository))
         issues = await self.host.tracking_issues(self.repository)
-        if not tasks and (mistake := await self._mistake(tracked)):
+        if mistake:
             for task in tracked.values():
                 await issues.warn(task.issue, mistake_warning(mistake))
             return []
         texts = await issues.read_all([task.issue for task in tracked.values()])
-        await self._mark_removed([task for name, task in tracked.items() if name not in _names(every)], issues, texts)
-        statuses: list[TaskStatus] = []
+        configured = {task.name for task in keys.maintenance}
+        await self._mark_removed([task for name, task in tracked.items() if name not in configured], issues, texts)
+        settings, statuses = work_settings(keys), list[TaskStatus]()
         for scheduled in tasks:
             status = await self._run_or_explain(scheduled, settings, issues, tracked, texts=texts)
             statuses.append(status)
@@ -119,10 +121,6 @@ class MaintenancePass:
             _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
             return TaskStatus(task, None, problem=str(error))
 
-    async def _mistake(self, tracked: Collection[str]) -> str:
-        """Return the configuration's mistake if there are tracking issues to show it on; "" for none."""
-        return await self.host.configuration_mistake(self.repository) if tracked else ""
-
     async def _mark_removed(
         self, removed: Sequence[TrackedTask], issues: TaskIssues, texts: Mapping[ThreadNumber, IssueText]
     ) -> None:
@@ -136,8 +134,7 @@ class MaintenancePass:
 
         Raises Misconfigured if there is no such task, or if no pass has seen it yet.
         """
-        tasks, _ = await self.host.scheduled_tasks(self.repository)
-        task = self._task_to_run(tasks)
+        task = self._task_to_run((await self.host.current_configuration(self.repository)).keys.maintenance)
         tracked = (await self.host.tracked_tasks(self.repository)).get(task.name)
         if tracked is None:
             raise Misconfigured(
@@ -275,10 +272,6 @@ def _ticked_today(tracked: Iterable[TrackedTask], occurrence: Occurrence) -> set
     return {f"{issue}/{row.key}" for issue, row in own if row.due.date() == occurrence.due.date()}
 
 
-def _names(tasks: Iterable[MaintenanceTask]) -> set[str]:
-    return {task.name for task in tasks}
-
-
 def _tracking_issue(number: ThreadNumber, state: ThreadState) -> TrackedTask:
     if state.task is None:
         raise Broken(f"the journal of the tracking issue #{number} names no task")
@@ -294,8 +287,9 @@ async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry
         served = next(iter(await host.served_repositories()), None)
         if served is None:
             raise Misconfigured(f"no repository {name!r}", where="--repo", fix="check its name")
-        if mistake := await host.configuration_mistake(served):
-            raise Misconfigured(mistake)
+        configuration = await host.current_configuration(served)
+        if configuration.mistake:
+            raise Misconfigured(configuration.mistake)
         maintenance = MaintenancePass(host, served, task)
         if task and dry_run:
             return [f"{task}: {await maintenance.preview()}"]
@@ -303,9 +297,9 @@ async def maintain_by_hand(settings: Settings, name: str, *, task: str = "", dry
             if task not in await host.tracked_tasks(served):
                 await maintenance.run()  # only opens its tracking issue
             return [_status_line(status) for status in await maintenance.run()]
-        tasks, _ = await host.scheduled_tasks(served)
-        tracked = await host.tracked_tasks(served)
-        rows = [_task_line(scheduled, tracked.get(scheduled.name), host.clock.now()) for scheduled in tasks]
+        tracked, now = await host.tracked_tasks(served), host.clock.now()
+        tasks = configuration.keys.maintenance
+        rows = [_task_line(scheduled, tracked.get(scheduled.name), now) for scheduled in tasks]
         return rows or ["no tasks"]
 
 

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from bot.config.maintenance_task import MaintenanceTask
+from bot.compose.thread_contexts import CurrentConfiguration
 from bot.core.actor import Actor, Role
 from bot.core.names import ThreadAddress, ThreadNumber
 from bot.core.task_history import TaskHistory
@@ -13,7 +13,7 @@ from bot.core.thread_state import ThreadState
 from bot.github.tracking import IssueText
 from bot.ports import Clock
 from bot.service.connections import ServedRepository
-from bot.workflow.thread_context import ThreadContext, WorkSettings
+from bot.workflow.thread_context import ThreadContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,8 @@ class TaskHost(Protocol):
     def clock(self) -> Clock:
         """The clock of this process."""
 
-    async def scheduled_tasks(self, served: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:
-        """Return the scheduled tasks of a repository, and its settings."""
-
-    async def configuration_mistake(self, served: ServedRepository) -> str:
-        """Return the mistake in a repository's configuration; "" for none."""
+    async def current_configuration(self, served: ServedRepository) -> CurrentConfiguration:
+        """Return the configuration on a repository's default branch now. One with a mistake has no tasks."""
 
     async def tracked_tasks(self, served: ServedRepository) -> dict[str, TrackedTask]:
         """Return the tasks that a journal of the repository tracks."""

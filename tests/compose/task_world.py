@@ -18,7 +18,9 @@ from bot.agent.limits import Ledger
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
 from bot.compose.task_host import TrackedTask
+from bot.compose.thread_contexts import CurrentConfiguration
 from bot.config.maintenance_task import MaintenanceTask
+from bot.config.repository_file import Configuration
 from bot.core.actor import Actor, Role
 from bot.core.entry import Entry
 from bot.core.errors import Conflict, Refused
@@ -37,7 +39,7 @@ from bot.service.connections import ServedRepository
 from bot.workflow.journal.fence import Fence
 from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.journal.writing import append_move, read_state
-from bot.workflow.thread_context import ThreadContext, WorkSettings
+from bot.workflow.thread_context import ThreadContext
 from tests.memory_store import MemoryTranscripts
 
 ABSENT: Final = cast("Any", None)
@@ -114,12 +116,9 @@ class Process:
     def clock(self) -> "Process":
         return self
 
-    async def scheduled_tasks(self, found: ServedRepository) -> tuple[Sequence[MaintenanceTask], WorkSettings]:  # noqa: ARG002 - the port's
+    async def current_configuration(self, found: ServedRepository) -> CurrentConfiguration:  # noqa: ARG002 - the port's
         await self.moment()
-        return self.world.tasks, WorkSettings()
-
-    async def configuration_mistake(self, found: ServedRepository) -> str:  # noqa: ARG002 - the port's
-        return ""
+        return CurrentConfiguration(Configuration(maintenance=list(self.world.tasks)), "", "")
 
     async def tracked_tasks(self, found: ServedRepository) -> dict[str, TrackedTask]:
         await self.moment()

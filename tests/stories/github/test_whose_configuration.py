@@ -17,8 +17,8 @@ async def test_a_branch_named_head(story: Story) -> None:
     """It is a branch like any other: tasks, rules of approval, and whom the bot hears come from the default branch."""
     story.person("will").push(HOME, {PATH: STANDING}, branch="HEAD")
     (found,) = await story.host.served_repositories()
-    tasks, _ = await story.host.scheduled_tasks(found)
-    assert (tasks, await story.host.configuration_mistake(found)) == ([], "")
+    keys, mistake, _ = await story.host.current_configuration(found)
+    assert (keys.maintenance, mistake) == ([], "")
 
 
 @pytest.mark.req("A4")
