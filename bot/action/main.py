@@ -18,9 +18,10 @@ from bot.action.report import outputs, receipt_path, summary
 from bot.action.runner import Runner
 from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
-from bot.compose.check_pass import run_periodic_work
+from bot.compose.github import GitHubHost
 from bot.compose.local import try_sandbox
-from bot.compose.looks import single_repository_host, thread_of, unreported_threads
+from bot.compose.looks import repository_of, thread_of, unreported_threads
+from bot.compose.sweep import run_periodic_work
 from bot.config.action_inputs import ActionSettings, action
 from bot.config.environment import log_style, redactor_for
 from bot.core.errors import Conflict, Misconfigured, PlangateError
@@ -96,8 +97,8 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
 async def _open(action: ActionSettings, runner: Runner) -> int:
     """Open the host of the job, do the job's work, and return the exit code."""
     number, comment = thread_in(action)
-    prepared = preparation(action, runner)
-    async with single_repository_host(action.settings, action.repository, action.run, prepared.before_work) as host:
+    prepared, only = preparation(action, runner), (repository_of(action.repository),)
+    async with GitHubHost(action.settings, only, run=action.run, before_work=prepared.before_work) as host:
         address = replace(await thread_of(host, action.repository, number), told=comment) if number else None
         job = ActionJob(
             host,

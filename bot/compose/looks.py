@@ -1,7 +1,6 @@
 """Joins the components for threads known by name, for the Action and `run OWNER/REPO#N`."""
 
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TextIO
@@ -17,17 +16,9 @@ from bot.github.turns import MARKS
 from bot.service.reconcile import Reconciler
 from bot.terminal import SessionPrinter
 from bot.workflow import engine
-from bot.workflow.thread_context import do_nothing
 
 UNHEARD_SPAN: Final = timedelta(days=3)
 """How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
-
-
-def single_repository_host(
-    settings: Settings, name: str, run: str, before_work: Callable[[], Awaitable[None]] = do_nothing
-) -> GitHubHost:
-    """Return a host that serves only the repository ``owner/name``, in that run of GitHub Actions."""
-    return GitHubHost(settings, (repository_of(name),), run=run, before_work=before_work)
 
 
 async def thread_of(host: GitHubHost, name: str, number: int) -> ThreadAddress:

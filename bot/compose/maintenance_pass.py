@@ -243,20 +243,6 @@ class MaintenancePass:
         return tracking_body(TrackingView(plain_task(task), words, due, history.occurrences[::-1], rejected))
 
 
-async def run_due_tasks(host: GitHubHost, *, only: str | None = None) -> None:
-    """Run what is due in every served repository, or only in the repository `only` (OWNER/REPO).
-
-    One repository's failure does not stop the others.
-    """
-    for served in await host.served_repositories():
-        if only is not None and served.at.full_name.casefold() != only.casefold():
-            continue
-        try:
-            await MaintenancePass(host, served).run()
-        except PlangateError as error:
-            _log.warning("scheduled tasks of %s: %s", served.at.full_name, error)
-
-
 def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[datetime]:
     """Return the next due times of a task after a moment, in its time zone."""
     schedule = task.due_times()

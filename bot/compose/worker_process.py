@@ -10,11 +10,11 @@ from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.check_pass import look_at_red_checks
 from bot.compose.configured_database import database_of
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview_parts import recorder_of
+from bot.compose.sweep import look_at_red_checks
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
 from bot.core.secrets.redaction import Redactor

@@ -10,7 +10,7 @@ from typing import Final
 from bot.clock import SystemClock
 from bot.compose.github import GitHubHost
 from bot.compose.looks import repository_of
-from bot.compose.maintenance_pass import run_due_tasks
+from bot.compose.sweep import run_due_tasks
 from bot.config.settings import PATH, Settings
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.sample import CHECK, FILES, REQUEST, TITLE

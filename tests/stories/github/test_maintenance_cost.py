@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance_pass import run_due_tasks
+from bot.compose.sweep import run_due_tasks
 from bot.config.maintenance_task import MOST
 from bot.config.settings import Secret
 from bot.github.repository import Address

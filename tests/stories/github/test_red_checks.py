@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from bot.compose.check_pass import run_periodic_work
 from bot.compose.github import GitHubHost
+from bot.compose.sweep import run_periodic_work
 from bot.core.gate import Stage
 from bot.testing.github.credentials import register_app
 from bot.testing.github.entities import CheckRun
