@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from typing import Final, TextIO
 
 from bot.compose.live.expectations import EXPECTATIONS
-from bot.compose.live.experiments import Console, ExperimentOutcome, run_live
+from bot.compose.live.experiments import ExperimentOutcome, run_live
+from bot.compose.live.testbed import Console
 from bot.config.environment import settings_of_person
 
 DIFFERS: Final = 1

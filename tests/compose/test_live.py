@@ -18,8 +18,8 @@ from bot.cli.doctor import repository_findings
 from bot.cli.doctor_live import table
 from bot.cli.main import main
 from bot.compose.live.expectations import EXPECTATIONS, SWITCHED, WORDS
-from bot.compose.live.experiments import Console, ExperimentOutcome, run_live
-from bot.compose.live.testbed import COMMITS, Patience
+from bot.compose.live.experiments import ExperimentOutcome, run_live
+from bot.compose.live.testbed import COMMITS, Console, Patience
 from bot.config.environment import settings_of_person
 from bot.core.errors import Misconfigured
 from bot.ports import Clock

@@ -63,14 +63,13 @@ class ExperimentJobs:
     async def schedule(self) -> str:
         """Return the kind of the sender of a scheduled run."""
         await self._require_runner()
-        self.testbed.tell(
-            f"Waiting up to {self.testbed.patience.schedule / 60:.0f} minutes for a scheduled run (Enter skips)."
-        )
+        console, limit = self.testbed.console, self.testbed.console.patience.schedule
+        console.tell(f"Waiting up to {limit / 60:.0f} minutes for a scheduled run (Enter skips).")
 
         async def look() -> str | None:
             return (await self._job_comments()).get("schedule")
 
-        return await self.testbed.wait(self.testbed.patience.schedule, look, "a scheduled run")
+        return await self.testbed.wait(limit, look, "a scheduled run")
 
     async def review(self) -> str:
         """Return how many runs a review with several comments starts."""
@@ -82,8 +81,8 @@ class ExperimentJobs:
         async def look() -> str | None:
             return "seen" if await testbed.repository.run_count("pull_request_review") > before else None
 
-        await testbed.wait(testbed.patience.runner, look, "a run of the review")
-        await testbed.clock.sleep(_SETTLED)
+        await testbed.wait(testbed.console.patience.runner, look, "a run of the review")
+        await testbed.console.clock.sleep(_SETTLED)
         return str(await testbed.repository.run_count("pull_request_review") - before)
 
     async def _require_runner(self) -> None:
@@ -118,8 +117,8 @@ class ExperimentJobs:
             return (await self._job_comments()).get("end")
 
         try:
-            await testbed.wait(testbed.patience.runner, start, "GitHub knows the workflow")
-            await testbed.wait(testbed.patience.runner, look, "the answers of the job")
+            await testbed.wait(testbed.console.patience.runner, start, "GitHub knows the workflow")
+            await testbed.wait(testbed.console.patience.runner, look, "the answers of the job")
         except NotRun as error:
             raise NotRun(f"needs a runner: {error.what}") from error
         self._answers = await self._job_comments()

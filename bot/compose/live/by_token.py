@@ -51,14 +51,15 @@ async def watch_tick(testbed: Testbed) -> str:
     """Ask a person to tick a box with another account, and read who edited the comment."""
     posted = f"{BOX}\n\n<!-- {NAME} -->"
     comment = await testbed.repository.add_comment(testbed.issue, posted)
-    testbed.tell(f"Please tick the box in {comment.url}, with another account than the token's if you can.")
-    testbed.tell(f"The experiment waits {testbed.patience.person / 60:.0f} minutes. Press Enter to skip it.")
+    testbed.console.tell(f"Please tick the box in {comment.url}, with another account than the token's if you can.")
+    limit = testbed.console.patience.person
+    testbed.console.tell(f"The experiment waits {limit / 60:.0f} minutes. Press Enter to skip it.")
 
     async def look() -> str | None:
         edits = await testbed.repository.edits(comment.node)
         return None if edits.text == posted else tick_words(edits, comment.author.id, posted)
 
-    return await testbed.wait(testbed.patience.person, look, "a ticked box")
+    return await testbed.wait(limit, look, "a ticked box")
 
 
 def tick_words(edits: Edits, author: int, posted: str) -> str:
@@ -107,10 +108,10 @@ async def switch_workflow(testbed: Testbed) -> str:
 async def push_often(testbed: Testbed) -> str:
     """Push twenty commits to one ref within a minute."""
     remove_later(testbed, REF)
-    accepted, began = 0, testbed.clock.monotonic()
+    accepted, began = 0, testbed.console.clock.monotonic()
     for number in range(PUSHES):
         await testbed.git("commit", "-q", "--allow-empty", "-m", f"Push {number}", check=True)
         accepted += await testbed.push(f"+HEAD:{REF}")
-    seconds = testbed.clock.monotonic() - began
+    seconds = testbed.console.clock.monotonic() - began
     slow = f" in {seconds:.0f} seconds" if seconds > MINUTE else ""
     return f"{accepted} of {PUSHES} accepted{slow}"

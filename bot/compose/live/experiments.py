@@ -2,35 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
-from bot.clock import SystemClock
 from bot.compose.live import by_token
 from bot.compose.live.by_runner import ExperimentJobs
 from bot.compose.live.expectations import EXPECTATIONS, Expectation
 from bot.compose.live.leftovers import remove_leftovers
-from bot.compose.live.testbed import NotRun, Patience, Testbed, run_and_clean
+from bot.compose.live.testbed import Console, NotRun, Testbed, run_and_clean
 from bot.compose.repository_checkup import open_checkup
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, PlangateError
 from bot.github.live_repository import LiveRepository
-from bot.ports import Clock
 from bot.workspace.remote import RemoteRepository, Route
 
 Experiment = Callable[[], Awaitable[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Console:
-    """How the experiments speak with the person who runs them, and how long they wait."""
-
-    tell: Callable[[str], None]
-    confirms: Callable[[str], bool]
-    """Returns whether the person wants the experiments in the repository of that name."""
-    is_skipped: Callable[[], bool] = lambda: False
-    patience: Patience = Patience()
-    clock: Clock = field(default_factory=SystemClock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +65,12 @@ async def run_experiments(testbed: Testbed, skipped: Collection[int] = ()) -> li
             if row.experiment in skipped:
                 outcomes.append(ExperimentOutcome(row, reason="skipped"))
                 continue
-            testbed.tell(f"{row.experiment}. {row.question} ...")
+            testbed.console.tell(f"{row.experiment}. {row.question} ...")
             outcomes.append(await _outcome(testbed, row, every[row.key]))
     finally:
         for failure in await asyncio.shield(testbed.close()):
-            testbed.tell(f"could not be removed: {failure}")
-        testbed.tell(
+            testbed.console.tell(f"could not be removed: {failure}")
+        testbed.console.tell(
             f"GitHub keeps the closed issue #{testbed.issue}, closed pull requests, and runs: delete the repository."
         )
     return outcomes
@@ -104,13 +90,11 @@ async def run_live(
             fix="set GH_TOKEN, and unset PLANGATE_APP_ID",
         )
     checkup = await open_checkup(settings, name)
-    at, clock = checkup.at, console.clock
+    at, network = checkup.at, settings.network
     url = at.clone_url(settings.github.server_url)
-    network = settings.network
     route = Route(network.proxy(url), network.authorities)
     remote = RemoteRepository(url, settings.github.token.reveal, route=route)
-    repository = LiveRepository(checkup.client, at)
-    testbed = Testbed(repository, remote, checkup.profile, clock, console.tell, console.is_skipped, console.patience)
+    testbed = Testbed(LiveRepository(checkup.client, at), remote, checkup.profile, console)
     try:
         await testbed.require_disposable()
         if not console.confirms(at.full_name):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from bot.clock import SystemClock
 from bot.core.errors import Misconfigured, PlangateError
 from bot.github import repository_settings
 from bot.github.errors import Missing, Unprocessable
@@ -49,6 +50,20 @@ class Patience:
     schedule: float = 1_800.0
 
 
+@dataclass(frozen=True, slots=True)
+class Console:
+    """How the experiments speak with the person who runs them, and how long they wait."""
+
+    tell: Callable[[str], None]
+    """Shows a line to the person."""
+    confirms: Callable[[str], bool]
+    """Returns whether the person wants the experiments in the repository of that name."""
+    is_skipped: Callable[[], bool] = lambda: False
+    """Returns whether the person no longer wants to wait."""
+    patience: Patience = Patience()
+    clock: Clock = field(default_factory=SystemClock)
+
+
 @dataclass(slots=True)
 class Testbed:
     """One repository, and everything that the experiments share."""
@@ -56,12 +71,7 @@ class Testbed:
     repository: LiveRepository
     remote: RemoteRepository
     profile: RepositoryProfile
-    clock: Clock
-    tell: Callable[[str], None]
-    """Shows a line to the person."""
-    is_skipped: Callable[[], bool] = lambda: False
-    """Returns whether the person no longer wants to wait."""
-    patience: Patience = Patience()
+    console: Console
     issue: int = 0
     branch_head: str = ""
     """The default branch's commit before the experiments."""
@@ -153,13 +163,14 @@ class Testbed:
 
     async def wait(self, seconds: float, look: Callable[[], Awaitable[str | None]], what: str) -> str:
         """Return what `look` finds, within a time limit. Raises NotRun after it, or if the person skips it."""
-        until = self.clock.monotonic() + seconds
+        clock = self.console.clock
+        until = clock.monotonic() + seconds
         while (answer := await look()) is None:
-            if self.is_skipped():
+            if self.console.is_skipped():
                 raise NotRun(f"skipped: {what}")
-            if self.clock.monotonic() >= until:
+            if clock.monotonic() >= until:
                 raise NotRun(f"not seen within {seconds:.0f} seconds: {what}")
-            await self.clock.sleep(5.0)
+            await clock.sleep(5.0)
         return answer
 
 
@@ -170,4 +181,4 @@ async def run_and_clean(testbed: Testbed, experiment: Callable[[], Awaitable[str
         return await experiment()
     finally:
         for failure in await asyncio.shield(testbed.undo_since(mark)):
-            testbed.tell(f"could not be removed: {failure}")
+            testbed.console.tell(f"could not be removed: {failure}")
