@@ -1,12 +1,12 @@
 """The input `verify`: checks the receipts of a pull request's commits instead of looking at threads."""
 
 import json
-from datetime import UTC, datetime
+import re
 from typing import Final
 from urllib.parse import urlsplit
 
 from bot.action.runner import Runner
-from bot.compose.pull_verification import NO_PULL, RUN_ON, PullRange, verified_commits
+from bot.compose.pull_verification import verified_commits
 from bot.config.action_inputs import ActionSettings
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
@@ -14,6 +14,7 @@ from bot.core.markdown.elements import code
 
 NOT_VALID: Final = 5
 """The exit code if a commit of the agent has no valid receipt."""
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _WIDTH: Final = 500
 
 
@@ -22,9 +23,8 @@ def verify_pull_request(action: ActionSettings, runner: Runner) -> int:
 
     Raises Misconfigured for another event, and for a checkout without the commits or the keys.
     """
-    host = urlsplit(action.settings.github.server_url).netloc
-    repository, now = f"{host}/{action.repository}", datetime.now(UTC)
-    checked = list(verified_commits(action.workspace, _range(action), keys=action.keys, repository=repository, now=now))
+    repository = f"{urlsplit(action.settings.github.server_url).netloc}/{action.repository}"
+    checked = list(verified_commits(action.workspace, *_range(action), keys=action.keys, repository=repository))
     lines = ["### Receipts", ""]
     for commit in checked:
         verdict = commit.problem or ("valid receipt" if commit.has_receipt else "not made by Plangate")
@@ -35,8 +35,8 @@ def verify_pull_request(action: ActionSettings, runner: Runner) -> int:
     return NOT_VALID if any(commit.problem for commit in checked) else 0
 
 
-def _range(action: ActionSettings) -> PullRange:
-    """Return the commits of the event's pull request, or of its group in a merge queue.
+def _range(action: ActionSettings) -> tuple[str, str]:
+    """Return base and head of the event's pull request, or of its group in a merge queue. Raises Misconfigured.
 
     https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request
     https://docs.github.com/en/webhooks/webhook-events-and-payloads#merge_group
@@ -44,8 +44,12 @@ def _range(action: ActionSettings) -> PullRange:
     try:
         event = json.loads(action.event_path.read_bytes())
         if group := event.get("merge_group"):
-            return PullRange(str(group["base_sha"]), str(group["head_sha"]))
-        pull = event.get("pull_request") or {}
-        return PullRange(str(pull["base"]["sha"]), str(pull["head"]["sha"]))
+            base, head = str(group["base_sha"]), str(group["head_sha"])
+        else:
+            base, head = (str(event["pull_request"][side]["sha"]) for side in ("base", "head"))
+        if not (_COMMIT.fullmatch(base) and _COMMIT.fullmatch(head)):
+            raise ValueError("not the ids of commits")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Misconfigured(NO_PULL, where="verify", fix=RUN_ON) from error
+        fix = "run it on: pull_request, or on: merge_group"
+        raise Misconfigured("the event names no pull request", where="verify", fix=fix) from error
+    return base, head

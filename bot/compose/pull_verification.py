@@ -1,19 +1,13 @@
 """Checks the receipts of a pull request's commits in a checkout, for a job that fails if one is missing."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from bot.compose.receipt_check import ReceiptRepository
 from bot.core.errors import Misconfigured
 from bot.receipts.signing_keys import PublicKey, decode_keys
-
-NO_PULL: Final = "the event names no pull request"
-RUN_ON: Final = "run it on: pull_request, or on: merge_group"
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +20,8 @@ class VerifiedCommit:
     """Why it may not be merged; "" for a valid receipt, and for a commit that Plangate did not make."""
 
 
-@dataclass(frozen=True, slots=True)
-class PullRange:
-    """The commits of a pull request."""
-
-    base: str
-    head: str
-
-    def __post_init__(self) -> None:
-        if not (_COMMIT.fullmatch(self.base) and _COMMIT.fullmatch(self.head)):
-            raise Misconfigured(NO_PULL, where="verify", fix=RUN_ON)
-
-
-def verified_commits(
-    checkout: Path, commits: PullRange, *, keys: str, repository: str, now: datetime
-) -> Iterator[VerifiedCommit]:
-    """Yield the commits of a pull request, the newest first.
+def verified_commits(checkout: Path, base: str, head: str, *, keys: str, repository: str) -> Iterator[VerifiedCommit]:
+    """Yield the commits of a pull request, the newest first. `base` and `head` are ids of commits.
 
     A relative path of `keys` is read from the base commit: what the pull request changes in that file counts for
     nothing. An absolute path is read from the disk. `repository` is ``HOST/OWNER/NAME``. Raises Misconfigured for a
@@ -49,8 +29,8 @@ def verified_commits(
     """
     clone = ReceiptRepository.at(checkout, keys=None, repository=repository)
     clone.require_history()
-    clone = replace(clone, pinned=_trusted_keys(clone, keys, commits.base))
-    for commit in clone.check_range(f"{commits.base}..{commits.head}", now):
+    clone = replace(clone, pinned=_trusted_keys(clone, keys, base))
+    for commit in clone.check_range(f"{base}..{head}", datetime.now(UTC)):
         failing = [
             f"{verdict.check}: {'; '.join(verdict.objections)}" for verdict in commit.verdicts if not verdict.passes
         ]
