@@ -70,17 +70,11 @@ def _add_sign_flags(sign: argparse.ArgumentParser) -> None:
 
 def sign(arguments: argparse.Namespace) -> int:
     """Sign a receipt as its approver, and return the exit code."""
-    from bot.cli.sign import SignOptions, print_signature
+    from bot.cli.sign import print_signature
+    from bot.compose.receipt_check import ReceiptRepository
 
-    options = SignOptions(
-        commit=arguments.commit,
-        folder=arguments.dir,
-        key=arguments.key,
-        login=arguments.login,
-        keys=arguments.keys,
-        repository=arguments.repo,
-    )
-    return print_signature(options, sys.stdout)
+    clone = ReceiptRepository.at(arguments.dir, keys=arguments.keys, repository=arguments.repo)
+    return print_signature(clone, arguments.commit, arguments.key, login=arguments.login, out=sys.stdout)
 
 
 def _add_audit_flags(audit: argparse.ArgumentParser) -> None:

@@ -1,7 +1,6 @@
 """`plangate sign`: adds an approver's own signature to a receipt, and explains what it states. SHELL."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
@@ -15,34 +14,21 @@ from bot.core.names import SHORT_DIGEST
 _WIDTH: Final = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignOptions:
-    """The options of the command."""
-
-    commit: str
-    folder: Path
-    key: Path
-    login: str
-    """The approver who signs; "" if one person approved."""
-    keys: Path | None
-    repository: str
-
-
-def print_signature(options: SignOptions, out: TextIO) -> int:
+def print_signature(clone: ReceiptRepository, commit: str, key: Path, *, login: str, out: TextIO) -> int:
     """Print what is about to be signed, sign it, print how to push the signature, and return 0.
 
-    Raises Refused for a receipt that is not valid, and Misconfigured for a wrong option.
+    `login` is the approver who signs; "" if one person approved. Raises Refused for a receipt that is not valid, and
+    Misconfigured for a wrong option.
     """
-    clone = ReceiptRepository.at(options.folder, keys=options.keys, repository=options.repository)
-    receipt = signable_receipt(clone, options.commit, login=options.login, now=datetime.now(UTC))
-    for line in _meaning(receipt, trusts=options.keys is not None):
+    receipt = signable_receipt(clone, commit, login=login, now=datetime.now(UTC))
+    for line in _meaning(receipt, is_key_checked=bool(clone.pinned)):
         print(line, file=out, flush=True)
-    sign_receipt(clone, receipt, options.key)
+    sign_receipt(clone, receipt, key)
     print(f"Signed. Push it: git push origin {receipt.ref}", file=out)
     return 0
 
 
-def _meaning(receipt: SignableReceipt, *, trusts: bool) -> Iterator[str]:
+def _meaning(receipt: SignableReceipt, *, is_key_checked: bool) -> Iterator[str]:
     """Yield what the signature will state, line by line, with control characters made visible."""
     predicate, person = receipt.statement["predicate"], receipt.approver
     place, plan = predicate["repository"], predicate["plan"]
@@ -54,7 +40,7 @@ def _meaning(receipt: SignableReceipt, *, trusts: bool) -> Iterator[str]:
         "commit": receipt.commit,
     }.items():
         yield f"  {name:<13} {_visible(value)}"
-    if not trusts:
+    if not is_key_checked:
         yield "Whether the service's key is one that you trust was not checked: --keys FILE does that."
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bot.cli.sign import SignOptions, print_signature
+from bot.cli.sign import print_signature
 from bot.cli.verify import VerifyOptions, print_verdicts
 from bot.compose.approver_signatures import ApproverCheck
+from bot.compose.receipt_check import ReceiptRepository
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.receipt_format import SIGNATURE_FILE, canonical_statement, signature_ref
 from bot.core.transcript import Json
@@ -45,11 +45,11 @@ def issued(clone: Clone) -> tuple[str, Json]:
     return commit, statement
 
 
-def sign(clone: Clone, person: Person, login: str = "", **changes: Any) -> str:
+def sign(clone: Clone, person: Person, login: str = "") -> str:
     """Run `plangate sign HEAD`, and return what it prints."""
     out = io.StringIO()
-    options = SignOptions(commit="HEAD", folder=clone.path, key=person.key, login=login, keys=clone.keys, repository="")
-    assert print_signature(replace(options, **changes), out) == 0
+    checked = ReceiptRepository.at(clone.path, keys=clone.keys, repository="")
+    assert print_signature(checked, "HEAD", person.key, login=login, out=out) == 0
     return out.getvalue()
 
 
