@@ -1,6 +1,6 @@
 """Joins the fetcher of pictures and the check of their contents (K9)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bot.compose.parts import egress_route_of, server_host
 from bot.config.settings import Settings
@@ -11,22 +11,16 @@ from bot.toolhost.protocol import Failure
 from bot.workspace.egress.picture_fetcher import PictureFetcher, attachment_hosts
 
 
-@dataclass(frozen=True, slots=True)
-class PictureSource:
-    """Fetches a picture and makes its image block."""
-
-    fetcher: PictureFetcher
-
-    async def show(self, url: str) -> Json:
-        """Return the image block of a picture. Raises Refused or Transient with the reason."""
-        return image_block(await self.fetcher.fetch(url))
+async def fetch_image_block(fetcher: PictureFetcher, url: str) -> Json:
+    """Return the image block of a picture. Raises Refused or Transient with the reason."""
+    return image_block(await fetcher.fetch(url))
 
 
-def picture_source(settings: Settings) -> PictureSource:
-    """Return the source of pictures that are attached on the operator's GitHub server."""
+def picture_fetcher_of(settings: Settings) -> PictureFetcher:
+    """Return the fetcher of pictures that are attached on the operator's GitHub server."""
     hosts = attachment_hosts(server_host(settings))
     own = () if "github.com" in hosts else tuple(hosts)
-    return PictureSource(PictureFetcher(hosts, replace(egress_route_of(settings), own=own)))
+    return PictureFetcher(hosts, replace(egress_route_of(settings), own=own))
 
 
 def image_block(content: bytes) -> Json:

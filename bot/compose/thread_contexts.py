@@ -26,7 +26,7 @@ from bot.compose.parts import (
     web_of,
     work_settings,
 )
-from bot.compose.picture_source import picture_source
+from bot.compose.picture_source import fetch_image_block, picture_fetcher_of
 from bot.compose.receipts import CheckedReceipts, receipt_key
 from bot.config.environment import configuration
 from bot.config.recipes import FOLDER as RECIPES
@@ -298,8 +298,8 @@ class _Parts:
         roles, may_ask = Roles(client, at), self._work_settings().may_ask
         attribution = Attribution(client, self.dialogue.listener, roles, shared.parsed_texts, may_ask)
         checks = shared.connections.check_results(self.address.installation, self.address.repository, at)
-        source = picture_source(shared.settings)
-        attached = AttachedPictures(client, at, self.dialogue.thread_as_read, attribution, source.show)
+        show = partial(fetch_image_block, picture_fetcher_of(shared.settings))
+        attached = AttachedPictures(client, at, self.dialogue.thread_as_read, attribution, show)
         branch, quotes = self.facts.default_branch, self.keys.ask.untrusted_context
         return GitHubReader(client, at, branch, attribution, checks, attached, quotes)
 

@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ import pytest
 
 from bot.agent.assembly import picture_blocks
 from bot.agent.history.cutting import tokens
-from bot.compose.picture_source import PictureSource
+from bot.compose.picture_source import fetch_image_block
 from bot.workspace.egress.picture_fetcher import LARGEST, PictureFetcher, attachment_hosts
 from tests.github.conftest import Ground, ground
 from tests.github.reading import Reading
@@ -62,8 +63,8 @@ async def test_thirty_pictures_of_which_five_are_good(ground: Ground, tmp_path: 
     pictures = "\n\n".join(f"![picture]({url})" for url in (*ELSEWHERE, *attached))
     thread = ground.issue(f"@plangate fix it\n\n{pictures}")
     async with internet(tmp_path, answer, NAMES) as net:
-        source = PictureSource(PictureFetcher(attachment_hosts("github.com"), net.route, net.tls))
-        reading = Reading(ground, thread=thread, show=source.show)
+        fetcher = PictureFetcher(attachment_hosts("github.com"), net.route, net.tls)
+        reading = Reading(ground, thread=thread, show=partial(fetch_image_block, fetcher))
         found = await reading.reader.pictures(["issue"], strangers=True, reads_images=True)
     for client in reading.clients:
         client.close()
