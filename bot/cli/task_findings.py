@@ -40,12 +40,10 @@ _NEEDS: Final = (
 )
 
 
-def check_tasks(
-    text: str, now: datetime, *, read_recipe: Callable[[str], str | None], try_check: "TryCheck | None" = None
-) -> Iterator[Finding]:
+def check_tasks(text: str, now: datetime, folder: Path, *, try_check: "TryCheck | None" = None) -> Iterator[Finding]:
     """Yield the findings on each scheduled task of a configuration, or one about the mistake in the file.
 
-    `read_recipe` returns the project's own recipe of a name, or None. `try_check` runs a check; None if none is run.
+    `folder` is that of the project, with its own recipes. `try_check` runs a check; None if none is run.
     """
     try:
         keys = configuration(text, PATH)
@@ -53,7 +51,7 @@ def check_tasks(
         yield Finding(f"{error.where}: {error.what}; the bot does no work until this is fixed", error.fix)
         return
     for task in keys.maintenance:
-        yield from _check_task(task, now, read_recipe, keys=keys, try_check=try_check)
+        yield from _check_task(task, now, folder, keys=keys, try_check=try_check)
 
 
 def check_tasks_in(folder: Path, settings: Settings | None) -> Iterator[Finding]:
@@ -66,29 +64,28 @@ def check_tasks_in(folder: Path, settings: Settings | None) -> Iterator[Finding]
     except (OSError, UnicodeDecodeError):
         return
     try_check = None if settings is None else partial(_try_check, folder, settings)
-    yield from check_tasks(text, SystemClock().now(), read_recipe=partial(recipe_in, folder), try_check=try_check)
+    yield from check_tasks(text, SystemClock().now(), folder, try_check=try_check)
 
 
-def recipe_in(folder: Path, name: str) -> str | None:
-    """Return the project's own recipe of that name in a folder, or None."""
+def _own_recipe(folder: Path, name: str | None) -> dict[str, str]:
+    """Return the project's own recipe of that name, if there is one: name -> text."""
     try:
-        return (folder / FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        return {} if name is None else {name: (folder / FOLDER / f"{name}.md").read_text(encoding="utf-8")}
     except (OSError, UnicodeDecodeError):
-        return None
+        return {}
 
 
 def _check_task(
     task: MaintenanceTask,
     now: datetime,
-    read_recipe: Callable[[str], str | None],
+    folder: Path,
     *,
     keys: "Configuration",
     try_check: "TryCheck | None",
 ) -> Iterator[Finding]:
     """Yield the findings about one scheduled task."""
-    own = read_recipe(task.recipe) if task.recipe else None
     try:
-        full = scheduled_task(task, {} if own is None or task.recipe is None else {task.recipe: own})
+        full = scheduled_task(task, _own_recipe(folder, task.recipe))
     except Misconfigured as error:
         yield Finding(f"{error.what} ({PATH}, {error.where})", error.fix)
         return

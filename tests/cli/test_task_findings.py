@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor import findings
-from bot.cli.task_findings import check_tasks, recipe_in
+from bot.cli.task_findings import check_tasks
 from bot.compose.checkup import Finding
 from bot.config.environment import settings
 from bot.config.repository_file import Configuration
@@ -34,7 +34,7 @@ def try_check(command: str, keys: Configuration) -> CheckResult:
 
 
 def checked(text: str, folder: Path = Path("nowhere")) -> list[Finding]:
-    return list(check_tasks(text, NOW, read_recipe=lambda name: recipe_in(folder, name)))
+    return list(check_tasks(text, NOW, folder))
 
 
 @pytest.mark.req("MT1", "MT10")
@@ -119,7 +119,7 @@ def test_what_is_right(tmp_path: Path) -> None:
 def test_what_checks_say(more: str, result: Finding, capsys: pytest.CaptureFixture[str]) -> None:
     """Each in one line, below a line of progress; one that asks GitHub is not run."""
     text = TASK.format(schedule="daily", more=more)
-    *_, found = check_tasks(text, NOW, read_recipe=lambda _: None, try_check=try_check)
+    *_, found = check_tasks(text, NOW, Path("nowhere"), try_check=try_check)
     assert found == result
     runs = "" if "github:" in more else "task a: its check runs on the newest commit; limit: 10 min ...\n"
     assert capsys.readouterr().err == runs
