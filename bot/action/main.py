@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Final, Protocol, TextIO
+from typing import Final, TextIO
 
 from bot.action.preparing import Preparation, preparation
 from bot.action.report import outputs, receipt_path, summary
@@ -39,33 +39,11 @@ POLLS_A_LOOK: Final = 4
 """While waiting, every fourth poll is a whole look: polling finds reactions and edits for 1 point, but no comments."""
 
 
-class ActionHost(Protocol):
-    """What this module needs of GitHub (bot/compose/github.py)."""
-
-    async def look(self, address: ThreadAddress) -> ThreadState:
-        """Carry a thread on until it rests."""
-
-    async def listen(self, address: ThreadAddress) -> ThreadState:
-        """Only read what people said."""
-
-    async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
-        """Return whether the job of that run, which worked on a thread, must be gone."""
-
-    async def open_threads(self) -> tuple[ThreadAddress, ...]:
-        """Return every thread that is not at rest for good."""
-
-    async def waits(self) -> bool:
-        """Return whether any thread waits for people, for work that was left, or for a reply."""
-
-    async def changed_threads(self, addresses: tuple[ThreadAddress, ...]) -> tuple[ThreadAddress, ...]:
-        """Return the threads whose plan comment got reactions or edits since the last call."""
-
-
 @dataclass(frozen=True, slots=True)
 class ActionJob:
     """One run of the Action, with everything that it works with."""
 
-    host: ActionHost
+    host: GitHubHost
     given: ActionSettings
     runner: Runner
     clock: Clock = field(default_factory=SystemClock)

@@ -7,11 +7,11 @@ found soon. At the end it stays on if something waits for people.
 import asyncio
 import subprocess
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from bot.action.runner import Runner
 from bot.compose.looks import repository_of
-from bot.compose.sweep_switch import SWEEP, sweep_switch
+from bot.compose.sweep_switch import SWEEP, SweepSwitch, sweep_switch
 from bot.config.action_inputs import ActionSettings
 from bot.core.errors import PlangateError
 
@@ -22,20 +22,13 @@ _COSTS: Final = (
 )
 
 
-class Switch(Protocol):
-    """The switch of the sweep (bot/compose/sweep_switch.py)."""
-
-    async def turn(self, *, on: bool) -> None:
-        """Switch the sweep on or off."""
-
-
 @dataclass(slots=True)
 class Preparation:
     """What one job has prepared. `switch` is None where nobody can switch the sweep."""
 
     given: ActionSettings
     runner: Runner
-    switch: Switch | None = None
+    switch: SweepSwitch | None = None
     _began: bool = field(default=False, init=False)
 
     async def before_work(self) -> None:

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from bot.clock import SystemClock
 from bot.compose.parts import key_of, model_of
-from bot.compose.task_host import TrackedTask
 from bot.compose.thread_contexts import CurrentConfiguration, ThreadContexts, own_recipe
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
@@ -25,6 +24,7 @@ from bot.core.gate import AT_WORK, ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.names import RepositoryId, ThreadAddress, ThreadNumber
 from bot.core.red_checks import checks_to_fix, may_begin
 from bot.core.secrets.redaction import Redactor
+from bot.core.task_history import TaskHistory
 from bot.core.thread_state import ThreadState
 from bot.github import repository
 from bot.github.permissions import Roles
@@ -58,6 +58,14 @@ STILL: Final = timedelta(minutes=15)
 """A thread whose ref has not moved for this long has no job working on it."""
 REMEMBERED: Final = 5_000
 """Number of threads whose heard turns are cached. For other threads they are looked up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedTask:
+    """The tracking issue of a scheduled task, and what its journal knows."""
+
+    issue: ThreadNumber
+    history: TaskHistory
 
 
 @dataclass(slots=True)

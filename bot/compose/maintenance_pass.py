@@ -12,9 +12,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from bot.compose.github import GitHubHost
+from bot.compose.github import GitHubHost, TrackedTask
 from bot.compose.parts import work_settings
-from bot.compose.task_host import TaskHost, TaskIssues, TrackedTask
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.recipes import plain_task, scheduled_task
 from bot.config.settings import Settings
@@ -34,7 +33,7 @@ from bot.core.tracking_text import (
     tracking_title,
 )
 from bot.github.repository import Address
-from bot.github.tracking import IssueText
+from bot.github.tracking import IssueText, TrackingIssues
 from bot.service.connections import ServedRepository
 from bot.workflow.journal.writing import read_state
 from bot.workflow.maintaining import offer_again, preview_occurrence, refuse_occurrence, take_occurrence, track_task
@@ -69,7 +68,7 @@ class TaskStatus:
 class MaintenancePass:
     """One pass over the tasks of one repository."""
 
-    host: TaskHost
+    host: GitHubHost
     repository: ServedRepository
     run_now: str = ""
     """The name of a task that runs whether it is due or not; "" for none."""
@@ -94,7 +93,10 @@ class MaintenancePass:
         await self._mark_removed([task for name, task in tracked.items() if name not in configured], issues, texts)
         settings, statuses = work_settings(keys), list[TaskStatus]()
         for scheduled in tasks:
-            status = await self._run_or_explain(scheduled, settings, issues, tracked, texts=texts)
+            try:
+                status = await self._run_task(scheduled, settings, issues, tracked, texts=texts)
+            except PlangateError as error:
+                status = _stopped_task(scheduled, error)
             statuses.append(status)
             if status.tracked is not None:
                 tracked[scheduled.name] = status.tracked  # its ticks count for the next tasks
@@ -102,27 +104,8 @@ class MaintenancePass:
                 texts = {}  # a session takes time, in which people tick
         return statuses
 
-    async def _run_or_explain(
-        self,
-        task: MaintenanceTask,
-        settings: WorkSettings,
-        issues: TaskIssues,
-        every: Mapping[str, TrackedTask],
-        *,
-        texts: Mapping[ThreadNumber, IssueText],
-    ) -> TaskStatus:
-        """Run one task as `_run_task` does. The status says why the task could not go on, if it could not."""
-        try:
-            return await self._run_task(task, settings, issues, every, texts=texts)
-        except Conflict:
-            _log.info("another process runs the scheduled task %s", task.name)
-            return TaskStatus(task, None, problem="another process runs it")
-        except PlangateError as error:
-            _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
-            return TaskStatus(task, None, problem=str(error))
-
     async def _mark_removed(
-        self, removed: Sequence[TrackedTask], issues: TaskIssues, texts: Mapping[ThreadNumber, IssueText]
+        self, removed: Sequence[TrackedTask], issues: TrackingIssues, texts: Mapping[ThreadNumber, IssueText]
     ) -> None:
         """Show on the issue of each task that was removed from the configuration that the task no longer runs."""
         for task in removed:
@@ -156,7 +139,7 @@ class MaintenancePass:
         self,
         task: MaintenanceTask,
         settings: WorkSettings,
-        issues: TaskIssues,
+        issues: TrackingIssues,
         every: Mapping[str, TrackedTask],
         *,
         texts: Mapping[ThreadNumber, IssueText],
@@ -177,7 +160,7 @@ class MaintenancePass:
         await issues.show(tracked.issue, task.name, self._body(task, tracked.history), shown=text.body)
         return TaskStatus(task, tracked, began=began)
 
-    async def _begin(self, task: MaintenanceTask, issues: TaskIssues) -> TrackedTask:
+    async def _begin(self, task: MaintenanceTask, issues: TrackingIssues) -> TrackedTask:
         """Create the tracking issue of a task that was not seen before. Its due times count from now on."""
         body = self._body(task, TaskHistory(task.name, "", self.host.clock.now()))
         number = await issues.open(task.name, tracking_title(task.name), body)
@@ -247,6 +230,15 @@ def next_due(task: MaintenanceTask, after: datetime, count: int = 1) -> list[dat
     """Return the next due times of a task after a moment, in its time zone."""
     schedule = task.due_times()
     return [time.astimezone(schedule.zone) for time in islice(schedule.times_after(after), count)]
+
+
+def _stopped_task(task: MaintenanceTask, error: PlangateError) -> TaskStatus:
+    """Return the status of a task that cannot go on, and log why."""
+    if isinstance(error, Conflict):
+        _log.info("another process runs the scheduled task %s", task.name)
+        return TaskStatus(task, None, problem="another process runs it")
+    _log.warning("the scheduled task %s cannot go on: %s", task.name, error)
+    return TaskStatus(task, None, problem=str(error))
 
 
 def _ticked_today(tracked: Iterable[TrackedTask], occurrence: Occurrence) -> set[str]:

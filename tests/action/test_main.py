@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -143,7 +143,7 @@ def ran(tmp_path: Path) -> Run:
 
     async def doing(host: Host, number: int = 0, **variables: str) -> Ran:
         log, clock = io.StringIO(), Time()
-        job = ActionJob(host, given(tmp_path, **variables), Runner(log), clock)
+        job = ActionJob(cast("Any", host), given(tmp_path, **variables), Runner(log), clock)
         code = await play(job, at(number) if number else None)
         lines = (tmp_path / "output").read_text().splitlines()
         summary = tmp_path / "summary"
@@ -213,7 +213,7 @@ async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: in
     log = io.StringIO()
     for threads in ([4, 5], [4]):
         host = Host({each: [waits] for each in (3, 4, 5)}, (at(4),))
-        job = ActionJob(host, given(tmp_path), Runner(log), Time(), unreported_threads)
+        job = ActionJob(cast("Any", host), given(tmp_path), Runner(log), Time(), unreported_threads)
         assert await play(job, at(number) if number else None) == 0
         looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
         assert looked == ([3, 4] if number else threads)
@@ -247,7 +247,8 @@ async def test_a_job_leaves_the_sweep_as_the_threads_need_it(
     runner, switch = Runner(io.StringIO()), Switch()
     settings = given(tmp_path, **variables)
     host = Host({3: [standing(Stage.IN_REVIEW)]}, waiting=waiting)
-    job = ActionJob(host, settings, runner, Time(), preparation=Preparation(settings, runner, switch))
+    prepared = Preparation(settings, runner, cast("Any", switch))
+    job = ActionJob(cast("Any", host), settings, runner, Time(), preparation=prepared)
     assert await play(job, at(3)) == 0
     assert switch.turned == ([waiting] if switched else [])
 

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from bot.agent.limits import Ledger
 from bot.agent.permissions.tool_gate import PermissionGate
 from bot.agent.resources import SessionResources
-from bot.compose.task_host import TrackedTask
+from bot.compose.github import TrackedTask
 from bot.compose.thread_contexts import CurrentConfiguration
 from bot.config.maintenance_task import MaintenanceTask
 from bot.config.repository_file import Configuration

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 from random import Random
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -135,7 +135,7 @@ class Year:
         """Run a pass; return whether the process survived it."""
         self.totals.passes += 1
         try:
-            await MaintenancePass(process, HOME, wake=process.wake if wakes else None).run()
+            await MaintenancePass(cast("Any", process), HOME, wake=process.wake if wakes else None).run()
         except Killed:
             self.totals.deaths += 1
             return False
