@@ -3,7 +3,7 @@
 import gc
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -82,36 +82,6 @@ class RunOptions:
     unsafe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LocalParts:
-    """A local repository with everything that is needed to work on it."""
-
-    settings: Settings
-    source: LocalRepository
-    mirror: Mirror
-    clock: Clock = field(default_factory=SystemClock)
-
-    @property
-    def number(self) -> RepositoryId:
-        """Repository id for plan documents and journals."""
-        return local_repository(self.source.location)
-
-    @property
-    def key(self) -> StateKey:
-        """State key: the operator's, else from a key file in the data directory."""
-        return local_key_of(self.settings)
-
-    def refs(self) -> ThreadRefs:
-        """Return the threads of the repository. The git programs that run inside it run in a sandbox."""
-        remote = Remote(self.source.location, self.source.upload_pack, self.source.receive_pack)
-        return ThreadRefs(remote, self.settings.data_dir / "state" / f"{self.number}.git", self.clock)
-
-    async def read(self, path: str) -> str | None:
-        """Return a text file of HEAD, or None."""
-        content = await self.mirror.read(self.source.head, path)
-        return content.decode(errors="replace") if content is not None else None
-
-
 async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> TerminalRun:
     """Work on one request in a local repository until it rests. Continues an interrupted run (interfaces.md).
 
@@ -125,11 +95,13 @@ async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> Ter
     try:
         source = await LocalRepository.open(options.folder, unsafe=options.unsafe)
         source.need_writable()
-        local = LocalParts(settings, source, Mirror.of(source, mirrors(settings.data_dir)))
-        await local.mirror.ensure(source.head)
-        keys = await _configuration(local)
+        mirror = Mirror.of(source, mirrors(settings.data_dir))
+        await mirror.ensure(source.head)
+        file = await mirror.read(source.head, PATH) or b""
+        keys = configuration(file.decode(errors="replace"))
         with plant_canary(settings.data_dir) as alarm:
-            context, printer = await _RunParts(options, local, keys, model, alarm).thread_context(out)
+            parts = _RunParts(options, settings, source, mirror, keys, model, alarm)
+            context, printer = await parts.thread_context(out)
             final = await look(context)
             folder = settings.data_dir / "transcripts" / str(context.location.repository) / str(context.location.thread)
             transcript = folder / final.planning_session
@@ -197,32 +169,47 @@ class _RunParts:
     """One run, and the parts that its thread's context is built from."""
 
     options: RunOptions
-    local: LocalParts
+    settings: Settings
+    source: LocalRepository
+    mirror: Mirror
     keys: "Configuration"
     model: "AnthropicModel"
     alarm: CanaryAlarm
+    clock: Clock = SystemClock()
+
+    @property
+    def number(self) -> RepositoryId:
+        """Repository id for plan documents and journals."""
+        return local_repository(self.source.location)
+
+    @property
+    def key(self) -> StateKey:
+        """State key: the operator's, else from a key file in the data directory."""
+        return local_key_of(self.settings)
 
     async def thread_context(self, out: TextIO) -> tuple[ThreadContext, SessionPrinter]:
         """Return the context of the run, and the printer of its sessions. Both write to `out` without secrets."""
-        local, options, clock, key = self.local, self.options, self.local.clock, self.local.key
-        refs, redactor = local.refs(), self._redactor()
+        options, settings, source, clock = self.options, self.settings, self.source, self.clock
+        number, key, redactor = self.number, self.key, self._redactor()
         out = outlet(out, redactor)
-        journal = GitJournal(refs, local.number, key=key, clock=clock)
-        thread = await _thread(journal, local, options.prompt)
-        spool = local.settings.data_dir / "transcripts"
-        transcripts = LocalTranscripts(refs, local.number, thread, key=key, spool=spool)
+        # The git programs that run inside the repository run in a sandbox.
+        remote = Remote(source.location, source.upload_pack, source.receive_pack)
+        refs = ThreadRefs(remote, settings.data_dir / "state" / f"{number}.git", clock)
+        journal = GitJournal(refs, number, key=key, clock=clock)
+        thread = await _thread(journal, source.head, options.prompt)
+        transcripts = LocalTranscripts(refs, number, thread, key=key, spool=settings.data_dir / "transcripts")
         dialogue = Terminal(options.prompt, clock, out, yes=options.yes, dry_run=options.dry_run)
         work = work_settings(self.keys, model=options.model, max_cost_usd=options.max_cost_usd)
         workspace, states, printer = self._workspace(redactor), StateCache(), SessionPrinter(out, redactor)
-        spans = Telemetry(f"{local.number}#{thread}", clock, Counters(), collector_of(local.settings))
+        spans = Telemetry(f"{number}#{thread}", clock, Counters(), collector_of(settings))
         context = ThreadContext(
-            location=LocalRun(local.number, thread, options.prompt, local.source.head),
+            location=LocalRun(number, thread, options.prompt, source.head),
             environment=self._environment(workspace).at,
             journal=journal,
             dialogue=dialogue,
             workspace=workspace,
             resources=self._session_resources(transcripts, dialogue, Ledger(work.budget_usd), f"{thread:08x}"),
-            fence=Fence(journal, local.number, thread, states),
+            fence=Fence(journal, number, thread, states),
             pulls=NoPulls(),
             receipts=NoReceipts(),
             tasks=NoTasks(),
@@ -231,7 +218,7 @@ class _RunParts:
             policy=Policy(role=Role.READ, high_needs=1),
             listener=combine_listeners(printer.take, spans.take),
             redactor=redactor,
-            agents=partial(agents_of, local.mirror, local.source.head),
+            agents=partial(agents_of, self.mirror, source.head),
             work_session=planning_session,
             states=states,
         )
@@ -244,44 +231,44 @@ class _RunParts:
         return SessionResources(
             model=configured_model(keys, self.model),
             transcripts=transcripts,
-            clock=self.local.clock,
+            clock=self.clock,
             gate=gate_of(keys, sandboxed=not self.options.unsafe),
             ledger=ledger,
             user_id=user,
             availability=HumanAvailability(attended, attended and keys.tools.requests == "comment"),
             alarm=self.alarm,
-            web=web_of(keys, self.local.settings),
+            web=web_of(keys, self.settings),
             compact_at=keys.compaction.at_tokens,
         )
 
     def _redactor(self) -> Redactor:
         """Return a redactor that knows this machine's secrets, its state key, and the canaries of this run."""
-        redactor = redactor_for(self.local.settings)
-        redactor.learn(self.local.key.secret.hex(), "state key")
+        redactor = redactor_for(self.settings)
+        redactor.learn(self.key.secret.hex(), "state key")
         for value, kind in self.alarm.named_values:
             redactor.learn(value, kind)
         return redactor
 
     def _workspace(self, redactor: Redactor) -> GitWorkspace:
         """Return the workspace on the local repository, which publishes nothing that holds a secret."""
-        local, keys = self.local, self.keys
-        rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(local.settings))
-        limits, route = sandbox_limits_of(keys), egress_route_of(local.settings)
-        return LocalWorkspace.on(local.source, local.settings.data_dir, limits, rules, route=route)
+        keys, settings = self.keys, self.settings
+        rules = Publishing(Screen(redactor, tuple(keys.secrets.examples)), committer_of(settings))
+        limits, route = sandbox_limits_of(keys), egress_route_of(settings)
+        return LocalWorkspace.on(self.source, settings.data_dir, limits, rules, route=route)
 
     def _environment(self, workspace: GitWorkspace) -> JobEnvironment:
-        source, folder = self.local.source, workspace.checkouts.shown_as
-        job = job_of(self.keys, folder=folder, repository=Path(folder).name, clock=self.local.clock)
-        return JobEnvironment(place_in_terminal(job, source.branch), workspace, source.head)
+        folder = workspace.checkouts.shown_as
+        job = job_of(self.keys, folder=folder, repository=Path(folder).name, clock=self.clock)
+        return JobEnvironment(place_in_terminal(job, self.source.branch), workspace, self.source.head)
 
 
-async def _thread(journal: Journal, local: LocalParts, prompt: str) -> ThreadNumber:
+async def _thread(journal: Journal, head: CommitId, prompt: str) -> ThreadNumber:
     """Return the thread of this request on this commit: the unfinished one, else a new one.
 
     Skips a journal that another key wrote: changing the key costs what was stored (interfaces.md).
     """
     for ordinal in count():
-        thread = local_thread(local.source.head, prompt, ordinal)
+        thread = local_thread(head, prompt, ordinal)
         try:
             finished = fold_entries(await journal.read(thread)).is_finished
         except Refused:
@@ -289,7 +276,3 @@ async def _thread(journal: Journal, local: LocalParts, prompt: str) -> ThreadNum
         if not finished:
             return thread
     raise AssertionError("count() never ends")
-
-
-async def _configuration(local: LocalParts) -> "Configuration":
-    return configuration(await local.read(PATH) or "")
