@@ -13,7 +13,7 @@ from bot.github import labels, reach, repository
 from bot.github.client import GitHubClient
 from bot.github.repository_settings import branch_rules
 from bot.github.turns import LABEL
-from bot.service.connections import WORKING, WRITING_CHECKS, Connections
+from bot.service.connections import WORKING, WRITING_CHECKS, Connections, ServedRepository
 
 REPOSITORIES: Final = 50
 """Maximum number of repositories in which the label and the rules are looked up."""
@@ -168,12 +168,10 @@ def _check_scopes(scopes: frozenset[str] | None) -> list[Finding]:
 async def _label(connections: Connections, *, fix: bool) -> list[Finding]:
     """Look for the label that calls the bot, and create it with `fix`. Returns nothing for a job's own token."""
     missing: list[str] = []
-    looked_at = 0
+    is_any_served = False
     try:
-        async for served in connections.served_repositories(()):
-            if looked_at == REPOSITORIES:
-                break
-            looked_at += 1
+        async for served in _first_repositories(connections):
+            is_any_served = True
             if await labels.has_label(connections.poller(served.installation), served.at, LABEL):
                 continue
             if fix:
@@ -183,7 +181,7 @@ async def _label(connections: Connections, *, fix: bool) -> list[Finding]:
                 missing.append(served.at.full_name)
     except Refused as error:
         return [Finding(f"GitHub: the label {LABEL}: {error.what}", "make it by hand", optional=True)]
-    if not looked_at:
+    if not is_any_served:
         return []
     if missing:
         cure = f"plangate doctor --fix makes it, or: gh label create {LABEL} --repo {missing[0]}"
@@ -194,14 +192,20 @@ async def _label(connections: Connections, *, fix: bool) -> list[Finding]:
 
 async def _repositories_requiring_signatures(connections: Connections) -> AsyncIterator[repository.Address]:
     """Yield the repositories that require signed commits, among the first that are served."""
-    looked_at = 0
     with suppress(Refused):  # a job's own token may not list repositories
-        async for served in connections.served_repositories(()):
-            if looked_at == REPOSITORIES:
-                return
-            looked_at += 1
-            if "required_signatures" in await branch_rules(connections.poller(served.installation), served.at, BRANCH):
+        async for served in _first_repositories(connections):
+            if await repository.wants_signatures(connections.poller(served.installation), served.at, BRANCH):
                 yield served.at
+
+
+async def _first_repositories(connections: Connections) -> AsyncIterator[ServedRepository]:
+    """Yield the first REPOSITORIES that are served."""
+    count = 0
+    async for served in connections.served_repositories(()):
+        yield served
+        count += 1
+        if count == REPOSITORIES:
+            return
 
 
 def _signatures(settings: Settings, at: repository.Address) -> Finding:
