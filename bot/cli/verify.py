@@ -13,7 +13,7 @@ from bot.core.codepoints import with_visible_codepoints
 from bot.core.errors import Misconfigured
 from bot.core.lines import shorten_line
 from bot.core.names import SHORT_DIGEST
-from bot.receipts.approvers import APPROVER_CODE, ApproverVerdict
+from bot.receipts.approvers import APPROVER_CODE, ApproverVerdict, approvers
 from bot.receipts.envelope import SIZE_LIMIT, parse_envelope
 from bot.receipts.ssh_keygen import AllowedSigners
 from bot.receipts.verdicts import ReceiptCheck, exit_code
@@ -91,13 +91,12 @@ def _claims(checked: CheckedCommit) -> dict[str, str]:
     passed = {verdict.check for verdict in checked.verdicts if verdict.passes}
     if not passed >= _BELIEVED:
         return {}
-    predicate = parse_envelope(checked.receipt).statement["predicate"]
-    plan = predicate["plan"]
+    statement = parse_envelope(checked.receipt).statement
+    predicate, plan = statement["predicate"], statement["predicate"]["plan"]
     requesters = [f"{request['login']} (id {request['actor_id']})" for request in predicate["requests"]]
-    approvals = [approval for approval in predicate["approvals"] if approval["plan"] == plan["digest"]]
     people = [
-        f"{person['login']} (id {person['actor_id']}, {person['role'] or 'listed'}, {person['way']}) at {person['at']}"
-        for person in (approvals[-1]["by"] if approvals else ())
+        f"{person.login} (id {person.actor_id}, {person.role or 'listed'}, {person.way}) at {person.at}"
+        for person in approvers(statement)
     ]
     who = ", ".join(people) or "the configuration alone"
     return {

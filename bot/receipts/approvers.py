@@ -19,6 +19,8 @@ class Approver:
 
     actor_id: int
     login: str
+    role: str
+    """"" for somebody whom the configuration lists."""
     way: str
     at: str
 
@@ -50,7 +52,8 @@ def approvers(statement: Json) -> tuple[Approver, ...]:
     predicate = statement["predicate"]
     approvals = [approval for approval in predicate["approvals"] if approval["plan"] == predicate["plan"]["digest"]]
     people = approvals[-1]["by"] if approvals else ()
-    return tuple(Approver(person["actor_id"], person["login"], person["way"], person["at"]) for person in people)
+    names = ("actor_id", "login", "role", "way", "at")
+    return tuple(Approver(*(person[name] for name in names)) for person in people)
 
 
 def approver_verdict(statement: Json, signatures: Sequence[ApproverSignature]) -> ApproverVerdict:
