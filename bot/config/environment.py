@@ -57,6 +57,7 @@ _SECRETS = {
     "ANTHROPIC_IDENTITY_TOKEN": "identity token",
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "identity token",
     "ACTIONS_RUNTIME_TOKEN": "job token",
+    "PLANGATE_JOB_TOKEN": "job token",
 }
 
 
