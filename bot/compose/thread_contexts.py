@@ -108,9 +108,7 @@ class ThreadContexts:
     """The states of all threads as of the last reading of their journals."""
     listening: dict[RepositoryId, Listening] = field(default_factory=dict, init=False)
     """What the bot listens to in each repository, as the last look there read it."""
-    _configurations: dict[RepositoryId, tuple[CommitId, "CurrentConfiguration"]] = field(
-        default_factory=dict, init=False
-    )
+    _configurations: dict[RepositoryId, tuple[CommitId, CurrentConfiguration]] = field(default_factory=dict, init=False)
     """The configuration in the newest commit of each repository, and its mistake."""
 
     @asynccontextmanager
@@ -148,7 +146,7 @@ class ThreadContexts:
             return access.remote
         return replace(access.remote, partial=size > self.settings.partial_clone_mb * 1024)
 
-    async def _newest_configuration(self, client: GitHubClient, facts: repository.Repository) -> "CurrentConfiguration":
+    async def _newest_configuration(self, client: GitHubClient, facts: repository.Repository) -> CurrentConfiguration:
         """Return the configuration in the default branch's head, read once for each commit.
 
         A missing file is never cached: GitHub also reports one for a commit that not all of its servers know yet.
@@ -163,9 +161,7 @@ class ThreadContexts:
             self._configurations[facts.id] = cached
         return cached[1]
 
-    async def configuration(
-        self, client: GitHubClient, at: repository.Address, ref: str = ""
-    ) -> "CurrentConfiguration":
+    async def configuration(self, client: GitHubClient, at: repository.Address, ref: str = "") -> CurrentConfiguration:
         """Return the configuration in a commit of the default branch, or in its head, with its mistake if it has one.
 
         With a mistake, no thread is continued, and people who address the bot get a reply that says so (PR3).
@@ -312,7 +308,7 @@ class _Parts:
         return TaskGateway(client, at, self.reader.results, self.reader.attribution, operations, configuration)
 
     def _dialogue(self, thread: ThreadNumber) -> GitHubDialogue:
-        shared, keys = self.shared, self.keys
+        shared, keys, github = self.shared, self.keys, self.shared.settings.github
         return GitHubDialogue(
             self.access.client,
             self.access.at,
@@ -322,7 +318,14 @@ class _Parts:
             self.facts.default_branch,
             shared.parsed_texts,
             self.fence,
-            dialogue_settings(keys, shared.settings),
+            DialogueSettings(
+                keys.ask.untrusted_context,
+                policy_of(keys, self.bot.id).role,
+                keys.approve.users,
+                keys.approve.teams,
+                github.server_url,
+                github.label_threads,
+            ),
             shared.connections.members(self.address.installation),
             self.address.told,
         )
@@ -342,18 +345,6 @@ class _Parts:
             version=_installed_version(),
             progress_seconds=seconds,
         )
-
-
-def dialogue_settings(keys: "Configuration", settings: Settings) -> DialogueSettings:
-    """Return the settings of conversation and approval."""
-    return DialogueSettings(
-        keys.ask.untrusted_context,
-        policy_of(keys, 0).role,
-        keys.approve.users,
-        keys.approve.teams,
-        settings.github.server_url,
-        settings.github.label_threads,
-    )
 
 
 @cache
@@ -376,11 +367,11 @@ def blob_id(text: str) -> str:
 
 async def own_recipe(client: GitHubClient, at: repository.Address, name: str | None) -> dict[str, str]:
     """Return the project's own recipe of that name on the default branch, if there is one: name -> text."""
-    content = None if name is None else await repository.file(client, at, f"{RECIPES}{name}.md")
-    return {} if name is None or content is None else {name: content.decode(errors="replace")}
+    text = None if name is None else await _read(client, at, f"{RECIPES}{name}.md")
+    return {} if name is None or text is None else {name: text}
 
 
-async def _read(client: GitHubClient, at: repository.Address, path: str, ref: str) -> str | None:
+async def _read(client: GitHubClient, at: repository.Address, path: str, ref: str = "") -> str | None:
     """Return a text file of the default branch, or None. A pull request's author controls its branch (M2)."""
     content = await repository.file(client, at, path, ref)
     return None if content is None else content.decode(errors="replace")
