@@ -1,19 +1,19 @@
 """Runs the experiments one after the other, and compares their results with the table."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from bot.compose.live import by_token
 from bot.compose.live.by_runner import ExperimentJobs
 from bot.compose.live.expectations import EXPECTATIONS, Expectation
-from bot.compose.live.leftovers import remove_leftovers
-from bot.compose.live.testbed import Console, NotRun, Testbed, run_and_clean
+from bot.compose.live.testbed import COMMITS, NAME, PULL, REF, Console, NotRun, Testbed, run_and_clean
 from bot.compose.repository_checkup import open_checkup
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, PlangateError
-from bot.github.live_repository import LiveRepository
+from bot.github.live_repository import MESSAGE, LiveRepository
+from bot.github.repository_settings import environment_settings
 from bot.workspace.remote import RemoteRepository, Route
 
 Experiment = Callable[[], Awaitable[str]]
@@ -113,3 +113,38 @@ async def _outcome(testbed: Testbed, row: Expectation, experiment: Experiment) -
         return ExperimentOutcome(row, reason=error.what)
     except PlangateError as error:
         return ExperimentOutcome(row, f"failed: {error.what}")
+
+
+async def remove_leftovers(testbed: Testbed) -> AsyncIterator[str]:
+    """Remove what an earlier run left behind because it was killed, or lost its connection, and yield each thing.
+
+    Everything is found by its name, and nothing else is touched. The ruleset goes first, because it protects the
+    branches. Raises Refused and Transient.
+    """
+    repository = testbed.repository
+    if await repository.remove_rulesets(NAME):
+        yield f"ruleset {NAME}"
+    for title in (NAME, PULL):
+        if await repository.close_threads(title):
+            yield f"open thread {title!r}"
+    for prefix in (f"refs/heads/{NAME}", REF):
+        for ref in await repository.refs(prefix.removeprefix("refs/")):
+            await repository.remove_ref(ref)
+            yield ref
+    if await environment_settings(repository.client, repository.at, NAME):
+        await repository.remove_environment(NAME)
+        yield f"environment {NAME}"
+    if number := await _remove_commits(testbed):
+        yield f"{number} commits on {testbed.profile.default_branch}, with the workflows"
+
+
+async def _remove_commits(testbed: Testbed) -> int:
+    """Reset the default branch to the commit below those of the experiments. Return how many there were.
+
+    They are the newest ones: a branch with commits of others on top is refused (`Testbed.require_disposable`).
+    """
+    commits = await testbed.repository.commits(COMMITS)
+    number = next((at for at, (_, message) in enumerate(commits) if message != MESSAGE), 0)
+    if number:
+        await testbed.repository.set_branch(testbed.profile.default_branch, commits[number][0])
+    return number

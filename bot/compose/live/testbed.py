@@ -3,7 +3,7 @@
 Rules
 - The removal of something is registered before it is created, and finds it by its name, so that Ctrl-C leaves nothing
   behind. Requests are sent one at a time, so a request under way ends before the removal begins.
-- What a killed run left behind is found by its name (leftovers.py), and does not make a repository count as in use.
+- What a killed run left behind is found by its name (experiments.py), and does not make a repository count as in use.
 - What cannot be removed is named. GitHub keeps closed issues and pull requests, and the runs of workflows.
 - A repository that somebody uses is refused before anything is written.
 """
