@@ -247,14 +247,11 @@ class Terminal:
             return self._word(plan, Opinion.APPROVE)
         if not self.is_attended:
             return None
-        return self._word(plan, Opinion.APPROVE if _ask_for_approval(self.out) else Opinion.REJECT)
+        reply = _line("Approve exactly this plan? [y/N] ", self.out)
+        return self._word(plan, Opinion.APPROVE if reply.lower() in {"y", "yes"} else Opinion.REJECT)
 
     def _word(self, plan: PlanDocument, opinion: Opinion) -> Candidate:
         return Candidate(PERSON, Way.TERMINAL, opinion, self.clock.now(), Role.ADMIN, digest=plan.digest)
-
-
-def _ask_for_approval(out: TextIO) -> bool:
-    return _line("Approve exactly this plan? [y/N] ", out).lower() in {"y", "yes"}
 
 
 def _line(prompt: str, out: TextIO) -> str:
