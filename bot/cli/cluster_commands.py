@@ -41,7 +41,7 @@ def work(arguments: argparse.Namespace) -> int:
 
 def migrate(arguments: argparse.Namespace) -> int:
     """Apply the migrations that the database lacks."""
-    from bot.compose.configured_database import migrate_database
+    from bot.compose.worker_process import migrate_database
     from bot.config.environment import settings
 
     applied = asyncio.run(migrate_database(settings(), finish=arguments.finish))
@@ -51,15 +51,14 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 def reindex(_: argparse.Namespace) -> int:
     """Make the list of threads again from the journals and, with a database, wake every open thread."""
-    from bot.compose.overview_parts import reindex as read_journals
-    from bot.compose.worker_process import reindex_threads
+    from bot.compose import worker_process
     from bot.config.environment import redactor_for, settings
 
     configured = settings()
-    for name, count in sorted(asyncio.run(read_journals(configured, redactor_for(configured))).items()):
+    for name, count in sorted(asyncio.run(worker_process.reindex(configured, redactor_for(configured))).items()):
         print(f"{name}: {count} thread{'s' if count != 1 else ''}")
     if configured.database:
-        print(f"{asyncio.run(reindex_threads(configured))} open threads will be looked at")
+        print(f"{asyncio.run(worker_process.reindex_threads(configured))} open threads will be looked at")
     return 0
 
 

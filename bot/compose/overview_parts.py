@@ -2,10 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
-from bot.compose.configured_database import require_database
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.parts import key_of
@@ -78,13 +76,3 @@ def overview_of(
         StoredTranscripts(host.connections),
         rounds,
     )
-
-
-async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
-    """Make the thread index again from the journals. Return how many threads each repository has, by ``owner/name``."""
-    await require_database(settings)
-    recorder = recorder_of(settings, redactor)
-    with closing(recorder.index):
-        recorder.index.clear()
-        async with GitHubHost(settings, redactor=redactor, recorder=recorder) as host:
-            return dict(await host.reindex())

@@ -1,22 +1,25 @@
-"""A worker without HTTP: `plangate worker`, on any machine that reaches the database and GitHub."""
+"""A worker without HTTP: `plangate worker`, on any machine that reaches the database and GitHub.
+
+With it come the commands that bring the database up to date and fill it again.
+"""
 
 import asyncio
 import os
 import signal
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Final
 
 from bot.clock import SystemClock
-from bot.compose.configured_database import database_of
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_rounds import MaintenanceRounds
 from bot.compose.overview_parts import recorder_of
 from bot.compose.sweep import look_at_red_checks
 from bot.config.environment import redactor_for
 from bot.config.settings import Settings
+from bot.core.errors import Misconfigured
 from bot.core.secrets.redaction import Redactor
 from bot.logs import say, setup
 from bot.service.notifier import Notifier
@@ -26,6 +29,8 @@ from bot.service.queue.jobs import Jobs
 from bot.service.reconcile import Reconciler
 from bot.service.service import PeriodicWork, Service
 from bot.service.worker import CLOSING_SECONDS
+from bot.store.postgres.database import VARIABLE, Database
+from bot.store.postgres.migrations import migrate, require_current
 from bot.telemetry import Counters
 
 HAND_BACK_SECONDS: Final = GRACE_SECONDS + 2 * CLOSING_SECONDS
@@ -37,7 +42,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
 
     Raises Misconfigured without a database: files in a data directory have one process.
     """
-    database_of(settings)
+    _database_of(settings)
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
     cut = forced_exit_timer(HAND_BACK_SECONDS)
@@ -76,16 +81,44 @@ def periodic_work(github: GitHubHost, rounds: MaintenanceRounds) -> PeriodicWork
     return PeriodicWork(Reconciler(github), rounds.run, partial(look_at_red_checks, github))
 
 
+async def migrate_database(settings: Settings, *, finish: bool) -> tuple[str, ...]:
+    """Apply the migrations that the database lacks, and return their names."""
+    async with _database_of(settings).open() as database:
+        return await migrate(database, finish=finish)
+
+
+async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
+    """Make the thread index again from the journals. Return how many threads each repository has, by ``owner/name``.
+
+    Raises Misconfigured or Transient if the database of the settings cannot be used.
+    """
+    if settings.database:
+        async with _database_of(settings).open() as database:
+            await require_current(database)
+    recorder = recorder_of(settings, redactor)
+    with closing(recorder.index):
+        recorder.index.clear()
+        async with GitHubHost(settings, redactor=redactor, observer=recorder) as host:
+            return dict(await host.reindex())
+
+
 async def reindex_threads(settings: Settings) -> int:
     """Have workers look at every open thread of the served repositories, and return how many there are.
 
     After the database was lost, nothing else is needed, because the journals are the source of truth.
     """
-    async with database_of(settings).open() as database, GitHubHost(settings) as github:
+    async with _database_of(settings).open() as database, GitHubHost(settings) as github:
         addresses, jobs = await github.open_threads(), Jobs(database)
         for address in addresses:
             await jobs.wake(address)
     return len(addresses)
+
+
+def _database_of(settings: Settings) -> Database:
+    """Return the database of the settings, not yet opened. Raises Misconfigured if none is set."""
+    if not settings.database:
+        raise Misconfigured("no database", where=VARIABLE, fix="set it to the URL of a PostgreSQL database")
+    return Database(settings.database.reveal())
 
 
 def forced_exit_timer(seconds: float) -> threading.Timer:

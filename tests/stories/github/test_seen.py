@@ -11,7 +11,8 @@ import pytest
 from bot.cli.service_client import ServiceClient
 from bot.cli.thread_output import watch_thread
 from bot.compose.github import GitHubHost
-from bot.compose.overview_parts import recorder_of, reindex
+from bot.compose.overview_parts import recorder_of
+from bot.compose.worker_process import reindex
 from bot.config.settings import Secret
 from bot.core.gate import Stage
 from bot.core.secrets.redaction import Redactor
