@@ -63,28 +63,24 @@ class Terminal:
         self.started = self.clock.now()
 
     async def turns(
-        self,
-        seen: Collection[str],
-        heard_until: datetime | None = None,  # noqa: ARG002 - the port's
-        *,
-        may_act: Callable[[Turn], bool],  # noqa: ARG002
+        self, seen: Collection[str], heard_until: datetime | None = None, *, may_act: Callable[[Turn], bool]
     ) -> Sequence[Turn]:
         """Return the one turn from the command line, unless it was seen before."""
         return [] if TERMINAL in seen else [Turn(TERMINAL, PERSON, self.prompt, self.started)]
 
-    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:  # noqa: ARG002
+    async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:
         """Return "": there is nothing to quote."""
         return ""
 
-    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:  # noqa: ARG002 - the port's
+    async def hidden_fragments(self, turn: Turn) -> Sequence[str]:
         """Return nothing: there is nothing to quote."""
         return ()
 
-    async def closed_since(self, moment: datetime) -> bool:  # noqa: ARG002 - the port's
+    async def closed_since(self, moment: datetime) -> bool:
         """Return False: a terminal is open as long as the program runs."""
         return False
 
-    async def asked_before(self, turn: Turn) -> Collection[str]:  # noqa: ARG002 - the port's
+    async def asked_before(self, turn: Turn) -> Collection[str]:
         """Return nothing: the person at the terminal pays."""
         return ()
 
@@ -99,7 +95,7 @@ class Terminal:
         self._show(plan)
         return PostedComment(f"{TERMINAL}-{ask}")
 
-    async def find_plan_comment(self, ask: int) -> str:  # noqa: ARG002 - the port's
+    async def find_plan_comment(self, ask: int) -> str:
         """Return "": there is no comment to find."""
         return ""
 
@@ -109,11 +105,11 @@ class Terminal:
     async def show_work_begun(self, plan: PlanDocument, shown: str, line: str) -> None:
         """Do nothing: the printed session shows that the work begins."""
 
-    async def find_unrecorded_comment(self, position: int, ask: int) -> int:  # noqa: ARG002 - the port's
+    async def find_unrecorded_comment(self, position: int, ask: int) -> int:
         """Return 0: there are no comments."""
         return 0
 
-    async def warn_of_rewind(self, number: int, text: str) -> datetime:  # noqa: ARG002 - the port's
+    async def warn_of_rewind(self, number: int, text: str) -> datetime:
         """Print a warning, and return the current time."""
         print(readable(text), file=self.out, flush=True)
         return self.clock.now()
@@ -134,18 +130,12 @@ class Terminal:
         """Print a review."""
         await self.post(review.text, ask)
 
-    async def post(self, text: str, ask: int) -> None:  # noqa: ARG002 - the port's
+    async def post(self, text: str, ask: int) -> None:
         """Print a text. It has left this process on return, so the journal may record it as posted."""
         print(readable(text), file=self.out, flush=True)
 
     async def snapshot(
-        self,
-        plan: PlanDocument,
-        shown: str,  # noqa: ARG002 - the port's
-        *,
-        onto: str = "",  # noqa: ARG002
-        pushed: str = "",  # noqa: ARG002
-        begun: Sequence[str] = (),  # noqa: ARG002
+        self, plan: PlanDocument, shown: str, *, onto: str = "", pushed: str = "", begun: Sequence[str] = ()
     ) -> Snapshot:
         """Return a snapshot with the person's decision. Asks once for each plan in each run of the program."""
         if self.answer is None or self.answer.digest != plan.digest:
@@ -160,18 +150,11 @@ class Terminal:
         """Whether somebody can be asked: at a terminal, and without --yes."""
         return not self.yes and sys.stdin.isatty() and self.out.isatty()
 
-    async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:  # noqa: ARG002 - the port's
+    async def ask(self, asking: Asking, ask: int, *, who: str) -> PostedComment:
         """Return a comment id. The question is printed where it is answered."""
         return PostedComment(f"{TERMINAL}-{ask}")
 
-    async def answers(
-        self,
-        asking: Asking,
-        shown: str,  # noqa: ARG002 - the port's
-        *,
-        who: str,  # noqa: ARG002
-        may: Callable[[Author], bool],  # noqa: ARG002
-    ) -> AnswerSnapshot:
+    async def answers(self, asking: Asking, shown: str, *, who: str, may: Callable[[Author], bool]) -> AnswerSnapshot:
         """Ask the person the questions, one after the other. Without a terminal nobody answers."""
         if not self.is_attended:
             return AnswerSnapshot()

@@ -17,19 +17,19 @@ class NoPulls:
     async def ensure(self, order: PullOrder) -> None:
         """Return None: the branch is the result."""
 
-    async def head(self, number: int) -> CommitId | None:  # noqa: ARG002 - the port's
+    async def head(self, number: int) -> CommitId | None:
         """Return None: no pull request is open."""
         return None
 
-    async def is_merged(self, number: int) -> bool:  # noqa: ARG002 - the port's
+    async def is_merged(self, number: int) -> bool:
         """Return False: no pull request was merged."""
         return False
 
-    async def find(self, branch: str) -> int | None:  # noqa: ARG002 - the port's
+    async def find(self, branch: str) -> int | None:
         """Return None: no branch has a pull request."""
         return None
 
-    async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:  # noqa: ARG002 - the port's
+    async def open_on(self, thread: ThreadNumber) -> tuple[int, ...]:
         """Return nothing: there are no pull requests."""
         return ()
 
@@ -37,7 +37,7 @@ class NoPulls:
 class NoReceipts:
     """The Receipts port of a local run: no receipts, because nobody else sees the work."""
 
-    async def issue(self, statement: Json, commit: CommitId) -> bytes:  # noqa: ARG002 - the port's
+    async def issue(self, statement: Json, commit: CommitId) -> bytes:
         """Return b"": no receipt is kept."""
         return b""
 
@@ -45,11 +45,11 @@ class NoReceipts:
 class NoChecks:
     """The CheckAccess port of a local run: there are no pull requests."""
 
-    async def read(self, number: ThreadNumber) -> PullChecks | None:  # noqa: ARG002 - the port's
+    async def read(self, number: ThreadNumber) -> PullChecks | None:
         """Return None: there is no pull request."""
         return None
 
-    async def report(self, head: CommitId, red: Sequence[CheckRun]) -> str:  # noqa: ARG002 - the port's
+    async def report(self, head: CommitId, red: Sequence[CheckRun]) -> str:
         """Raise Broken: no check is red."""
         raise Broken("checks were read where there are no pull requests")
 
@@ -57,7 +57,7 @@ class NoChecks:
 class NoTasks:
     """The TaskAccess port of a local run: there are no issues."""
 
-    async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:  # noqa: ARG002
+    async def run_check(self, name: str, options: Mapping[str, Sequence[str]], commit: CommitId) -> str:
         """Raise Refused: the check asks GitHub."""
         raise Refused(
             "it asks GitHub, but this repository is not on GitHub", where=f"github:{name}", fix="use a command"
@@ -67,10 +67,10 @@ class NoTasks:
         """Return None: nobody merged a configuration."""
         return None
 
-    async def target(self, number: int) -> IssueState | None:  # noqa: ARG002 - the port's
+    async def target(self, number: int) -> IssueState | None:
         """Return None: there is no issue."""
         return None
 
-    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:  # noqa: ARG002 - the port's
+    async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:
         """Raise Broken: no plan of a local repository has operations."""
         raise Broken("a plan with operations was made where there are no issues")
