@@ -19,11 +19,11 @@ OUTPUTS: Final = (
 
 
 def outputs(action: ActionSettings, at: ThreadAddress | None, state: ThreadState | None) -> dict[str, str]:
-    """Return every output; "" for missing ones."""
+    """Return every output; "" for missing ones. Writes the predicate of a receipt to the file that it names."""
     if at is None or state is None:
         return dict.fromkeys(OUTPUTS, "")
     receipt = receipt_path(action, state)
-    values = {
+    return {
         "stage": str(state.stage),
         "thread": str(at.number),
         "plan_comment_url": _comment_url(action, at, state),
@@ -35,23 +35,22 @@ def outputs(action: ActionSettings, at: ThreadAddress | None, state: ThreadState
         "receipt": receipt,
         "predicate": _write_predicate(receipt),
     }
-    return {name: values[name] for name in OUTPUTS}
 
 
 def summary(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> str:
     """Return one thread's part of the job's summary: stage, plan, pull request, and cost."""
-    values = outputs(action, at, state)
+    url, receipt, dollars = _comment_url(action, at, state), receipt_path(action, state), _cost(state)
     thread = f"[{action.repository}#{at.number}]({_thread_url(action, at)})"
     lines = [f"### {thread}: {str(state.stage).replace('_', ' ')}", ""]
     if state.newest_plan is not None:
         plan = comment.heading(state.newest_plan)
-        lines.append(f"- [{plan}]({values['plan_comment_url']})" if values["plan_comment_url"] else f"- {plan}")
-    if values["pull_request_url"]:
-        lines.append(f"- Pull request: {values['pull_request_url']}")
+        lines.append(f"- [{plan}]({url})" if url else f"- {plan}")
+    if state.pull_request_url:
+        lines.append(f"- Pull request: {state.pull_request_url}")
     if state.detail:
-        lines.append(f"- {code(' '.join(state.detail.split())[:500])}")
-    lines.append(f"- Cost: ${values['cost_usd']}" if values["cost_usd"] else "- Cost: see the thread")
-    lines.append("- Receipt: " + (code(values["receipt"]) if values["receipt"] else "none"))
+        lines.append(f"- {comment.code(' '.join(state.detail.split())[:500])}")
+    lines.append(f"- Cost: ${dollars}" if dollars else "- Cost: see the thread")
+    lines.append("- Receipt: " + (comment.code(receipt) if receipt else "none"))
     return "\n".join(lines) + "\n"
 
 
