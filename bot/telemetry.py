@@ -31,7 +31,7 @@ from bot.agent.session_events import (
     ToolStarted,
 )
 from bot.core.names import AgentId
-from bot.logs import LOGGER, say
+from bot.logs import say
 from bot.ports import Clock, Usage
 
 SECONDS: Final = 5.0
@@ -243,7 +243,7 @@ class Telemetry:
 
     def _log(self, what: str, agent: AgentId, facts: Facts, *, level: int = logging.INFO) -> None:
         ids = {"thread": self.thread, "session": self._session, "agent": agent, "step": self._steps.get(agent, 0)}
-        LOGGER.log(level, what, extra={"fields": {**ids, **facts}})
+        say(what, level=level, **ids, **facts)
 
     def _of(self, agent: AgentId) -> dict[str, str | int | float | bool | None]:
         return {"plangate.session": self._session, "plangate.agent": agent, "plangate.step": self._steps.get(agent, 0)}

@@ -165,13 +165,13 @@ async def repository_findings(settings: Settings, name: str, *, fix: bool) -> li
     checkup = await open_checkup(settings, name)
     try:
         files = await checkup.files()
-        checked = await checkup.check(_expectation((files or {}).get(WORKFLOW, "")), fix=fix)
+        checked = await checkup.check(_workflow_needs((files or {}).get(WORKFLOW, "")), fix=fix)
     finally:
         await checkup.close()
     return [*checked, *([checkup.hidden_files()] if files is None else _files(files))]
 
 
-def _expectation(main: str) -> WorkflowNeeds:
+def _workflow_needs(main: str) -> WorkflowNeeds:
     """Return what a repository's workflow needs, or without a workflow, what the default one needs."""
     if not main:
         return WorkflowNeeds()

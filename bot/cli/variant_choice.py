@@ -22,7 +22,7 @@ from bot.cli.workflow_variant import (
     is_word,
 )
 from bot.compose.release import ProjectRemote, origin_remote, release_commit
-from bot.compose.repository_checkup import Needs, needs_of
+from bot.compose.repository_checkup import RepositoryConstraints, repository_constraints
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, PlangateError
 
@@ -62,7 +62,7 @@ class _Sources:
     """The sources of a choice: the existing variant, the settings on GitHub, and a person who answers questions."""
 
     before: Variant | None
-    needs: Needs | None
+    constraints: RepositoryConstraints | None
     ask: Ask | None
 
 
@@ -90,7 +90,7 @@ async def _choose(project: Path, options: InitOptions, settings: Settings, ask: 
             f"server: {server}, a GitHub Enterprise Server: the workflows leave out queue and deployment, "
             f"which older servers do not know, and run on {options.runner or runner} (--runner)"
         )
-    sources = _Sources(written, await _needs(choice, settings), ask)
+    sources = _Sources(written, await _constraints(choice, settings), ask)
     _choose_key_place(choice, options, sources)
     if options.runner is not None:
         choice.variant = replace(choice.variant, runner=_word(options.runner, "--runner"))
@@ -103,13 +103,13 @@ async def _choose(project: Path, options: InitOptions, settings: Settings, ask: 
     return choice
 
 
-async def _needs(choice: Choice, settings: Settings) -> Needs | None:
-    """Return what the repository needs according to GitHub, or None if GitHub cannot be asked."""
+async def _constraints(choice: Choice, settings: Settings) -> RepositoryConstraints | None:
+    """Return the constraints of the repository on GitHub, or None if GitHub cannot be asked."""
     origin, github = choice.origin, settings.github
     if origin is None or origin.server != github.server_url or not (github.token or github.as_app):
         return None
     try:
-        return await needs_of(settings, origin.name)
+        return await repository_constraints(settings, origin.name)
     except PlangateError as error:
         choice.reasons.append(f"GitHub could not be asked about {origin.name}: {error.what}")
         return None
@@ -121,8 +121,8 @@ def _choose_key_place(choice: Choice, options: InitOptions, sources: _Sources) -
         place, why = options.key_place, "as you say"
     elif sources.before is not None:
         place, why = sources.before.key_place, "as the workflow that is there has it"
-    elif sources.needs is not None and sources.needs.has_environments is not None:
-        place = "environment" if sources.needs.has_environments else "repository"
+    elif sources.constraints is not None and sources.constraints.has_environments is not None:
+        place = "environment" if sources.constraints.has_environments else "repository"
         why = "the repository's visibility and its owner's plan decide"
     elif sources.ask is not None:
         place, why = ("repository" if sources.ask(_FREE) else "environment"), "as you answered"
@@ -157,8 +157,8 @@ def _pinned_tag(options: InitOptions, sources: _Sources) -> str | None:
         return options.pin
     if sources.before is not None:
         return "" if sources.before.commit else None
-    if sources.needs is not None and sources.needs.must_be_pinned is not None:
-        return "" if sources.needs.must_be_pinned else None
+    if sources.constraints is not None and sources.constraints.must_be_pinned is not None:
+        return "" if sources.constraints.must_be_pinned else None
     return "" if sources.ask is not None and sources.ask(_PIN) else None
 
 

@@ -258,15 +258,15 @@ async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class RepositoryConstraints:
     """What a repository's owner and settings require of the workflows. None: not visible to this token."""
 
     has_environments: bool | None
     must_be_pinned: bool | None
 
 
-async def needs_of(settings: Settings, name: str) -> Needs:
-    """Return what the repository OWNER/REPO needs. Raises Misconfigured, Refused, and Transient.
+async def repository_constraints(settings: Settings, name: str) -> RepositoryConstraints:
+    """Return the constraints of the repository OWNER/REPO. Raises Misconfigured, Refused, and Transient.
 
     https://docs.github.com/en/actions/how-tos/deploy/configure-and-manage-deployments/manage-environments
     """
@@ -277,8 +277,8 @@ async def needs_of(settings: Settings, name: str) -> Needs:
         try:
             policy = await repository_settings.actions_policy(checkup.client, checkup.at)
         except (Forbidden, Missing):
-            return Needs(has, None)
-        return Needs(has, policy.must_be_pinned)
+            return RepositoryConstraints(has, None)
+        return RepositoryConstraints(has, policy.must_be_pinned)
     finally:
         await checkup.close()
 

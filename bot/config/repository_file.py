@@ -29,8 +29,8 @@ _SAID: Final = {
 }
 """Message for each kind of mistake. Other kinds use the library's message."""
 
-Asking = Literal["triage", "write", "maintain", "admin"]
-Approving = Literal["write", "maintain", "admin"]
+AskRole = Literal["triage", "write", "maintain", "admin"]
+ApproveRole = Literal["write", "maintain", "admin"]
 """Roles that may be listed. The lowest role of a list admits all roles above it. Roles that everybody has on a public
 repository cannot be listed."""
 
@@ -92,7 +92,7 @@ class Part(BaseModel):
 class Ask(Part):
     """Who may ask."""
 
-    roles: list[Asking] = ["write", "maintain", "admin"]
+    roles: list[AskRole] = ["write", "maintain", "admin"]
     users: list[Account] = []
     bots: list[int] = []
     per_day: int = Field(default=20, ge=1)
@@ -102,7 +102,7 @@ class Ask(Part):
 class Approve(Part):
     """Who may approve."""
 
-    roles: list[Approving] = ["maintain", "admin"]
+    roles: list[ApproveRole] = ["maintain", "admin"]
     users: list[Account] = []
     teams: list[Team] = []
     four_eyes: bool = False
