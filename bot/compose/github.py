@@ -45,8 +45,6 @@ from bot.workflow.session.session_control import SessionControl
 from bot.workflow.thread_context import ThreadContext, do_nothing
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from bot.agent.model.anthropic_model import AnthropicModel
     from bot.service.overview.recorder import Recorder
 
@@ -116,9 +114,7 @@ class GitHubHost:
         )
         return self
 
-    async def __aexit__(
-        self, kind: "type[BaseException] | None", error: BaseException | None, trace: "TracebackType | None"
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Revoke the tokens, and close the model's connections."""
         await self._polling.close()
         await self.connections.close()

@@ -45,7 +45,7 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
     _database_of(settings)
     redactor = redactor_for(settings)
     setup(*log, redactor=redactor)
-    cut = forced_exit_timer(HAND_BACK_SECONDS)
+    exit_timer = forced_exit_timer(HAND_BACK_SECONDS)
 
     async def run_until_signal() -> None:
         async with reporting_host(settings, redactor, recorder_of(settings, redactor)) as github:
@@ -58,11 +58,11 @@ def run_worker(settings: Settings, *, log: tuple[str, str] = ("text", "INFO")) -
             async with service.running():
                 say("working", looks=settings.service.looks, sessions=settings.service.sessions)
                 await ended.wait()
-                cut.start()
+                exit_timer.start()
                 say("stopping")
 
     asyncio.run(run_until_signal())
-    cut.cancel()
+    exit_timer.cancel()
     return 0
 
 
