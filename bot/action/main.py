@@ -60,7 +60,7 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
     try:
         settings = action(environ)
         runner.mask(secret.reveal() for secret in settings.secrets)
-        runner.listen_to_us_alone()
+        runner.ignore_foreign_commands()
         setup(*log_style(environ), redactor=runner.redactor, out=runner)
         if settings.verify:
             return verify_pull_request(settings, runner)
@@ -86,7 +86,7 @@ async def _open(action: ActionSettings, runner: Runner) -> int:
             maintain=partial(run_periodic_work, host),
             preparation=prepared,
         )
-        return await play(job, address)
+        return await run_job(job, address)
 
 
 def _thread_of_outputs(
@@ -118,7 +118,7 @@ def thread_in(action: ActionSettings) -> tuple[int, str]:
         ) from error
 
 
-async def play(job: ActionJob, address: ThreadAddress | None) -> int:
+async def run_job(job: ActionJob, address: ThreadAddress | None) -> int:
     """Look at the event's thread, then sweep. Write outputs and summary, and return the exit code."""
     began = job.clock.now()
     looked_at = [(address, await _advance_thread(job, address))] if address is not None else []

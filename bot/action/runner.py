@@ -19,7 +19,7 @@ SHORTEST: Final = 8
 
 @dataclass(slots=True)
 class Runner:
-    """Sends commands to the runner through a log. Call `mask` first, then `listen_to_us_alone`, before any text."""
+    """Sends commands to the runner through a log. Call `mask` and then `ignore_foreign_commands` before any text."""
 
     out: TextIO
     redactor: Redactor = field(default_factory=Redactor)
@@ -33,7 +33,7 @@ class Runner:
             for line in sorted(line for line in {text.strip(), *lines} if len(line) >= SHORTEST):
                 self._write(f"::add-mask::{_escape(line)}")
 
-    def listen_to_us_alone(self) -> None:
+    def ignore_foreign_commands(self) -> None:
         """Make the runner ignore commands in the log, except those that this class writes."""
         self._write(f"::stop-commands::{self._token}")
 

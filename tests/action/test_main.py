@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from bot.action.main import ActionJob, play, thread_in
+from bot.action.main import ActionJob, run_job, thread_in
 from bot.action.preparing import Preparation
 from bot.action.report import OUTPUTS
 from bot.action.runner import Runner
@@ -144,7 +144,7 @@ def ran(tmp_path: Path) -> Run:
     async def doing(host: Host, number: int = 0, **variables: str) -> Ran:
         log, clock = io.StringIO(), Time()
         job = ActionJob(cast("Any", host), given(tmp_path, **variables), Runner(log), clock)
-        code = await play(job, at(number) if number else None)
+        code = await run_job(job, at(number) if number else None)
         lines = (tmp_path / "output").read_text().splitlines()
         summary = tmp_path / "summary"
         said = summary.read_text() if summary.exists() else ""
@@ -214,7 +214,7 @@ async def test_what_no_event_told_is_for_the_schedule(tmp_path: Path, number: in
     for threads in ([4, 5], [4]):
         host = Host({each: [waits] for each in (3, 4, 5)}, (at(4),))
         job = ActionJob(cast("Any", host), given(tmp_path), Runner(log), Time(), unreported_threads)
-        assert await play(job, at(number) if number else None) == 0
+        assert await run_job(job, at(number) if number else None) == 0
         looked = [int(asked.removeprefix("look ")) for asked in host.asked if asked.startswith("look")]
         assert looked == ([3, 4] if number else threads)
     assert (
@@ -249,7 +249,7 @@ async def test_a_job_leaves_the_sweep_as_the_threads_need_it(
     host = Host({3: [standing(Stage.IN_REVIEW)]}, waiting=waiting)
     prepared = Preparation(settings, runner, cast("Any", switch))
     job = ActionJob(cast("Any", host), settings, runner, Time(), preparation=prepared)
-    assert await play(job, at(3)) == 0
+    assert await run_job(job, at(3)) == 0
     assert switch.turned == ([waiting] if switched else [])
 
 

@@ -31,7 +31,7 @@ def test_foreign_lines_are_not_obeyed() -> None:
     """Whatever others print after the beginning, also on lines of its own, is no command; ours are."""
     out = io.StringIO()
     runner = Runner(out)
-    runner.listen_to_us_alone()
+    runner.ignore_foreign_commands()
     out.write("::add-path::/evil\n  ::set-env name=X::1\n::stop-commands::guess\n::guess::\n::error::theirs\n")
     runner.say("model says\n::warning::hello")
     runner.error("ours\n::error::inside")
@@ -44,7 +44,7 @@ def test_two_runs_have_two_tokens() -> None:
     """The word that makes the runner listen again cannot be learned from an earlier log."""
     logs = [io.StringIO(), io.StringIO()]
     for log in logs:
-        Runner(log).listen_to_us_alone()
+        Runner(log).ignore_foreign_commands()
     assert logs[0].getvalue() != logs[1].getvalue()
 
 

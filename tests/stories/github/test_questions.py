@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.action.main import ActionJob, play
+from bot.action.main import ActionJob, run_job
 from bot.action.runner import Runner
 from bot.config.action_inputs import action
 from bot.core.gate import Move, Stage
@@ -346,7 +346,7 @@ async def test_action(asked: Story, tmp_path: Path) -> None:
     given = action({**variables, "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "HOME": str(tmp_path)})
     log = io.StringIO()
     asked.person("will").tick(question(asked).id)
-    assert await play(ActionJob(asked.host, given, Runner(log), asked.clock), None) == 0
+    assert await run_job(ActionJob(asked.host, given, Runner(log), asked.clock), None) == 0
     assert "plangate: #1 is at: awaiting_approval" in log.getvalue()
     assert len(asked.plans()) == 1
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bot.action.main import ActionJob, play, thread_in
+from bot.action.main import ActionJob, run_job, thread_in
 from bot.action.preparing import preparation
 from bot.action.runner import Runner
 from bot.compose.github import GitHubHost
@@ -126,7 +126,7 @@ class WorkflowJobs(Hub):
                 partial(unreported_threads, host),
                 preparation=preparation(given, runner),
             )
-            code = await play(job, address)
+            code = await run_job(job, address)
         self.world.end_run(run.id, "success" if code == 0 else "failure")
         assert code == 0, runner.out
 
