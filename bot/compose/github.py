@@ -46,7 +46,7 @@ from bot.workflow.thread_context import ThreadContext, do_nothing
 
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
-    from bot.service.overview.recorder import Recorder
+    from bot.config.repository_file import Configuration
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people can end. Such a thread is not looked at until somebody speaks."""
@@ -249,7 +249,7 @@ class GitHubHost:
         return tuple([served async for served in self.connections.served_repositories(self.only)])
 
     async def current_configuration(self, served: ServedRepository) -> CurrentConfiguration:
-        """Return the configuration on a repository's default branch now. One with a mistake has no tasks."""
+        """Return the configuration on the default branch now. One with a mistake has the defaults, and so no tasks."""
         reached = await self.connections.reach_served(served)
         return await self._contexts.configuration(reached.client, served.at)
 
@@ -275,8 +275,9 @@ class GitHubHost:
     async def pulls_to_check(self, served: ServedRepository) -> tuple[ThreadAddress, ...]:
         """Return the bot's open pull requests on which red required checks lead to something (MT9)."""
         states = await self._states_in(served)
-        made_one = any(state.published is not None for state in states.values())
-        reader = await self._check_reader(served) if made_one else None
+        if not any(state.published is not None for state in states.values()):
+            return ()
+        reader = await self._check_reader(served, (await self.current_configuration(served)).keys)
         if reader is None:
             return ()
         numbers = [
@@ -353,18 +354,17 @@ class GitHubHost:
         states = await self._states_in(served)
         if any(state.stage in ON_ENTER or state.unposted_texts or state.kept_turns for state in states.values()):
             return True
-        reader = await self._check_reader(served)
+        keys = (await self.current_configuration(served)).keys
+        reader = await self._check_reader(served, keys)
         if reader is not None and await reader.is_under_way():
             return True
-        tasks = (await self.current_configuration(served)).keys.maintenance
-        return any(task.due_times().is_finer_than_daily(self.clock.now()) for task in tasks)
+        return any(task.due_times().is_finer_than_daily(self.clock.now()) for task in keys.maintenance)
 
-    async def _check_reader(self, served: ServedRepository) -> PullCheckReader | None:
+    async def _check_reader(self, served: ServedRepository, keys: "Configuration") -> PullCheckReader | None:
         """Return the reader of the bot's pull requests; None where their red checks lead to nothing."""
-        reached = await self.connections.reach_served(served)
-        keys, mistake, _ = await self._contexts.configuration(reached.client, served.at)
-        if mistake or keys.pull_request.fix_checks == "off":
+        if keys.pull_request.fix_checks == "off":
             return None
+        reached = await self.connections.reach_served(served)
         results = self.connections.check_results(served.installation, served.id, served.at)
         return PullCheckReader(reached.client, served.at, await self.connections.bot(reached.client), results)
 
