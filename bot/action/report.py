@@ -48,9 +48,9 @@ def summary(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> st
     if state.pull_request_url:
         lines.append(f"- Pull request: {state.pull_request_url}")
     if state.detail:
-        lines.append(f"- {comment.code(' '.join(state.detail.split())[:500])}")
+        lines.append(f"- {code(' '.join(state.detail.split())[:500])}")
     lines.append(f"- Cost: ${dollars}" if dollars else "- Cost: see the thread")
-    lines.append("- Receipt: " + (comment.code(receipt) if receipt else "none"))
+    lines.append("- Receipt: " + (code(receipt) if receipt else "none"))
     return "\n".join(lines) + "\n"
 
 

@@ -194,7 +194,7 @@ async def _repositories_requiring_signatures(connections: Connections) -> AsyncI
     """Yield the repositories that require signed commits, among the first that are served."""
     with suppress(Refused):  # a job's own token may not list repositories
         async for served in _first_repositories(connections):
-            if await repository.wants_signatures(connections.poller(served.installation), served.at, BRANCH):
+            if "required_signatures" in await branch_rules(connections.poller(served.installation), served.at, BRANCH):
                 yield served.at
 
 

@@ -47,6 +47,7 @@ from bot.workflow.thread_context import ThreadContext, do_nothing
 if TYPE_CHECKING:
     from bot.agent.model.anthropic_model import AnthropicModel
     from bot.config.repository_file import Configuration
+    from bot.service.overview.recorder import Recorder
 
 AT_REST = frozenset({Stage.LISTENING, Stage.ANSWERED, Stage.DONE, Stage.REJECTED, Stage.IN_REVIEW})
 """Stages that only people can end. Such a thread is not looked at until somebody speaks."""

@@ -98,7 +98,7 @@ async def reindex(settings: Settings, redactor: Redactor) -> dict[str, int]:
     recorder = recorder_of(settings, redactor)
     with closing(recorder.index):
         recorder.index.clear()
-        async with GitHubHost(settings, redactor=redactor, observer=recorder) as host:
+        async with GitHubHost(settings, redactor=redactor, recorder=recorder) as host:
             return dict(await host.reindex())
 
 
