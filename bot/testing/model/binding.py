@@ -162,9 +162,8 @@ class _Walk:
 
     @cached_property
     def _tools(self) -> str:
-        """The tools in any order, without deferred ones, which are not part of the prompt."""
-        tools = [without_cache_mark(tool) for tool in blocks(self._body.get("tools")) if not tool.get("defer_loading")]
-        return digest(*sorted(canonical(tool) for tool in tools))
+        """The tools in any order."""
+        return digest(*sorted(canonical(without_cache_mark(tool)) for tool in blocks(self._body.get("tools"))))
 
     def thinking(self) -> Iterator[tuple[int, int, Json]]:
         """Walk the messages and yield each thinking block with the indexes of its message and of itself."""

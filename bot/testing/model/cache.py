@@ -1,7 +1,7 @@
 """The prompt cache: what a request reads and writes, and the resulting usage.
 
-Prefixes of tools, system, and messages are hashed block by block. Entries are written only at markers. Each marker
-looks back over at most 20 positions for an entry of an earlier request; a run of calls or of results is one position.
+Prefixes of tools, system, and messages are hashed block by block. Entries are written only at markers. A marker looks
+back over at most 20 positions for an entry of an earlier request; a run of calls or of results is one position.
 An entry is readable once the first answer begins, and its lifetime counts from the start of the request.
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
@@ -9,29 +9,28 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from bot.testing.model.models import Model
-from bot.testing.model.rules_cache import ttl
-from bot.testing.model.wire import THINKING, Json, blocks, canonical, digest, without_cache_mark
+from bot.testing.model.wire import Json, blocks, canonical, digest, without_cache_mark
 
 BYTES_PER_TOKEN = 3.6
 MEDIA_BYTES = 5400
 LOOK_BACK = 20
-SECONDS = {"5m": 300.0, "1h": 3600.0}
+LIFETIME = 300.0
+"""Seconds."""
 RUNS = frozenset({"tool_use", "tool_result"})
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One block of the prompt: the hash and byte size of the prefix up to it, its position, and its marker's ttl."""
+    """One block of the prompt: hash and byte size of the prefix up to it, its position, and whether it is marked."""
 
     prefix: str
     size: int
     position: int
-    ttl: str | None
+    marked: bool
 
     @property
     def tokens(self) -> int:
@@ -41,29 +40,26 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """The tokens that one request reads from and writes to the cache. `entries` are prefix hashes with their ttl."""
+    """The tokens that one request reads from and writes to the cache. `entries` are hashes of prefixes."""
 
     input_tokens: int
     read: int
-    written: Mapping[str, int]
-    entries: tuple[tuple[str, str], ...]
+    written: int
+    entries: tuple[str, ...]
     started: float
 
     @property
     def prompt(self) -> int:
         """The size of the whole prompt in tokens."""
-        return self.input_tokens + self.read + sum(self.written.values())
+        return self.input_tokens + self.read + self.written
 
     def usage(self) -> Json:
         """Return the input side of a response's `usage`."""
         return {
             "input_tokens": self.input_tokens,
-            "cache_creation_input_tokens": sum(self.written.values()),
+            "cache_creation_input_tokens": self.written,
             "cache_read_input_tokens": self.read,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": self.written["5m"],
-                "ephemeral_1h_input_tokens": self.written["1h"],
-            },
+            "cache_creation": {"ephemeral_5m_input_tokens": self.written, "ephemeral_1h_input_tokens": 0},
         }
 
 
@@ -74,11 +70,9 @@ def tokens(value: object) -> int:
 
 def steps(body: Json, model: Model) -> list[Step]:
     """Return the prompt of a request, block by block, as the cache sees it."""
-    prompt = list(_prompt(body, model))
-    last = max((index for index, (_, block) in enumerate(prompt) if block.get("type") not in THINKING), default=-1)
     prefix, size, position, previous = digest(model.id), 0, 0, ""
     result: list[Step] = []
-    for index, (section, block) in enumerate(prompt):
+    for section, block in _prompt(body, model):
         bare = without_cache_mark(block)
         data = canonical(bare)
         prefix = digest(prefix, section, data)
@@ -86,8 +80,7 @@ def steps(body: Json, model: Model) -> list[Step]:
         kind = str(block.get("type"))
         position += not (kind in RUNS and kind == previous)
         previous = kind
-        marker = block.get("cache_control") or (body.get("cache_control") if index == last else None)
-        result.append(Step(prefix, size, position, ttl(marker) if marker is not None else None))
+        result.append(Step(prefix, size, position, block.get("cache_control") is not None))
     return result
 
 
@@ -96,7 +89,7 @@ def _prompt(body: Json, model: Model) -> Iterator[tuple[str, Json]]:
     for tool in blocks(body.get("tools")):
         yield "tool", tool
     for block in blocks(body.get("system")):
-        yield f"system {body.get('speed')}", block
+        yield "system", block
     rendering = canonical(_rendering(body, model)).decode()
     for message in body["messages"]:
         for block in blocks(message["content"]):
@@ -110,7 +103,6 @@ def _rendering(body: Json, model: Model) -> Json:
         "thinking": [thinking["type"], thinking.get("budget_tokens")],
         "effort": config.get("effort") or model.default_effort,
         "format": config.get("format"),
-        "tool_choice": body.get("tool_choice") or {"type": "auto"},
         "images": any(block["type"] == "image" for m in body["messages"] for block in blocks(m["content"])),
     }
 
@@ -137,37 +129,31 @@ class PromptCache:
     """The cache entries of one organization. `clock` returns seconds; tests may pass their own."""
 
     clock: Callable[[], float]
-    _entries: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _entries: dict[str, float] = field(default_factory=dict)
+    """Prefix -> when it expires."""
 
     def account(self, body: Json, model: Model) -> Accounting:
         """Return what this request reads and would write now. Hits are renewed now; `begin` stores the writes."""
         walked, now = steps(body, model), self.clock()
-        marks = [step for step in walked if step.ttl is not None and step.tokens >= model.min_cache]
+        marks = [step for step in walked if step.marked and step.tokens >= model.min_cache]
         hits = [hit for mark in marks if (hit := self._look_back(walked, mark, now)) is not None]
         read = max((hit.tokens for hit in hits), default=0)
-        fresh = [mark for mark in marks if mark.tokens > read]
-        edges = [read, *(mark.tokens for mark in fresh)]
-        written = {"5m": 0, "1h": 0}
-        for mark, (before, after) in zip(fresh, pairwise(edges), strict=True):
-            written[str(mark.ttl)] += after - before
-        entries = tuple((mark.prefix, str(mark.ttl)) for mark in marks)
-        return Accounting(walked[-1].tokens - edges[-1], read, written, entries, now)
+        end = max((mark.tokens for mark in marks), default=0)
+        return Accounting(walked[-1].tokens - end, read, end - read, tuple(mark.prefix for mark in marks), now)
 
     def begin(self, accounting: Accounting) -> None:
         """Begin the answer: from now on, later requests can read what this request writes."""
-        for prefix, lifetime in accounting.entries:
-            self._keep(prefix, lifetime, accounting.started)
+        for prefix in accounting.entries:
+            self._keep(prefix, accounting.started)
 
     def _look_back(self, walked: list[Step], mark: Step, now: float) -> Step | None:
         for step in reversed(walked[: walked.index(mark) + 1]):
             if step.position <= mark.position - LOOK_BACK:
                 return None
-            expires, lifetime = self._entries.get(step.prefix, (0.0, ""))
-            if lifetime and expires > now:
-                self._keep(step.prefix, lifetime, now)
+            if self._entries.get(step.prefix, 0.0) > now:
+                self._keep(step.prefix, now)
                 return step
         return None
 
-    def _keep(self, prefix: str, lifetime: str, start: float) -> None:
-        expires = self._entries.get(prefix, (0.0, ""))[0]
-        self._entries[prefix] = (max(expires, start + SECONDS[lifetime]), lifetime)
+    def _keep(self, prefix: str, start: float) -> None:
+        self._entries[prefix] = max(self._entries.get(prefix, 0.0), start + LIFETIME)

@@ -49,9 +49,9 @@ class MessagesService:
     def __post_init__(self) -> None:
         self.cache = PromptCache(self.clock)
 
-    def admit(self, request: ModelRequest, *, counting: bool = False) -> Admitted | ApiError:
+    def admit(self, request: ModelRequest) -> Admitted | ApiError:
         """Return the request as the model gets it, or the error that refuses it."""
-        refusal = violations(request.body, betas=request.betas, models=self.models, counting=counting)
+        refusal = violations(request.body, betas=request.betas, models=self.models)
         if refusal is not None:
             return refusal
         model = self.models[request.model]

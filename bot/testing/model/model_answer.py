@@ -77,7 +77,7 @@ def _message(content: list[Json], reason: str, usage: Json, *, admitted: Admitte
         "model": admitted.model.id,
         "content": content,
         "stop_reason": reason,
-        "stop_sequence": (body.get("stop_sequences") or [None])[0] if reason == "stop_sequence" else None,
+        "stop_sequence": None,
         "stop_details": None,
         "usage": usage,
     }
@@ -117,7 +117,7 @@ def _content(kept: tuple[Block, ...], admitted: Admitted, conversation: str) -> 
 def _shows(admitted: Admitted) -> bool:
     config = admitted.body.get("thinking") or {}
     display = config.get("display") or ("summarized" if admitted.model.shows_thinking else "omitted")
-    return display != "omitted" or config.get("type") == "between_tools"
+    return display != "omitted"
 
 
 def _within_limits(blocks: tuple[Block, ...], admitted: Admitted) -> tuple[tuple[Block, ...], str | None]:

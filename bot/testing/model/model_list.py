@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bot.testing.model.models import ALL_EFFORTS, Model
+from bot.testing.model.rules_context import COMPACT_BETA
 from bot.testing.model.wire import Json
 
-THINKING_FORMS = ("adaptive", "between_tools", "disabled", "enabled")
-
-
-COMPACTION_BETA = "compact-2026-09-04"
+THINKING_FORMS = ("adaptive", "disabled", "enabled")
 
 
 def model_info(model: Model, betas: str = "") -> Json:
@@ -22,7 +20,7 @@ def model_info(model: Model, betas: str = "") -> Json:
     Compaction is listed only if its beta is named: https://platform.claude.com/docs/en/api/beta/models/retrieve
     """
     capabilities = _capabilities(model)
-    if COMPACTION_BETA in betas:
+    if COMPACT_BETA in betas:
         summarize = {"supported": model.compacts}
         capabilities["compaction"] = {**summarize, "summarize": summarize}
     words = model.id.removeprefix("claude-").split("-")

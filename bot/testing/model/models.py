@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-Thinking = Literal["adaptive", "between_tools", "disabled", "enabled"]
+Thinking = Literal["adaptive", "disabled", "enabled"]
 
 SEARCH = 10_000
 """Millionths of a dollar for one web search."""
@@ -43,12 +43,9 @@ class Model:
     window: int = 1_000_000
     max_output: int = 128_000
     min_cache: int = 512
-    forced_tool_choice: bool = True
-    system_messages: bool = True
     preserved_thinking: bool = False
     compacts: bool = True
     """Whether it creates signed summaries on request."""
-    prefill: bool = False
     shows_thinking: bool = False
     long_prompt: tuple[int, Prices] | None = None
 
@@ -70,20 +67,9 @@ OLDER: frozenset[Thinking] = frozenset({"adaptive", "enabled", "disabled"})
 BUDGETED: frozenset[Thinking] = frozenset({"enabled", "disabled"})
 
 OPUS_5_5 = Model(
-    "claude-opus-5-5",
-    Prices(4, 20, 5, 8, 0.20),
-    ADAPTIVE,
-    default_effort="medium",
-    forced_tool_choice=False,
-    preserved_thinking=True,
+    "claude-opus-5-5", Prices(4, 20, 5, 8, 0.20), ADAPTIVE, default_effort="medium", preserved_thinking=True
 )
-SONNET_5_5 = Model(
-    "claude-sonnet-5-5",
-    Prices(2, 10, 2.50, 4, 0.10),
-    frozenset({"adaptive", "between_tools"}),
-    forced_tool_choice=False,
-    preserved_thinking=True,
-)
+SONNET_5_5 = Model("claude-sonnet-5-5", Prices(2, 10, 2.50, 4, 0.10), ADAPTIVE, preserved_thinking=True)
 HAIKU_5_5 = Model(
     "claude-haiku-5-5",
     Prices(0.10, 0.50, 0.125, 0.20, 0.01),
@@ -92,19 +78,13 @@ HAIKU_5_5 = Model(
     preserved_thinking=True,
     long_prompt=(100_000, Prices(0.50, 2.50, 0.625, 1, 0.05)),
 )
-FABLE_5_1 = Model(
-    "claude-fable-5-1",
-    Prices(10, 50, 12.50, 20, 0.25),
-    ADAPTIVE,
-    forced_tool_choice=False,
-    preserved_thinking=True,
-)
+FABLE_5_1 = Model("claude-fable-5-1", Prices(10, 50, 12.50, 20, 0.25), ADAPTIVE, preserved_thinking=True)
 FABLE_5_2 = replace(FABLE_5_1, id="claude-fable-5-2", prices=Prices(8, 40, 10, 16, 0.20))
 FABLE_5 = replace(FABLE_5_1, id="claude-fable-5", prices=Prices(10, 50, 12.50, 20, 1), preserved_thinking=False)
 OPUS_5 = Model("claude-opus-5", Prices(5, 25, 6.25, 10, 0.50), OPTIONAL)
-SONNET_5 = Model("claude-sonnet-5", Prices(2, 10, 2.50, 4, 0.20), OPTIONAL, min_cache=1024, system_messages=False)
+SONNET_5 = Model("claude-sonnet-5", Prices(2, 10, 2.50, 4, 0.20), OPTIONAL, min_cache=1024)
 OPUS_4_8 = replace(OPUS_5, id="claude-opus-4-8", default_thinking="disabled", min_cache=1024)
-OPUS_4_7 = replace(OPUS_4_8, id="claude-opus-4-7", min_cache=2048, system_messages=False)
+OPUS_4_7 = replace(OPUS_4_8, id="claude-opus-4-7", min_cache=2048)
 OPUS_4_6 = replace(
     OPUS_4_7, id="claude-opus-4-6", thinking=OLDER, efforts=NO_XHIGH, min_cache=4096, shows_thinking=True
 )
@@ -118,8 +98,6 @@ HAIKU_4_5 = Model(
     window=200_000,
     max_output=64_000,
     min_cache=4096,
-    system_messages=False,
-    prefill=True,
     shows_thinking=True,
     compacts=False,
 )

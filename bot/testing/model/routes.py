@@ -26,9 +26,6 @@ def application(model: ScriptedModel) -> Starlette:
     async def create(request: Request) -> Response:
         return await model.create(await request.body(), dict(request.headers))
 
-    async def count(request: Request) -> Response:
-        return model.count(await request.body(), dict(request.headers))
-
     async def exchange(request: Request) -> Response:
         return model.exchange(await request.body(), dict(request.headers))
 
@@ -47,7 +44,6 @@ def application(model: ScriptedModel) -> Starlette:
 
     routes = [
         Route("/v1/messages", create, methods=["POST"]),
-        Route("/v1/messages/count_tokens", count, methods=["POST"]),
         Route("/v1/oauth/token", exchange, methods=["POST"]),
         Route("/v1/models", list_models),
         Route("/v1/models/{id}", one),

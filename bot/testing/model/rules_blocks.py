@@ -8,41 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bot.testing.model.rules_context import COMPACT_BETA
 from bot.testing.model.subject import Finding, Subject, extra_fields, missing_fields
 from bot.testing.model.wire import Json, blocks
 
 MAX_MESSAGES = 100_000
-CLEAR_AT_BETA = "mid-conversation-system-clear-at-2026-08-21"
-OUTPUT_CONFIG_BETA = "mid-conversation-output-config-2026-07-01"
-TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
-COMPACT_BETAS = frozenset({"compact-2026-09-04", "compact-2026-01-12"})
 
 # Block type -> (required fields, allowed fields). The fields of other types are not checked.
 FIELDS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "text": (("text",), frozenset({"type", "text", "cache_control", "citations"})),
     "image": (("source",), frozenset({"type", "source", "cache_control"})),
-    "document": (("source",), frozenset({"type", "source", "title", "context", "citations", "cache_control"})),
     "thinking": (("thinking", "signature"), frozenset({"type", "thinking", "signature"})),
     "redacted_thinking": (("data",), frozenset({"type", "data"})),
-    "tool_use": (
-        ("id", "name", "input"),
-        frozenset({"type", "id", "name", "input", "cache_control", "caller", "toolset_name"}),
-    ),
-    "tool_result": (
-        ("tool_use_id",),
-        frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"}),
-    ),
-    "compaction": (
-        (),
-        frozenset({"type", "content", "encrypted_content", "signature", "tool_changes", "cache_control"}),
-    ),
+    "tool_use": (("id", "name", "input"), frozenset({"type", "id", "name", "input", "cache_control", "caller"})),
+    "tool_result": (("tool_use_id",), frozenset({"type", "tool_use_id", "content", "is_error", "cache_control"})),
+    "compaction": ((), frozenset({"type", "content", "signature", "tool_changes", "cache_control"})),
 }
-USER = frozenset({"text", "image", "document", "search_result", "tool_result", "container_upload"})
-# Documents in assistant messages are refused since API version 2026-10-21.
+USER = frozenset({"text", "image", "tool_result"})
 ASSISTANT = frozenset({"text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "compaction"})
-SYSTEM = frozenset({"text"})
-TOOL_CHANGES = frozenset({"tool_addition", "tool_removal"})
-RESULT = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+RESULT = frozenset({"text", "image"})
 TOOL_USE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -65,38 +49,20 @@ def _message(subject: Subject, message: object, index: int) -> Iterator[Finding]
     if not isinstance(message, dict):
         yield f"{place}: Input should be an object"
         return
-    if message.get("role") not in ("user", "assistant", "system"):
+    if message.get("role") not in ("user", "assistant"):
         yield f"{place}.role: Input should be 'user' or 'assistant'"
-    yield from extra_fields(message, _message_fields(subject, message), f"{place}.")
+    yield from extra_fields(message, frozenset({"role", "content"}), f"{place}.")
     yield from missing_fields(message, ("content",), f"{place}.")
     content = message["content"]
     if not isinstance(content, str | list):
         yield f"{place}.content: Input should be a valid list"
-    elif not content and not message.get("output_config"):
+    elif not content:
         yield f"{place}: all messages must have non-empty content except for the optional final assistant message"
     elif isinstance(content, list):
-        allowed = _types(subject, message)
+        assistant = ASSISTANT if COMPACT_BETA in subject.betas else ASSISTANT - {"compaction"}
+        allowed = USER if message["role"] == "user" else assistant
         for position, block in enumerate(content):
             yield from _block(block, allowed, f"{place}.content.{position}")
-
-
-def _message_fields(subject: Subject, message: Json) -> frozenset[str]:
-    fields = {"role", "content"}
-    if message.get("role") == "system" and CLEAR_AT_BETA in subject.betas:
-        fields.add("clear_at")
-    if message.get("role") == "system" and OUTPUT_CONFIG_BETA in subject.betas:
-        fields.add("output_config")
-    return frozenset(fields)
-
-
-def _types(subject: Subject, message: Json) -> frozenset[str]:
-    match message["role"]:
-        case "user":
-            return USER
-        case "assistant":
-            return ASSISTANT if subject.betas & COMPACT_BETAS else ASSISTANT - {"compaction"}
-        case _:
-            return SYSTEM | TOOL_CHANGES if TOOL_CHANGES_BETA in subject.betas else SYSTEM
 
 
 def _block(block: object, allowed: frozenset[str], place: str) -> Iterator[Finding]:

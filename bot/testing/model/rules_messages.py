@@ -1,11 +1,12 @@
-"""The rules for the order of messages: the first, the last, and the places of system messages.
+"""The rules for the order of messages, and for calls and results: each call has one result, directly after it.
 
-https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from bot.testing.model.subject import Finding, Subject
 from bot.testing.model.wire import Json, blocks
@@ -24,64 +25,13 @@ def first_message(subject: Subject) -> Iterator[Finding]:
         yield 'messages: first message must use the "user" role'
 
 
-def system_messages(subject: Subject) -> Iterator[Finding]:
-    """Check that the model accepts system messages, and that each follows a user turn or a server tool's result."""
-    for index, message in enumerate(subject.messages):
-        if message["role"] != "system":
-            continue
-        place = f"messages.{index}"
-        if not subject.model.system_messages:
-            yield (
-                f'{place}: Unexpected role "system". The Messages API accepts a top-level `system` parameter, '
-                'not "system" as an input message role.'
-            )
-        if message["content"]:
-            yield from _placement(subject.messages, index)
-        if message.get("clear_at") == "next_user_message":
-            yield from _without_marks(message, place)
-
-
-def _placement(messages: list[Json], index: int) -> Iterator[Finding]:
-    if index == 0:
-        yield 'messages.0: a "system" message cannot be the first message; use the top-level `system` parameter'
-    elif not _may_precede_system(messages[index - 1]):
-        yield (
-            f'messages.{index}: a "system" message must follow a "user" message or an "assistant" message that ends '
-            "with a server tool result"
-        )
-    if index + 1 < len(messages) and messages[index + 1]["role"] != "assistant":
-        yield f'messages.{index}: a "system" message must be last or be followed by an "assistant" message'
-
-
-def _may_precede_system(message: Json) -> bool:
-    # A message that only sets the effort is not a turn of its own.
-    if message["role"] != "assistant":
-        return message["role"] == "user" or not message["content"]
-    content = blocks(message["content"])
-    return bool(content) and str(content[-1]["type"]).endswith("_tool_result")
-
-
-def _without_marks(message: Json, place: str) -> Iterator[Finding]:
-    for position, block in enumerate(blocks(message["content"])):
-        if block.get("cache_control") is not None:
-            yield (
-                f"{place}.content.{position}.{block['type']}.cache_control: cache_control cannot be set on a system "
-                "message with `clear_at`"
-            )
-
-
-def prefill(subject: Subject) -> Iterator[Finding]:
-    """Check that the last turn is the user's, unless the model accepts prefill or a paused turn continues."""
+def last_message(subject: Subject) -> Iterator[Finding]:
+    """Check that the last turn is the user's, unless a paused turn continues or a summary is requested."""
     last = subject.messages[-1]
     if last["role"] != "assistant" or subject.body.get("compaction") is not None:
         return
-    content = blocks(last["content"])
-    if any(block["type"] == "server_tool_use" for block in content):
-        return
-    if not subject.model.prefill:
-        yield ("This model does not support assistant message prefill. The conversation must end with a user message.")
-    elif content and content[-1]["type"] == "text" and content[-1]["text"] != content[-1]["text"].rstrip():
-        yield "messages: final assistant content cannot end with trailing whitespace"
+    if not any(block["type"] == "server_tool_use" for block in blocks(last["content"])):
+        yield "This model does not support assistant message prefill. The conversation must end with a user message."
 
 
 def images(subject: Subject) -> Iterator[Finding]:
@@ -95,3 +45,78 @@ def images(subject: Subject) -> Iterator[Finding]:
     most = MAX_IMAGES if subject.model.window > SMALL_WINDOW else MAX_IMAGES_SMALL
     if number > most:
         yield f"messages: too many images: {number} > {most} maximum"
+
+
+def pairing(subject: Subject) -> Iterator[Finding]:
+    """Check that call ids are unique, that their results start the next message, and that no result lacks a call."""
+    yield from _unique_calls(subject.messages)
+    calls: list[str] = []
+    for index, message in enumerate(subject.messages):
+        if message["role"] == "user":
+            yield from _results(message, index, calls)
+            yield from _alone(subject.messages, index)
+        calls = _calls(message)
+        yield from _check_answered(subject, index, calls)
+
+
+def _calls(message: Json) -> list[str]:
+    if message["role"] != "assistant":
+        return []
+    return [block["id"] for block in blocks(message["content"]) if block["type"] == "tool_use"]
+
+
+def _unique_calls(messages: list[Json]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, message in enumerate(messages):
+        for position, block in enumerate(blocks(message["content"])):
+            if block["type"] == "tool_use" and block["id"] in seen:
+                yield f"messages.{index}.content.{position}: `tool_use` ids must be unique"
+            if block["type"] == "tool_use":
+                seen.add(block["id"])
+
+
+def _results(message: Json, index: int, calls: list[str]) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for position, block in enumerate(blocks(message["content"])):
+        if block["type"] != "tool_result":
+            continue
+        place, call_id = f"messages.{index}.content.{position}", block["tool_use_id"]
+        if call_id not in calls:
+            yield (
+                f"{place}: unexpected `tool_use_id` found in `tool_result` blocks: {call_id}. Each `tool_result` block "
+                "must have a corresponding `tool_use` block in the previous message."
+            )
+        if call_id in seen:
+            yield (
+                f"{place}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
+                f"{call_id}"
+            )
+        seen.add(call_id)
+
+
+def _alone(messages: list[Json], index: int) -> Iterator[Finding]:
+    """Check that a user message holds only results while a server tool call is unanswered."""
+    previous = blocks(messages[index - 1]["content"]) if index else []
+    served = {block.get("id") for block in previous if block["type"] == "server_tool_use"}
+    served -= {block.get("tool_use_id") for block in previous if str(block["type"]).endswith("_tool_result")}
+    others = [block["type"] for block in blocks(messages[index]["content"]) if block["type"] != "tool_result"]
+    if served and others:
+        yield (
+            f"messages.{index}: while a server tool is unresolved, a user message may hold `tool_result` blocks alone, "
+            f"found `{others[0]}`"
+        )
+
+
+def _check_answered(subject: Subject, index: int, calls: list[str]) -> Iterator[Finding]:
+    following = subject.messages[index + 1] if index + 1 < len(subject.messages) else {"role": "", "content": ""}
+    content = blocks(following["content"]) if following["role"] == "user" else []
+    # A result after a text does not count, because results must come first.
+    leading = takewhile(lambda block: block["type"] == "tool_result", content)
+    answered = {block["tool_use_id"] for block in leading}
+    missing = [call_id for call_id in calls if call_id not in answered]
+    if missing:
+        yield (
+            f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
+            "message."
+        )

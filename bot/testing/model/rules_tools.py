@@ -1,4 +1,4 @@
-"""The rules for tool definitions and tool_choice.
+"""The rules for tool definitions.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
 """
@@ -14,25 +14,14 @@ from bot.testing.model.wire import Json, blocks
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 MAX_STRICT = 20
-SEARCHES = frozenset({"web_search_20250305", "web_search_20260209", "web_search_20260318"})
-SEARCH_FIELDS = frozenset(
-    "allowed_callers allowed_domains blocked_domains cache_control defer_loading max_uses name strict type "
-    "user_location".split()
-)
+SEARCH = "web_search_20250305"
+SEARCH_FIELDS = frozenset("allowed_domains blocked_domains cache_control max_uses name type".split())
 DOMAIN = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(/\S*)?")
-FIELDS = frozenset(
-    "allowed_callers cache_control defer_loading description eager_input_streaming input_examples input_schema name "
-    "strict type".split()
-)
-# Tools that the API defines have a type with a date; their own fields are not checked here.
-SERVED = re.compile(
-    r"(bash|text_editor|memory|web_search|web_fetch|code_execution|computer|computer_toolset|browser_toolset|advisor"
-    r"|tool_search_tool_bm25|tool_search_tool_regex)_\d{8}|mcp_toolset"
-)
+FIELDS = frozenset("cache_control description input_schema name strict type".split())
 
 
 def tools(subject: Subject) -> Iterator[Finding]:
-    """Check that each tool is well formed, that names are unique, and that not all tools are deferred."""
+    """Check that each tool is well formed, and that names are unique."""
     declared = subject.body.get("tools")
     if declared is not None and not isinstance(declared, list):
         yield "tools: Input should be a valid list"
@@ -42,24 +31,19 @@ def tools(subject: Subject) -> Iterator[Finding]:
             yield f"tools.{index}: Input should be an object"
         elif tool.get("type") in (None, "custom"):
             yield from _custom(tool, f"tools.{index}.custom")
-        elif not SERVED.fullmatch(str(tool["type"])):
+        elif tool["type"] == SEARCH:
+            yield from _web_search(tool, f"tools.{index}.{SEARCH}")
+        else:
             kind = tool["type"]
             yield f"tools.{index}: Input tag '{kind}' found using 'type' does not match any of the expected tags"
-        elif str(tool["type"]).startswith("web_search_"):
-            yield from _web_search(tool, f"tools.{index}.{tool['type']}")
     names = [str(tool["name"]) for tool in declared or [] if "name" in tool]
     if len(set(names)) < len(names):
         yield "tools: Tool names must be unique."
-    if declared and all(tool.get("defer_loading") for tool in declared):
-        yield "All tools have defer_loading set. At least one tool must be non-deferred."
 
 
 # https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
 def _web_search(tool: Json, place: str) -> Iterator[Finding]:
-    allowed = SEARCH_FIELDS | ({"response_inclusion"} if tool["type"] >= "web_search_20260318" else set())
-    yield from extra_fields(tool, frozenset(allowed), f"{place}.")
-    if tool["type"] not in SEARCHES:
-        yield f"{place}: Input tag '{tool['type']}' does not match any of the expected tags"
+    yield from extra_fields(tool, SEARCH_FIELDS, f"{place}.")
     if tool.get("name") != "web_search":
         yield f"{place}.name: Input should be 'web_search'"
     uses = tool.get("max_uses")
@@ -87,9 +71,6 @@ def _custom(tool: Json, place: str) -> Iterator[Finding]:
         yield f"{place}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
     else:
         yield from well_formed(schema, f"{place}.input_schema")
-    examples = tool.get("input_examples") or []
-    if not isinstance(examples, list) or not all(isinstance(example, dict) for example in examples):
-        yield f"{place}.input_examples: Input should be a valid list of objects"
     if not isinstance(tool.get("description", ""), str):
         yield f"{place}.description: Input should be a valid string"
 
@@ -114,22 +95,3 @@ def strictness(subject: Subject) -> Iterator[Finding]:
         yield from closed_world(form["schema"], "output_config.format.schema")
         schemas.append(("", form["schema"]))
     yield from complexity([schema for _, schema in schemas])
-
-
-def tool_choice(subject: Subject) -> Iterator[Finding]:
-    """Check that a choice comes with tools, and that the model and its thinking allow a forced choice."""
-    choice = subject.body.get("tool_choice")
-    if choice is None:
-        return
-    kind = choice.get("type") if isinstance(choice, dict) else None
-    declared = blocks(subject.body.get("tools"))
-    if kind not in ("auto", "any", "tool", "none"):
-        yield f"tool_choice: Input tag '{kind}' found using 'type' does not match any of the expected tags"
-    elif not declared:
-        yield "tool_choice: tool_choice may only be specified while providing tools."
-    elif kind == "tool" and choice.get("name") not in [tool.get("name") for tool in declared]:
-        yield f"tool_choice.name: Tool '{choice.get('name')}' not found in provided tools"
-    if kind in ("any", "tool") and not subject.model.forced_tool_choice:
-        yield f'tool_choice: "{kind}" is not supported for this model. Use "auto" instead.'
-    if kind in ("any", "tool") and subject.thinking == "enabled":
-        yield "tool_choice: Thinking may not be enabled when tool_choice forces tool use."

@@ -117,14 +117,6 @@ class ScriptedModel:
             case _:
                 assert_never(outcome)
 
-    def count(self, raw: bytes, headers: Mapping[str, str]) -> Response:
-        """Return the response to POST /v1/messages/count_tokens."""
-        request = self.authenticate(raw, headers)
-        admitted = request if isinstance(request, ApiError) else self._service.admit(request, counting=True)
-        if isinstance(admitted, ApiError):
-            return Refusal(admitted)
-        return Plain({"input_tokens": admitted.accounting.prompt})
-
     def exchange(self, raw: bytes, headers: Mapping[str, str]) -> Response:
         """Return the response to POST /v1/oauth/token."""
         granted = self.federation.exchange(raw, headers)

@@ -12,12 +12,11 @@ from bot.testing.model.wire import ApiError, Json
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A request to check. `counting` is true for count_tokens, which has no max_tokens."""
+    """A request to check."""
 
     body: Json
     model: Model
     betas: frozenset[str] = frozenset()
-    counting: bool = False
 
     @property
     def thinking(self) -> str:

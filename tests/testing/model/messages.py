@@ -19,11 +19,6 @@ def assistant(*content: Json | str) -> Json:
     return {"role": "assistant", "content": [text(c) if isinstance(c, str) else c for c in content]}
 
 
-def system(content: Any, **fields: Any) -> Json:
-    """Return a system message within the conversation."""
-    return {"role": "system", "content": content, **fields}
-
-
 def text(words: str, **fields: Any) -> Json:
     """Return a block of text."""
     return {"type": "text", "text": words, **fields}

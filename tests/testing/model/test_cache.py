@@ -16,7 +16,6 @@ from tests.testing.model.conftest import plain_async_client
 
 OPUS = "claude-opus-5-5"
 MARK: Any = {"cache_control": {"type": "ephemeral"}}
-HOUR: Any = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 
 
 @dataclass
@@ -68,9 +67,9 @@ def test_nothing_is_cached_without_a_marker(api: Any) -> None:
     assert asked(api, [user(long("a"))]) == first
 
 
-@pytest.mark.parametrize("changed", ("system", "tools", "model", "effort", "thinking", "tool_choice"))
+@pytest.mark.parametrize("changed", ("system", "tools", "model", "effort", "thinking"))
 def test_what_is_part_of_the_key(api: Any, changed: str) -> None:
-    """Another system prompt, tool, model, effort, form of thinking or tool choice: the messages are not read."""
+    """Another system prompt, tool, model, effort or form of thinking: the messages are not read."""
     tools = [
         {"name": "Read", "input_schema": {"type": "object"}},
         {"name": "Write", "input_schema": {"type": "object"}},
@@ -83,7 +82,6 @@ def test_what_is_part_of_the_key(api: Any, changed: str) -> None:
         "model": {"model": OPUS},
         "effort": {"output_config": {"effort": "low"}},
         "thinking": {"thinking": {"type": "disabled"}},
-        "tool_choice": {"tool_choice": {"type": "none"}},
     }
     messages = [user(long("a", **MARK))]
     assert asked(api, messages, **same)[0] > 0
@@ -127,14 +125,6 @@ def test_a_string_is_the_same_as_a_block(api: Any) -> None:
     assert asked(api, grown)[1] > 0
 
 
-def test_the_automatic_marker(api: Any) -> None:
-    """A top-level cache_control marks the last block of each request."""
-    automatic = MARK["cache_control"]
-    written = asked(api, [{"role": "user", "content": "a" * 3600}], cache_control=automatic)[0]
-    grown = [{"role": "user", "content": "a" * 3600}, {"role": "assistant", "content": "ok"}, user(block("b"))]
-    assert asked(api, grown, cache_control=automatic)[1] == written
-
-
 def test_the_look_back_has_an_end(api: Any) -> None:
     """A marker finds an entry 19 blocks before it, and none 20 before."""
     head = long("a")
@@ -175,20 +165,6 @@ def test_five_minutes_from_the_start(serve: Callable[..., Any]) -> None:
     assert asked(api, messages)[1] > 0
     clock.now = 299 + 299 + 301
     assert asked(api, messages)[:2] == (asked(api, messages)[1], 0)
-
-
-def test_an_hour(serve: Callable[..., Any]) -> None:
-    """An entry marked for an hour outlives five minutes, and is counted apart."""
-    clock = Clock()
-    api, messages = serve(lambda request: say("ok"), clock=clock), [user(long("a", **MARK))]
-    system: Any = [long("s", **HOUR)]
-    usage = api.client.messages.create(model=OPUS, max_tokens=5, messages=messages, system=system).usage
-    split = usage.cache_creation
-    assert split.ephemeral_1h_input_tokens + split.ephemeral_5m_input_tokens == usage.cache_creation_input_tokens
-    assert min(split.ephemeral_1h_input_tokens, split.ephemeral_5m_input_tokens) > 900
-    clock.now = 3000
-    written, read, _ = asked(api, messages, system=system)
-    assert (written, read) == (split.ephemeral_5m_input_tokens, split.ephemeral_1h_input_tokens)
 
 
 @pytest.mark.req("M4")

@@ -25,11 +25,9 @@ GOOD: dict[str, Any] = {
     "max_tokens": 100,
     "system": [{"type": "text", "text": "s", "cache_control": MARK}],
     "tools": [{"name": "Read", "description": "d", "strict": True, "input_schema": STRICT}],
-    "tool_choice": {"type": "auto"},
     "thinking": {"type": "adaptive", "display": "summarized"},
     "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": STRICT}},
     "metadata": {"user_id": "u"},
-    "cache_control": MARK,
     "messages": [
         {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Read", "input": {}}]},
@@ -37,7 +35,6 @@ GOOD: dict[str, Any] = {
             "role": "user",
             "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}]}],
         },
-        {"role": "system", "content": "s"},
     ],
 }
 ODD: st.SearchStrategy[Any] = st.sampled_from(

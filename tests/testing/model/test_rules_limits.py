@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.testing.model.rules import HAIKU_4_5, OPUS, OPUS_5, SONNET, Json, body, refused, tool
+from tests.testing.model.rules import HAIKU_4_5, OPUS, Json, body, refused
 
 SUMMARIZE, EDITS, THRESHOLD = "compact-2026-09-04", "context-management-2025-06-27", "compact-2026-01-12"
 FAST, BUDGET = "fast-mode-2026-02-01", "task-budgets-2026-03-13"
@@ -69,46 +69,7 @@ ROWS: dict[str, tuple[Json, Json, str, tuple[str, ...]]] = {
         "compaction: not supported for this model",
         (SUMMARIZE,),
     ),
-    "a summary calls nothing": (
-        body(compaction=WISH, tools=[tool()], tool_choice={"type": "auto"}),
-        body(OPUS_5, compaction=WISH, tools=[tool()], tool_choice={"type": "any"}),
-        "compaction: cannot be combined with a `tool_choice`",
-        (SUMMARIZE,),
-    ),
-    "clearing needs its own beta": (
-        body(context_management={"edits": []}),
-        edits("clear_tool_uses_20250919"),
-        "context_management.edits.0.clear_tool_uses_20250919: requires the `context-management-2025-06-27`",
-        (THRESHOLD,),
-    ),
-    "a threshold needs its own beta": (
-        edits("clear_tool_uses_20250919"),
-        edits("compact_20260112"),
-        "context_management.edits.0.compact_20260112: requires the `compact-2026-01-12`",
-        (EDITS,),
-    ),
-    "fast mode of some models": (
-        body(speed="fast"),
-        body(SONNET, speed="fast"),
-        "speed: fast mode is not supported",
-        (FAST,),
-    ),
-    "fast mode needs its beta": (body(speed="standard"), body(speed="fast"), "speed: fast mode requires", ()),
-    "a known speed": (body(), body(speed="warp"), "speed: Input should be", ()),
     "a truth value for streaming": (body(), body(stream="no"), "stream: Input should be a valid boolean", ()),
-    "stop sequences are texts": (body(stop_sequences=["x"]), body(stop_sequences=[1]), "stop_sequences: Input", ()),
-    "no task budget on Sonnet 5": (
-        budget(OPUS),
-        budget("claude-sonnet-5"),
-        "output_config.task_budget: not supported",
-        (BUDGET,),
-    ),
-    "examples are objects": (
-        body(tools=[tool(input_examples=[{}])]),
-        body(tools=[tool(input_examples=["x"])]),
-        "tools.0.custom.input_examples: Input should be a valid list of objects",
-        (),
-    ),
 }
 
 

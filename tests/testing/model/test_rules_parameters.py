@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic import BadRequestError, NotFoundError
+from anthropic import NotFoundError
 
 from tests.rows import every_row
 from tests.testing.model.rules import (
@@ -15,12 +15,9 @@ from tests.testing.model.rules import (
     OPUS,
     OPUS_4_5,
     OPUS_4_6,
-    OPUS_5,
-    SONNET,
     Json,
     body,
     refused,
-    tool,
 )
 
 
@@ -96,21 +93,6 @@ PARAMETERS: dict[str, tuple[Json, Json, str]] = {
         '"thinking.type.disabled" is not supported for this model.',
     ),
     "no budget any more": (body(), body(thinking=thinking("enabled", budget_tokens=1024)), NO_ENABLED),
-    "sonnet 5.5 thinks between tools": (
-        body(SONNET, thinking=thinking("between_tools")),
-        body(SONNET, thinking=thinking("disabled")),
-        '"thinking.type.disabled" is not supported for this model.',
-    ),
-    "opus 5.5 does not think between tools": (
-        body(SONNET, thinking=thinking("between_tools")),
-        body(OPUS, thinking=thinking("between_tools")),
-        '"thinking.type.between_tools" is not supported for this model.',
-    ),
-    "between_tools stands alone": (
-        body(SONNET, thinking=thinking("between_tools")),
-        body(SONNET, thinking=thinking("between_tools", display="omitted")),
-        "thinking.between_tools.display: Extra inputs are not permitted",
-    ),
     "thinking off needs a modest effort": (
         body(HAIKU, thinking=thinking("disabled"), output_config=effort("high")),
         body(HAIKU, thinking=thinking("disabled"), output_config=effort("xhigh")),
@@ -201,11 +183,6 @@ PARAMETERS: dict[str, tuple[Json, Json, str]] = {
         body(max_tokens=0, output_config=shaped(CLOSED)),
         "max_tokens: 0 is not supported with `output_config.format`",
     ),
-    "pre-warming is not forced to call": (
-        body(OPUS_5, max_tokens=0, tools=[tool()], tool_choice={"type": "auto"}),
-        body(OPUS_5, max_tokens=0, tools=[tool()], tool_choice={"type": "any"}),
-        "max_tokens: 0 is not supported with `tool_choice`",
-    ),
 }
 
 
@@ -227,14 +204,3 @@ def test_fields_of_betas(ok: Any) -> None:
     """With its header, a beta's field is known."""
     answer = ok.send(body(context_management={"edits": []}), "context-management-2025-06-27")
     assert answer["context_management"] == {"applied_edits": []}
-    ok.send(
-        body(output_config={"task_budget": {"type": "tokens", "total": 20_000}}),
-        "task-budgets-2026-03-13",
-    )
-
-
-def test_a_small_task_budget(ok: Any) -> None:
-    """A task budget has a minimum of 20,000 tokens."""
-    small = body(output_config={"task_budget": {"type": "tokens", "total": 19_999}})
-    with pytest.raises(BadRequestError, match="greater than or equal to 20000"):
-        ok.send(small, "task-budgets-2026-03-13")

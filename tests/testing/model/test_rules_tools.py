@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.rows import every_row
-from tests.testing.model.rules import CLOSED, HAIKU_4_5, OPUS_4_6, OPUS_5, SONNET, Json, body, refused, tool
+from tests.testing.model.rules import CLOSED, Json, body, refused, tool
 
 SHORT: Json = {"type": "ephemeral"}
-LONG: Json = {"type": "ephemeral", "ttl": "1h"}
 
 
 def strict(name: str = "Read", **schema: Any) -> Json:
@@ -57,11 +56,6 @@ TOOLS: dict[str, tuple[Json, Json, str]] = {
         body(tools=[{**SEARCH, "query": "x"}]),
         "tools.0.web_search_20250305.query: Extra inputs are not permitted",
     ),
-    "a search is of a known version": (
-        body(tools=[{**SEARCH, "type": "web_search_20260318", "response_inclusion": "full"}]),
-        body(tools=[{**SEARCH, "type": "web_search_20240101"}]),
-        "tools.0.web_search_20240101: Input tag 'web_search_20240101' does not match",
-    ),
     "a search has its name": (
         body(tools=[SEARCH]),
         body(tools=[{**SEARCH, "name": "WebSearch"}]),
@@ -83,7 +77,7 @@ TOOLS: dict[str, tuple[Json, Json, str]] = {
         "tools.0.web_search_20250305.allowed_domains: 'https://a.com' is not a bare domain",
     ),
     "known fields": (
-        body(tools=[tool(description="d", eager_input_streaming=True, input_examples=[{}])]),
+        body(tools=[tool(description="d")]),
         body(tools=[tool(read_only=True)]),
         "tools.0.custom.read_only: Extra inputs are not permitted",
     ),
@@ -108,11 +102,6 @@ TOOLS: dict[str, tuple[Json, Json, str]] = {
         body(tools=[strict(**prop(anyOf=[{"type": "string"}, {"type": "null"}]))]),
         body(tools=[strict(**prop(oneOf=[{"type": "string"}, {"type": "null"}]))]),
         "tools.0.custom: Schema type 'oneOf' is not supported",
-    ),
-    "known choices": (
-        body(tools=[tool()], tool_choice={"type": "none"}),
-        body(tools=[tool()], tool_choice={"type": "some"}),
-        "tool_choice: Input tag 'some' found using 'type'",
     ),
     "a tool has a name": (body(tools=[tool()]), body(tools=[{"input_schema": {}}]), "tools.0.custom.name: Field requi"),
     "a tool has a schema": (
@@ -141,14 +130,9 @@ TOOLS: dict[str, tuple[Json, Json, str]] = {
         "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
     ),
     "known served tools": (
-        body(tools=[{"type": "web_search_20260318", "name": "web_search"}]),
+        body(tools=[SEARCH]),
         body(tools=[{"type": "web_search", "name": "web_search"}]),
         "tools.0: Input tag 'web_search' found using 'type'",
-    ),
-    "not all deferred": (
-        body(tools=[tool("A"), tool("B", defer_loading=True)]),
-        body(tools=[tool("B", defer_loading=True)]),
-        "All tools have defer_loading set.",
     ),
     "twenty strict tools": (
         body(tools=[strict(f"t{n}") for n in range(20)]),
@@ -187,31 +171,6 @@ TOOLS: dict[str, tuple[Json, Json, str]] = {
         body(tools=[strict(properties=fields(17, type=["string", "null"]), required=[*fields(17)])]),
         "Schemas contains too many parameters with union types (17 parameters with type arrays or anyOf)",
     ),
-    "5.5 is not forced to call": (
-        body(tools=[tool()], tool_choice={"type": "auto"}),
-        body(tools=[tool()], tool_choice={"type": "any"}),
-        'tool_choice: "any" is not supported for this model.',
-    ),
-    "5.5 is not forced to call one tool": (
-        body(OPUS_5, tools=[tool()], tool_choice={"type": "tool", "name": "Read"}),
-        body(SONNET, tools=[tool()], tool_choice={"type": "tool", "name": "Read"}),
-        'tool_choice: "tool" is not supported for this model.',
-    ),
-    "forced calls leave no thought": (
-        body(OPUS_4_6, thinking=thinking("adaptive"), tools=[tool()], tool_choice={"type": "any"}),
-        body(HAIKU_4_5, thinking=thinking("enabled", budget_tokens=1024), tools=[tool()], tool_choice={"type": "any"}),
-        "tool_choice: Thinking may not be enabled when tool_choice forces tool use.",
-    ),
-    "a choice needs tools": (
-        body(tools=[tool()], tool_choice={"type": "none"}),
-        body(tool_choice={"type": "auto"}),
-        "tool_choice: tool_choice may only be specified while providing tools.",
-    ),
-    "the chosen tool is there": (
-        body(OPUS_5, tools=[tool()], tool_choice={"type": "tool", "name": "Read"}),
-        body(OPUS_5, tools=[tool()], tool_choice={"type": "tool", "name": "Write"}),
-        "tool_choice.name: Tool 'Write' not found in provided tools",
-    ),
 }
 
 MARKERS: dict[str, tuple[Json, Json, str]] = {
@@ -219,16 +178,6 @@ MARKERS: dict[str, tuple[Json, Json, str]] = {
         body(messages=marked(SHORT, SHORT, SHORT, SHORT)),
         body(messages=marked(SHORT, SHORT, SHORT, SHORT, SHORT)),
         "A maximum of 4 blocks with cache_control may be provided. Found 5.",
-    ),
-    "the automatic one counts": (
-        body(messages=marked(SHORT, SHORT, SHORT, None), cache_control=SHORT),
-        body(messages=marked(SHORT, SHORT, SHORT, SHORT, None), cache_control=SHORT),
-        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
-    ),
-    "the automatic one on a marked block is none": (
-        body(messages=marked(SHORT, SHORT, SHORT, SHORT), cache_control=SHORT),
-        body(messages=marked(None, SHORT), cache_control=LONG),
-        "cache_control: the last cacheable block already has a cache_control with a different ttl",
     ),
     "markers on tools and system count": (
         body(tools=[tool(cache_control=SHORT)], messages=marked(SHORT, SHORT, SHORT)),
@@ -244,20 +193,10 @@ MARKERS: dict[str, tuple[Json, Json, str]] = {
         body(messages=marked({"type": "lasting"})),
         "messages.0.content.0.cache_control.type: Input should be 'ephemeral'",
     ),
-    "two lifetimes": (
-        body(messages=marked(LONG)),
-        body(messages=marked({"type": "ephemeral", "ttl": "1d"})),
-        "messages.0.content.0.cache_control.ttl: Input should be '5m' or '1h'",
-    ),
-    "long before short": (
-        body(messages=marked(LONG, SHORT)),
-        body(messages=marked(SHORT, LONG)),
-        "messages.0.content.1.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m'",
-    ),
-    "long in front of short across sections": (
-        body(system=[{"type": "text", "text": "s", "cache_control": LONG}], messages=marked(SHORT)),
-        body(tools=[tool(cache_control=SHORT)], system=[{"type": "text", "text": "s", "cache_control": LONG}]),
-        "system.0.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m'",
+    "known marker fields": (
+        body(messages=marked(SHORT)),
+        body(messages=marked({"type": "ephemeral", "scope": "all"})),
+        "messages.0.content.0.cache_control.ephemeral.scope: Extra inputs are not permitted",
     ),
     "not on thinking": (
         body(messages=marked(SHORT)),

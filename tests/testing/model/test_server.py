@@ -72,17 +72,6 @@ def test_models(serve: Callable[..., Any]) -> None:
         client.models.retrieve("claude-opus-9")
 
 
-def test_count_tokens(serve: Callable[..., Any]) -> None:
-    """Counting gives the size of the whole prompt, without max_tokens and without asking the policy."""
-    api = serve(sequence())
-    small = api.client.messages.count_tokens(model=OPUS, messages=HELLO).input_tokens
-    more = api.client.messages.count_tokens(model=OPUS, messages=HELLO, system="s" * 3600, tools=[READ]).input_tokens
-    assert more - small >= 1000
-    assert api.model.requests == ()
-    with pytest.raises(NotFoundError):
-        api.client.messages.count_tokens(model="claude-opus-9", messages=HELLO)
-
-
 def test_a_wrong_key_is_an_error_of_the_library(serve: Callable[..., Any]) -> None:
     """The library raises its AuthenticationError where another kind of credential arrives."""
     url = serve(lambda request: say("hi")).model.base_url

@@ -134,14 +134,6 @@ def test_a_stop_reason_of_choice(serve: Callable[..., Any], reason: str) -> None
 
 
 @pytest.mark.req("M10")
-def test_a_stop_sequence(serve: Callable[..., Any]) -> None:
-    """A stop at a sequence names the sequence."""
-    client = serve(lambda request: several(say("a"), stop("stop_sequence"))).client
-    answer = client.messages.create(model=OPUS, max_tokens=99, messages=HELLO, stop_sequences=["END"])
-    assert (answer.stop_reason, answer.stop_sequence) == ("stop_sequence", "END")
-
-
-@pytest.mark.req("M10")
 def test_what_exceeds_max_tokens_is_cut(serve: Callable[..., Any]) -> None:
     """An answer longer than max_tokens ends there and says so; a call that does not fit has no input, and a stream
     what came of it."""
