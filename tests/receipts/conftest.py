@@ -16,8 +16,7 @@ from bot.core.transcript import Json
 from bot.receipts.envelope import sign_statement
 from bot.receipts.signing_keys import ReceiptKey, encode_keys
 from bot.receipts.verdicts import CommitFacts
-from bot.testing.github.new_commits import write_commit
-from bot.testing.github.object_files import object_in_files
+from bot.testing.github.git_objects import read_object, write_commit
 from bot.testing.github.ref_files import write_ref
 from tests.core.receipt_story import PLAN, REQUESTED, SUBJECT, approved, executed, statement_of
 
@@ -72,7 +71,7 @@ class Clone:
 
     def statement(self, plan: PlanDocument, commit: str) -> Json:
         """Return the statement about a commit that carries out a plan."""
-        tree = object_in_files(self.path / ".git/objects", commit)[1].split()[1].decode()
+        tree = read_object(self.path / ".git/objects", commit)[1].split()[1].decode()
         subject = replace(SUBJECT, commit=CommitId(commit), tree=tree)
         planned = Planned(plan=plan, digest=plan.digest, cost_usd=0.02)
         shown = Proposed(shown="c1", digest=plan.digest)

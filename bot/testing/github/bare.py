@@ -15,8 +15,7 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-from bot.testing.github.new_commits import LeftToGitError, write_commit
-from bot.testing.github.object_files import kind_in_files, object_in_files
+from bot.testing.github.git_objects import LeftToGitError, object_path, read_object, write_commit
 from bot.testing.github.ref_files import ABSENT, named_object, write_ref
 
 _NOWHERE = "refs/made"
@@ -124,7 +123,7 @@ class Bare:
 
     def is_loose(self, ident: str) -> bool:
         """Return whether the object with that id lies in a file of its own, and in no pack."""
-        return (self.folder / "objects" / ident[:2] / ident[2:]).exists()
+        return object_path(self.folder / "objects", ident).exists()
 
     def kind(self, ident: str) -> str:
         """Return the type of the object with that id: commit, tree, blob, or tag."""
@@ -136,7 +135,7 @@ class Bare:
 
     def commit_text(self, ident: str) -> str:
         """Return the content of the commit with that id. Raises GitRefusedError if there is none."""
-        kind, content = object_in_files(self.folder / "objects", ident)
+        kind, content = read_object(self.folder / "objects", ident)
         if kind == "commit":
             return content.decode(errors="replace")
         return _immutable_text(self, "cat-file", "commit", ident)
@@ -283,7 +282,7 @@ def _immutable_text(bare: Bare, *arguments: str) -> str:
 @lru_cache(maxsize=4096)
 def _immutable_kind(bare: Bare, ident: str) -> str:
     """Return the type of the object with that id. Raises GitRefusedError, which is not kept, if it is not there."""
-    return kind_in_files(bare.folder / "objects", ident) or bare.text("cat-file", "-t", ident)
+    return read_object(bare.folder / "objects", ident)[0] or bare.text("cat-file", "-t", ident)
 
 
 def _change(path: str, content: str | bytes | None) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.testing.github.bare import Bare
-from bot.testing.github.commit_text import CommitText
+from bot.testing.github.git_objects import CommitText
 
 SIGNED = (
     "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.code_changes import push_files
-from bot.testing.github.commit_text import CommitText
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between, files_between
 from bot.testing.github.entities import Repository, Role
+from bot.testing.github.git_objects import CommitText
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, Site
 

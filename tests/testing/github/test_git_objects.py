@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.testing.github.bare import Bare, CommitSignature, GitRefusedError
-from bot.testing.github.new_commits import LeftToGitError, write_commit
+from bot.testing.github.git_objects import LeftToGitError, write_commit
 from bot.testing.github.ref_files import ABSENT, write_ref
 
 BY = CommitSignature("Ada", "ada@example.com", datetime(2026, 1, 2, tzinfo=UTC))
