@@ -16,6 +16,7 @@ import pytest
 
 from bot.logs import setup
 from bot.testing.github.entities import App
+from bot.testing.github.faults import Fault
 from tests.webhooks.set_up_ground import FORM, PUBLIC, Ground, ground
 
 pytestmark = pytest.mark.req("W4a")
@@ -198,7 +199,7 @@ def test_the_same_answer_twice_at_once(place: Ground) -> None:
     """It makes one App, whichever of them comes first."""
     operator = place.operator()
     path = place.create(operator.begin())
-    place.github.faults.delay("POST /app-manifests/*", 0.2)
+    place.github.faults.plan("POST /app-manifests/*", Fault("delay", seconds=0.2))
     with ThreadPoolExecutor() as beside:
         answers = list(beside.map(operator.get, (path, path)))
     assert sorted(each.status for each in answers) == [200, 410]

@@ -240,10 +240,6 @@ class Bare:
         except GitRefusedError:
             return None
 
-    def blob(self, content: bytes) -> str:
-        """Store a blob and return its id."""
-        return self.run("hash-object", "-w", "--stdin", stdin=content).decode().strip()
-
 
 class GitRefusedError(Exception):
     """Git exited with an error; the message holds git's error output."""

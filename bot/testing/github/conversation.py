@@ -112,16 +112,12 @@ def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:
         return issue
 
 
-def set_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue:
-    """Replace the assignees of a thread. Each added or removed assignee sends one event."""
+def add_assignees(by: ActingUser, issue: Issue, users: tuple[int, ...]) -> Issue:
+    """Assign people to a thread. Each new assignee sends one event."""
     with by.world.lock:
-        for user in [assignee for assignee in issue.assignees if assignee not in users]:
-            kept = tuple(each for each in issue.assignees if each != user)
-            issue = store(by, replace(issue, assignees=kept), "unassigned", detail=Detail(assignee=user))
-        for user in [each for each in users if each not in issue.assignees]:
-            issue = store(
-                by, replace(issue, assignees=(*issue.assignees, user)), "assigned", detail=Detail(assignee=user)
-            )
+        for user in dict.fromkeys(each for each in users if each not in issue.assignees):
+            changed = replace(issue, assignees=(*issue.assignees, user))
+            issue = store(by, changed, "assigned", detail=Detail(assignee=user))
         return issue
 
 

@@ -81,6 +81,39 @@ def suspend(world: GitHubState, installation: Installation, *, suspended: bool =
         return changed
 
 
+# An App may have several private keys and several client secrets, each of which GitHub accepts until it is deleted, but
+# only one webhook secret. Its owner replaces them on the App's page.
+# https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/managing-private-keys-for-github-apps
+
+
+def add_private_key(world: GitHubState, app: App) -> App:
+    """Generate a further private key, which is shown once. The older ones stay valid."""
+    private, public = new_key_pair()
+    return _change_app(world, app, pem=private, public_keys=(*app.public_keys, public))
+
+
+def add_client_secret(world: GitHubState, app: App) -> App:
+    """Generate a further client secret. The older ones stay valid."""
+    older = (*app.older_client_secrets, app.client_secret)
+    return _change_app(world, app, client_secret=secrets.token_hex(20), older_client_secrets=older)
+
+
+def delete_older(world: GitHubState, app: App) -> App:
+    """Delete all private keys and client secrets but the newest."""
+    return _change_app(world, app, public_keys=app.public_keys[-1:], older_client_secrets=())
+
+
+def change_webhook_secret(world: GitHubState, app: App) -> App:
+    """Replace the webhook secret. From now on only the new one signs."""
+    return _change_app(world, app, webhook_secret=secrets.token_hex(20))
+
+
+def _change_app(world: GitHubState, app: App, **changed: Any) -> App:
+    with world.lock:
+        world.apps[app.id] = new = replace(app, **changed)
+        return new
+
+
 def reaches(installation: Installation, repository: Repository) -> bool:
     """Return whether an installation covers a repository."""
     selected = installation.repositories

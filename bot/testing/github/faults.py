@@ -108,18 +108,6 @@ class Faults:
         fault = Fault("status", 403, headers={"retry-after": str(seconds)}, message=message)
         self.plan(requests, fault, times=times)
 
-    def delay(self, requests: str, seconds: float, *, times: int = 1) -> None:
-        """Delay the answer by real seconds."""
-        self.plan(requests, Fault("delay", seconds=seconds), times=times)
-
-    def reset(self, requests: str, *, done: bool = False, times: int = 1) -> None:
-        """Break the connection instead of answering."""
-        self.plan(requests, Fault("reset", done=done), times=times)
-
-    def truncate(self, requests: str, *, times: int = 1) -> None:
-        """Break the connection in the middle of the response."""
-        self.plan(requests, Fault("truncate"), times=times)
-
     def stale(self, requests: str, *, times: int = 1) -> None:
         """Answer reads from a copy of the world as it is now."""
         self.plan(requests, Fault("stale", world=copy_world(self._world)), times=times)

@@ -56,11 +56,11 @@ class Person(ActingUser):
 
     def lock(self, repository: str, number: int) -> Issue:
         """Lock a conversation: only users with write access may comment, and nobody may react."""
-        return self._lock(repository, number, locked=True)
+        return conversation.set_locked(self, self._thread(repository, number, Role.WRITE), locked=True)
 
     def unlock(self, repository: str, number: int) -> Issue:
         """Unlock a conversation."""
-        return self._lock(repository, number, locked=False)
+        return conversation.set_locked(self, self._thread(repository, number, Role.WRITE), locked=False)
 
     def label(self, repository: str, number: int, name: str) -> Issue:
         """Set a label."""
@@ -75,13 +75,7 @@ class Person(ActingUser):
     def assign(self, repository: str, number: int, login: str) -> Issue:
         """Assign a user."""
         issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
-        return conversation.set_assignees(self, issue, tuple(dict.fromkeys([*issue.assignees, user])))
-
-    def unassign(self, repository: str, number: int, login: str) -> Issue:
-        """Unassign a user."""
-        issue, user = self._thread(repository, number, Role.TRIAGE), self.world.user(login).id
-        kept = tuple(assignee for assignee in issue.assignees if assignee != user)
-        return conversation.set_assignees(self, issue, kept)
+        return conversation.add_assignees(self, issue, (user,))
 
     # --- comments ----------------------------------------------------------------------------------------------
 
@@ -187,10 +181,6 @@ class Person(ActingUser):
         if issue.author != self.id:
             self._require_permission(repository, needed)
         return issue
-
-    def _lock(self, repository: str, number: int, *, locked: bool) -> Issue:
-        issue = self._thread(repository, number, Role.WRITE)
-        return conversation.set_locked(self, issue, locked=locked)
 
     def _comment(self, comment_id: int) -> Comment:
         try:

@@ -67,7 +67,6 @@ class DeliveryAttempt:
     status: str = "pending"
     status_code: int = 0
     duration: float = 0.0
-    answer: str = ""
 
     def headers(self) -> dict[str, str]:
         """Return the request's headers."""
@@ -272,12 +271,13 @@ def _post(delivery: DeliveryAttempt, address: str) -> DeliveryAttempt:
         path = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
         connection.request("POST", path, delivery.body, delivery.headers())
         response = connection.getresponse()
-        answer, code = response.read().decode(errors="replace"), response.status
+        response.read()
     except TimeoutError:
         return replace(delivery, status="timed out", duration=TIMEOUT_SECONDS)
     except (OSError, http.client.HTTPException):
         return replace(delivery, status="failed to connect to host")
     finally:
         connection.close()
+    code = response.status
     status = "OK" if 200 <= code < 300 else f"Invalid HTTP Response: {code}"
-    return replace(delivery, status=status, status_code=code, answer=answer, duration=time.monotonic() - started)
+    return replace(delivery, status=status, status_code=code, duration=time.monotonic() - started)

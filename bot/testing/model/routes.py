@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bot.testing.model.missing_features import unknown_part
 from bot.testing.model.model_list import model_info, model_list
 from bot.testing.model.responses import Plain, Refusal, Response
+from bot.testing.model.rules import unknown_part
 from bot.testing.model.wire import ApiError
 
 if TYPE_CHECKING:

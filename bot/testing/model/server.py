@@ -18,13 +18,13 @@ from typing import Self, assert_never
 
 from bot.testing.host import host_application
 from bot.testing.model.messages_service import MessagesService, Totals, parse_request
-from bot.testing.model.missing_features import unknown_part
 from bot.testing.model.model_answer import Admitted
 from bot.testing.model.models import MODELS, Model
 from bot.testing.model.reply import Fault, Policy, Reply, stop
 from bot.testing.model.request_view import ModelRequest
 from bot.testing.model.responses import Plain, Refusal, Response, Stream
 from bot.testing.model.routes import application
+from bot.testing.model.rules import unknown_part
 from bot.testing.model.stream import events
 from bot.testing.model.token_exchange import Federation
 from bot.testing.model.wire import TYPES, ApiError

@@ -5,7 +5,7 @@ import urllib.request
 
 import pytest
 
-from bot.testing.github import app_keys
+from bot.testing.github import credentials
 from tests.stories.github.moments import READY, exactly_one
 from tests.stories.github.service import Served
 from tests.stories.ground import until
@@ -41,7 +41,7 @@ def test_webhook_secret(served: Served) -> None:
     """What is delivered between the change at GitHub and the restart is refused, and read from GitHub afterwards."""
     served.variables["PLANGATE_RECONCILE_SECONDS"] = "99999"  # only the reading at each start
     begin_with_a_plan(served)
-    served.github.app = app_keys.change_webhook_secret(served.world, served.github.app)
+    served.github.app = credentials.change_webhook_secret(served.world, served.github.app)
     served.hook()
     second = served.opens("will", title="Between").number
     served.github.webhooks.drain()
@@ -60,12 +60,12 @@ def test_private_key(served: Served, *, has_state_key: bool) -> None:
     if has_state_key:
         served.variables["PLANGATE_STATE_KEY"] = STATE_KEY
     begin_with_a_plan(served)
-    old, served.github.app = served.github.app, app_keys.add_private_key(served.world, served.github.app)
+    old, served.github.app = served.github.app, credentials.add_private_key(served.world, served.github.app)
     assert served.github.app.pem != old.pem
     if not has_state_key:
         served.variables["PLANGATE_STATE_KEY"] = old.pem.replace("\n", "\\n")
     restart(served)
-    served.github.app = app_keys.delete_older(served.world, served.github.app)
+    served.github.app = credentials.delete_older(served.world, served.github.app)
     approve(served)
 
 

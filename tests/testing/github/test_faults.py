@@ -4,6 +4,7 @@ import http.client
 
 import pytest
 
+from bot.testing.github.faults import Fault
 from tests.testing.github.ground import NAME, Ground
 
 COMMENTS = f"/repos/{NAME}/issues/1/comments"
@@ -30,7 +31,7 @@ def test_a_5xx_may_have_done_it(ground: Ground, done: bool, left: list[str]) -> 
 @pytest.mark.parametrize(("done", "left"), ((False, []), (True, ["x"])))
 def test_a_connection_breaks(ground: Ground, done: bool, left: list[str]) -> None:
     """No answer at all, before or after it was done."""
-    ground.github.faults.reset("POST *", done=done)
+    ground.github.faults.plan("POST *", Fault("reset", done=done))
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         ground.ask("POST", COMMENTS, {"body": "x"})
     assert texts(ground) == left
@@ -39,7 +40,7 @@ def test_a_connection_breaks(ground: Ground, done: bool, left: list[str]) -> Non
 
 def test_an_answer_is_cut(ground: Ground) -> None:
     """The client reads less than was promised."""
-    ground.github.faults.truncate("GET *")
+    ground.github.faults.plan("GET *", Fault("truncate"))
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         ground.ask("GET", f"/repos/{NAME}")
 

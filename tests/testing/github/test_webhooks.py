@@ -166,7 +166,6 @@ def _everything(ground: Ground) -> None:
     alice.label(NAME, 1, "bug")
     alice.unlabel(NAME, 1, "bug")
     alice.assign(NAME, 1, "bob")
-    alice.unassign(NAME, 1, "bob")
     comment = alice.comment(NAME, 1, "Hello")
     alice.edit_comment(comment.id, "Hello again")
     alice.delete_comment(comment.id)

@@ -19,7 +19,6 @@ from bot.testing.github.graphql.paging import Node
 from bot.testing.github.rate_limits import RateBudget, RateLimits, is_exceeded
 from bot.testing.github.rest.endpoint import ApiError, identify
 from bot.testing.github.site import Json, Site
-from bot.testing.github.world import NotThereError
 
 if TYPE_CHECKING:
     from graphql import DocumentNode, GraphQLError, GraphQLSchema, OperationDefinitionNode
@@ -150,12 +149,6 @@ def _root(nodes: Nodes, cost: Cost, budget: RateBudget) -> dict[str, Any]:
             raise ApiError(404, f"Could not resolve to a Repository with the name '{owner}/{name}'.")
         return nodes.repository(home)
 
-    def user(_: Any, login: str) -> Node | None:
-        try:
-            return nodes.actor(nodes.world.user(login).id)
-        except NotThereError:
-            raise ApiError(404, f"Could not resolve to a User with the login of '{login}'.") from None
-
     def node(_: Any, id: str) -> Node:
         target = nodes.by_id(id)
         if target is None:
@@ -166,7 +159,6 @@ def _root(nodes: Nodes, cost: Cost, budget: RateBudget) -> dict[str, Any]:
     reset = stamp(datetime.fromtimestamp(budget.reset, UTC))
     return {
         "viewer": lambda _: _viewer(nodes),
-        "user": user,
         "repository": repository,
         "node": node,
         "nodes": lambda _, ids: [_resolve_node(nodes, ident) for ident in ids],

@@ -40,8 +40,7 @@ from bot.testing.github.rest.endpoint import (
     invalid,
     not_found,
 )
-from bot.testing.github.rest.hooks import delivery_endpoints
-from bot.testing.github.rest.manifest_codes import manifest_endpoints
+from bot.testing.github.rest.hooks import hook_endpoints
 from bot.testing.github.site import Site
 from bot.testing.github.webhooks import Webhooks
 from bot.testing.github.world import NotThereError
@@ -68,11 +67,7 @@ def endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
         git_refs,
         code,
     )
-    return (
-        *delivery_endpoints(webhooks),
-        *manifest_endpoints(webhooks),
-        *(row for module in modules for row in module.ENDPOINTS),
-    )
+    return (*hook_endpoints(webhooks), *(row for module in modules for row in module.ENDPOINTS))
 
 
 def routes(site: Site, webhooks: Webhooks, limits: RateLimits) -> list[Route]:

@@ -1,13 +1,14 @@
-"""REST endpoints of an App's webhook deliveries.
+"""REST endpoints that need an App's webhook: its deliveries, and the secrets of a new App.
 
 https://docs.github.com/en/rest/apps/webhooks
+https://docs.github.com/en/rest/apps/apps#create-a-github-app-from-a-manifest
 """
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 
+from bot.testing.github.app_manifests import take_app
 from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer, not_found
 from bot.testing.github.site import Json, stamp
 from bot.testing.github.webhooks import DeliveryAttempt, Webhooks
@@ -16,25 +17,34 @@ KEPT = timedelta(days=3)
 """https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks"""
 
 
-def delivery_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
-    """Return the endpoints for the deliveries of these webhooks."""
+def hook_endpoints(webhooks: Webhooks) -> tuple[Endpoint, ...]:
+    """Return the endpoints for these webhooks."""
 
     def list_deliveries(call: ApiCall) -> RestAnswer:
         status = call.query.get("status")
         deliveries = [each for each in reversed(_mine(call, webhooks)) if status in {None, _outcome(each)}]
         return RestAnswer([_item(each) for each in deliveries], by_cursor=True)
 
-    def one(call: ApiCall) -> RestAnswer:
-        return RestAnswer(_whole(_find(call, webhooks)))
-
     def redeliver(call: ApiCall) -> RestAnswer:
-        webhooks.redeliver(_find(call, webhooks).id)
+        ident = int(call.path["delivery_id"])
+        if ident not in {each.id for each in _mine(call, webhooks)}:
+            raise not_found()
+        webhooks.redeliver(ident)
         return RestAnswer({}, 202)
+
+    def convert(call: ApiCall) -> RestAnswer:
+        created = take_app(call.world, call.path["code"])
+        if created is None:
+            raise not_found()
+        app, hook_url = created
+        webhooks.hook_app(app, hook_url)
+        secrets = {name: getattr(app, name) for name in ("client_id", "client_secret", "webhook_secret", "pem")}
+        return RestAnswer({**call.site.app(app), **secrets}, 201)
 
     return (
         Endpoint("GET", "/app/hook/deliveries", list_deliveries, by="app"),
-        Endpoint("GET", "/app/hook/deliveries/{delivery_id:int}", one, by="app"),
         Endpoint("POST", "/app/hook/deliveries/{delivery_id:int}/attempts", redeliver, by="app"),
+        Endpoint("POST", "/app-manifests/{code}/conversions", convert),
     )
 
 
@@ -46,13 +56,6 @@ def _mine(call: ApiCall, webhooks: Webhooks) -> list[DeliveryAttempt]:
 def _outcome(delivery: DeliveryAttempt) -> str:
     """Return the outcome by status code alone, as the filter does. An unanswered attempt has no outcome."""
     return "success" if 200 <= delivery.status_code < 400 else "failure" if delivery.status_code >= 400 else ""
-
-
-def _find(call: ApiCall, webhooks: Webhooks) -> DeliveryAttempt:
-    for each in _mine(call, webhooks):
-        if each.id == int(call.path["delivery_id"]):
-            return each
-    raise not_found()
 
 
 def _item(delivery: DeliveryAttempt) -> Json:
@@ -70,9 +73,3 @@ def _item(delivery: DeliveryAttempt) -> Json:
         "repository_id": delivery.repository,
         "throttled_at": None,
     }
-
-
-def _whole(delivery: DeliveryAttempt) -> Json:
-    request = {"headers": delivery.headers(), "payload": json.loads(delivery.body)}
-    response = {"headers": {}, "payload": delivery.answer}
-    return {**_item(delivery), "url": delivery.hook.url, "request": request, "response": response}

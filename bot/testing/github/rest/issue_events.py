@@ -11,7 +11,7 @@ from bot.testing.github.entities import Event, node_id
 from bot.testing.github.rest.endpoint import ApiCall, Endpoint, RestAnswer
 from bot.testing.github.site import Json, stamp
 
-LISTED = frozenset({"labeled", "unlabeled", "assigned", "unassigned", "closed", "reopened", "locked", "unlocked"})
+LISTED = frozenset({"labeled", "unlabeled", "assigned", "closed", "reopened", "locked", "unlocked"})
 """https://docs.github.com/en/rest/using-the-rest-api/issue-event-types"""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from bot.testing.github import conversation
 from bot.testing.github.conversation import BODY_LIMIT
@@ -54,12 +54,12 @@ def create_issue(call: ApiCall) -> RestAnswer:
     issue = conversation.open_issue(call.actor, call.repository, title=title, body=body)
     if _may_triage(call):
         issue = conversation.set_labels(call.actor, issue, tuple(call.texts("labels")))
-        issue = conversation.set_assignees(call.actor, issue, _users(call, "assignees"))
+        issue = conversation.add_assignees(call.actor, issue, _users(call, "assignees"))
     return RestAnswer(issue_json(call.site, issue), 201)
 
 
 def change_issue(call: ApiCall) -> RestAnswer:
-    """Change the title, body, state, labels, or assignees."""
+    """Change the title, body, state, or labels."""
     issue = call.issue
     if issue.author != call.actor.id and not _may_triage(call):
         raise ApiError(403, "Must have admin rights to Repository.")
@@ -68,10 +68,8 @@ def change_issue(call: ApiCall) -> RestAnswer:
     issue = conversation.edit_issue(call.actor, issue, title=title, body=body)
     if "labels" in call.body:
         issue = conversation.set_labels(call.actor, issue, tuple(call.texts("labels")))
-    if "assignees" in call.body:
-        issue = conversation.set_assignees(call.actor, issue, _users(call, "assignees"))
     if "state" in call.body:
-        issue = _state(call, issue)
+        issue = _changed_state(call, issue)
     return RestAnswer(issue_json(call.site, issue))
 
 
@@ -134,17 +132,6 @@ def create_label(call: ApiCall) -> RestAnswer:
     return RestAnswer(call.site.label(home, call.world.add_label(home, name)), 201)
 
 
-def reactions(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Callable[[ApiCall], RestAnswer]:
-    """Return the endpoint that lists the reactions to a subject."""
-
-    def run(call: ApiCall) -> RestAnswer:
-        content = call.query.get("content")
-        reactions = call.world.reactions_to(subject(call).node_id)
-        return RestAnswer([reaction_json(call.site, each) for each in reactions if content in {None, each.content}])
-
-    return run
-
-
 def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Callable[[ApiCall], RestAnswer]:
     """Return the endpoint that adds a reaction: 201, or 200 if it already existed."""
 
@@ -205,15 +192,11 @@ def _users(call: ApiCall, name: str) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _state(call: ApiCall, issue: Issue) -> Issue:
+def _changed_state(call: ApiCall, issue: Issue) -> Issue:
+    """Close or reopen a thread. A pull request that cannot be reopened is a 422."""
     state: Any = call.body["state"]
     if state not in {"open", "closed"}:
         raise invalid("Issue", "state", "state is not included in the list", "invalid")
-    return changed_state(call, issue, state)
-
-
-def changed_state(call: ApiCall, issue: Issue, state: Literal["open", "closed"]) -> Issue:
-    """Close or reopen a thread. A pull request that cannot be reopened is a 422."""
     try:
         return conversation.set_state(call.actor, issue, state, reason=call.body.get("state_reason"))
     except StateConflictError as conflict:
@@ -230,21 +213,6 @@ def _since(call: ApiCall, comments: list[Comment]) -> list[Comment]:
     return [comment for comment in comments if since is None or comment.updated_at >= datetime.fromisoformat(since)]
 
 
-def _thread(call: ApiCall) -> Issue:
-    return call.issue
-
-
-def _comment(call: ApiCall) -> Comment:
-    return call.comment
-
-
-def _reaction_rows(path: str, subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> tuple[Endpoint, ...]:
-    return (
-        Endpoint("GET", f"{path}/reactions", reactions(subject), READ),
-        Endpoint("POST", f"{path}/reactions", react(subject), WRITE),
-    )
-
-
 ENDPOINTS = (
     Endpoint("GET", ISSUES, list_issues, READ),
     Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
@@ -258,7 +226,7 @@ ENDPOINTS = (
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
     Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
-    *_reaction_rows(COMMENT, _comment),
-    *_reaction_rows(THREAD, _thread),
-    *_reaction_rows(LINE_COMMENT, line_comment),
+    Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
+    Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
+    Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),
 )

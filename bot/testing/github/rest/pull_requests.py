@@ -6,17 +6,16 @@ https://docs.github.com/en/rest/pulls
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from bot.core.lines import right_lines
-from bot.testing.github import code_changes, conversation
+from bot.testing.github import code_changes
 from bot.testing.github.code_changes import LineNote, NewPull, pull_of
 from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.diffs import changed_files, commits_between
-from bot.testing.github.entities import Issue, Repository, Role
+from bot.testing.github.entities import Issue, Role
 from bot.testing.github.rest.code import file_json
 from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, invalid, not_found
-from bot.testing.github.rest.issues import changed_state, line_comment
+from bot.testing.github.rest.issues import line_comment
 from bot.testing.github.shapes import pull_json, review_comment_json, review_json
 from bot.testing.github.world import NotThereError, StateConflictError
 
@@ -56,14 +55,15 @@ def pulls_of_commit(call: ApiCall) -> RestAnswer:
 
 
 def create_pull(call: ApiCall) -> RestAnswer:
-    """Open a pull request."""
+    """Open a pull request from a branch of the same repository."""
     title, base, body = call.text("title"), call.text("base"), call.body.get("body") or ""
     if len(body) > BODY_LIMIT:
         raise invalid("PullRequest", "body", f"body is too long (maximum is {BODY_LIMIT} characters)")
     owner, _, branch = call.text("head").rpartition(":")
-    source = call.repository if owner in {"", call.repository.owner_login} else _fork(call, owner)
-    new = NewPull(title, branch, base, body, bool(call.body.get("draft", False)), source)
+    new = NewPull(title, branch, base, body, bool(call.body.get("draft", False)))
     try:
+        if owner not in {"", call.repository.owner_login}:
+            raise NotThereError(f"branch {branch} of {owner}")
         return RestAnswer(pull_json(call.site, code_changes.open_pull(call.actor, call.repository, new)), 201)
     except StateConflictError as conflict:
         detail = {"resource": "PullRequest", "code": "custom", "message": str(conflict)}
@@ -75,32 +75,8 @@ def create_pull(call: ApiCall) -> RestAnswer:
 
 
 def get_pull(call: ApiCall) -> RestAnswer:
-    """Return a pull request, or its diff if requested."""
-    issue, home = _pull(call), call.repository
-    accept = call.headers.get("accept", "")
-    if "diff" in accept or "patch" in accept:
-        pull, bare = pull_of(issue), call.world.bare(home)
-        data = bare.run("diff", "-M", f"{pull.base_sha}...{pull.head_sha}")
-        return RestAnswer(data, headers={"content-type": "application/vnd.github.diff; charset=utf-8"})
-    return RestAnswer(pull_json(call.site, issue))
-
-
-def change_pull(call: ApiCall) -> RestAnswer:
-    """Change the title, body, state, or base."""
-    issue = _pull(call)
-    if issue.author != call.actor.id and not call.may_write:
-        raise ApiError(403, "Must have admin rights to Repository.")
-    title = call.text("title") if "title" in call.body else None
-    body = call.text("body") if call.body.get("body") is not None else None
-    issue = conversation.edit_issue(call.actor, issue, title=title, body=body)
-    state: Any = call.body.get("state", issue.state)
-    if state not in {"open", "closed"}:
-        raise invalid("PullRequest", "state", "state is invalid", "invalid")
-    issue = changed_state(call, issue, state)
-    if "base" in call.body:
-        pull = replace(pull_of(issue), base_ref=call.text("base"))
-        issue = code_changes.change_pull(call.actor, issue, pull, "edited")
-    return RestAnswer(pull_json(call.site, issue))
+    """Return a pull request."""
+    return RestAnswer(pull_json(call.site, _pull(call)))
 
 
 def files(call: ApiCall) -> RestAnswer:
@@ -197,20 +173,11 @@ def _label(call: ApiCall, issue: Issue) -> str:
     return f"{call.world.repositories[pull.head_repository].owner_login}:{pull.head_ref}"
 
 
-def _fork(call: ApiCall, owner: str) -> Repository:
-    try:
-        return call.world.repository(f"{owner}/{call.repository.name}")
-    except NotThereError:
-        detail = {"resource": "PullRequest", "field": "head", "code": "invalid"}
-        raise ApiError(422, "Validation Failed", [detail]) from None
-
-
 ENDPOINTS = (
     Endpoint("GET", PULLS, list_pulls, READ),
     Endpoint("POST", PULLS, create_pull, WRITE),
     Endpoint("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", pulls_of_commit, READ),
     Endpoint("GET", PULL, get_pull, READ),
-    Endpoint("PATCH", PULL, change_pull, WRITE),
     Endpoint("GET", f"{PULL}/files", files, READ),
     Endpoint("GET", f"{PULL}/reviews", reviews, READ),
     Endpoint("POST", f"{PULL}/reviews", create_review, WRITE),
