@@ -18,8 +18,15 @@ from bot.testing.github.bare import Bare, bare_environment
 from bot.testing.github.code_changes import notice_pushes
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Repository, Role, Token
-from bot.testing.github.git_services import ConfiguredBare, fetch_capabilities, run_service
-from bot.testing.github.ref_advertisement import FLUSH, answer_listing, packet, refs_before_push, split_packets
+from bot.testing.github.ref_advertisement import (
+    FLUSH,
+    answer_listing,
+    fetch_capabilities,
+    packet,
+    refs_before_push,
+    run_service,
+    split_packets,
+)
 from bot.testing.github.rest.endpoint import ApiError, Caller, identify, visible, within
 from bot.testing.github.world import ActingUser, GitHubState, NotThereError
 
@@ -207,7 +214,7 @@ def _advertisement(bare: Bare, service: str, environment: Mapping[str, str]) -> 
     """
     protocol = environment["GIT_PROTOCOL"]
     if (service, protocol) == ("git-upload-pack", "version=2"):
-        return fetch_capabilities(ConfiguredBare.of(bare))
+        return fetch_capabilities()
     # A push has no version 2. Git ignores a request for it.
     advertised = refs_before_push(bare) if service == "git-receive-pack" and protocol in ("", "version=2") else None
     refs = advertised or run_service(bare, service, "--http-backend-info-refs", environment)

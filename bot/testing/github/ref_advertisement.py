@@ -1,25 +1,26 @@
 """Lists a repository's refs in git's wire protocol, without a git process.
 
 A listing (`ls-refs`) and the refs that precede a push are most of a bot's requests to git, and the answer is in the
-repository's files. None means that git has to answer, for example because options hide refs.
+repository's files. None means that git has to answer, for example because a ref is symbolic.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from bot.testing.github.bare import Bare, GitRefusedError
-from bot.testing.github.git_services import ConfiguredBare, hidden_from_pushes, push_capabilities
+from bot.testing.github.bare import Bare, GitRefusedError, bare_environment
 from bot.testing.github.ref_files import ABSENT
 
 FLUSH, DELIMITER = b"0000", b"0001"
 CAPABILITIES = re.compile(rb"agent=[!-~]+|object-format=sha1")
 """The capabilities that a client may state before its request."""
 ID = re.compile(r"[0-9a-f]{40}")
-LINKS = 5
-"""How many symbolic refs git follows, one after the other."""
 FEW = 8
 """Maximum number of packed objects that git is asked about one by one, once each. One process is asked about more."""
 
@@ -36,32 +37,65 @@ class Listing:
         return not self.prefixes or name.startswith(self.prefixes)
 
 
+def run_service(bare: Bare, service: str, option: str, environment: Mapping[str, str], *, body: bytes = b"") -> bytes:
+    """Return the answer of git's own upload-pack or receive-pack. An error is part of the answer."""
+    command = ["git", service.removeprefix("git-"), option, "."]
+    return subprocess.run(
+        command, cwd=bare.folder, input=body, env=environment, capture_output=True, check=False
+    ).stdout
+
+
+@cache
+def fetch_capabilities() -> bytes:
+    """Return a server's capabilities in version 2 of the protocol. They name no refs, so git is asked only once.
+
+    https://git-scm.com/docs/protocol-v2#_capability_advertisement
+    """
+    return _advertise_nothing("git-upload-pack", {"GIT_PROTOCOL": "version=2"})
+
+
+@cache
+def push_capabilities() -> bytes:
+    """Return a server's capabilities for a push, which follow its first ref. Git is asked only once.
+
+    https://git-scm.com/docs/pack-protocol#_reference_discovery
+    """
+    advertised = _advertise_nothing("git-receive-pack", {})
+    return advertised[: int(advertised[:4], 16)].partition(b"\0")[2].rstrip(b"\n")
+
+
+def _advertise_nothing(service: str, environment: Mapping[str, str]) -> bytes:
+    """Return what a service advertises of an empty repository; all are configured like it."""
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Bare(Path(folder) / "empty.git")
+        empty.create("main")
+        return run_service(empty, service, "--http-backend-info-refs", {**bare_environment(), **environment})
+
+
 def answer_listing(bare: Bare, request: bytes) -> bytes | None:
     """Return the answer to a request of version 2 of the protocol, if it is one for refs.
 
     https://git-scm.com/docs/protocol-v2#_ls_refs
     """
-    listing = parse_listing(request)
-    if listing is None or hidden_from_pushes(ConfiguredBare.of(bare)) is None:
+    listing, refs = parse_listing(request), _plain_refs(bare)
+    if listing is None or refs is None:
         return None
-    head, values = (bare.folder / "HEAD").read_text(encoding="utf-8").rstrip(), bare.refs()
-    candidates = {"HEAD": head, **values} if listing.covers("HEAD") else values
-    refs = {name: follow(value, values) for name, value in candidates.items() if listing.covers(name)}
-    peeled = peel_tags(bare, {name: at for name, (_, at) in refs.items() if at}) if b"peel" in listing.options else {}
-    if peeled is None or not all(map(is_readable, values.values())):
+    wanted = {name: at for name, at in refs.items() if listing.covers(name)}
+    peeled = peel_tags(bare, wanted) if b"peel" in listing.options else {}
+    if peeled is None:
         return None
-    return b"".join(map(packet, _ref_lines(listing, refs, peeled))) + FLUSH
+    tagged = {name: f" peeled:{at}" for name, at in peeled.items()}
+    lines = [f"{at} {name}{tagged.get(name, '')}\n" for name, at in wanted.items()]
+    return b"".join(map(packet, [*_head_line(bare, listing, refs), *lines])) + FLUSH
 
 
-def _ref_lines(listing: Listing, refs: Mapping[str, tuple[str, str]], peeled: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each ref that leads to an object, and for a HEAD that has no commit yet."""
-    for name, (target, at) in refs.items():
-        symref = f" symref-target:{target}" if target and b"symrefs" in listing.options else ""
-        if at:
-            tagged = f" peeled:{peeled[name]}" if name in peeled else ""
-            yield f"{at} {name}{symref}{tagged}\n"
-        elif name == "HEAD" and symref and b"unborn" in listing.options:
-            yield f"unborn {name}{symref}\n"
+def _head_line(bare: Bare, listing: Listing, refs: Mapping[str, str]) -> Iterator[str]:
+    """Yield the line of HEAD, if it is asked for and has a commit or may be told of without one."""
+    target = (bare.folder / "HEAD").read_text(encoding="utf-8").removeprefix("ref: ").rstrip()
+    symref = f" symref-target:{target}" if b"symrefs" in listing.options else ""
+    at = refs.get(target, "unborn" if symref and b"unborn" in listing.options else "")
+    if at and listing.covers("HEAD"):
+        yield f"{at} HEAD{symref}\n"
 
 
 def refs_before_push(bare: Bare) -> bytes | None:
@@ -69,20 +103,19 @@ def refs_before_push(bare: Bare) -> bytes | None:
 
     https://git-scm.com/docs/pack-protocol#_reference_discovery
     """
-    served, values = ConfiguredBare.of(bare), bare.refs()
-    hidden, elsewhere = hidden_from_pushes(served), ("shallow", "objects/info/alternates")
-    is_elsewhere = any((bare.folder / name).exists() for name in elsewhere)
-    if hidden is None or is_elsewhere or not all(map(is_readable, values.values())):
+    refs = _plain_refs(bare)
+    if refs is None:
         return None
-    refs = {name: follow(value, values)[1] for name, value in values.items() if not is_hidden(name, hidden)}
-    lines = [f"{at} {name}" for name, at in refs.items() if at] or [f"{ABSENT} capabilities^{{}}"]
-    lines[0] += f"\0{push_capabilities(served).decode()}"
+    changeable = (f"{at} {name}" for name, at in refs.items() if not name.startswith("refs/pull/"))
+    lines = list(changeable) or [f"{ABSENT} capabilities^{{}}"]
+    lines[0] += f"\0{push_capabilities().decode()}"
     return b"".join(packet(f"{line}\n") for line in lines) + FLUSH
 
 
-def is_hidden(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Return whether a ref is one of those prefixes, or lies below one."""
-    return any(f"{name}/".startswith(f"{prefix.rstrip('/')}/") for prefix in prefixes)
+def _plain_refs(bare: Bare) -> dict[str, str] | None:
+    """Return all refs; None if what one of them holds is no id."""
+    refs = bare.refs()
+    return refs if all(map(ID.fullmatch, refs.values())) else None
 
 
 def parse_listing(request: bytes) -> Listing | None:
@@ -120,28 +153,12 @@ def packet(line: str) -> bytes:
     return b"%04x%b" % (len(content) + 4, content)
 
 
-def follow(value: str, refs: Mapping[str, str]) -> tuple[str, str]:
-    """Return the ref that a symbolic ref leads to, and the id; "" is no such ref, and no id."""
-    target = ""
-    for _ in range(LINKS):
-        if not value.startswith("ref: "):
-            break
-        target = value.removeprefix("ref: ").strip()
-        value = refs.get(target, "")
-    return target, value if ID.fullmatch(value) else ""
-
-
-def is_readable(value: str) -> bool:
-    """Return whether git reads a ref's file without a complaint."""
-    return value.startswith("ref: refs/") or ID.fullmatch(value) is not None
-
-
 def peel_tags(bare: Bare, refs: Mapping[str, str]) -> dict[str, str] | None:
     """Return what the refs to tags with a text lead to; None if git has to look into packs for many.
 
     Git lets a branch lead to nothing but a commit.
     """
-    others = {name: at for name, at in refs.items() if name != "HEAD" and not name.startswith("refs/heads/")}
+    others = {name: at for name, at in refs.items() if not name.startswith("refs/heads/")}
     if sum(not bare.is_loose(at) for at in set(others.values())) > FEW:
         return None
     return {name: bare.resolve(at, "") or at for name, at in others.items() if _is_tag(bare, at)}

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.testing.github.bare import Bare, bare_environment
-from bot.testing.github.git_services import run_service
-from bot.testing.github.ref_advertisement import answer_listing, refs_before_push
+from bot.testing.github.ref_advertisement import answer_listing, refs_before_push, run_service
 from tests.rows import every_row
 
 WHO = {f"GIT_{role}_{key}": "ada" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
@@ -46,19 +45,6 @@ def packed(bare: Bare) -> None:
     bare.move("refs/heads/a/b", "0" * 40)
 
 
-def symbolic(bare: Bare) -> None:
-    """Refs that lead to refs, and one that leads nowhere."""
-    branches(bare)
-    bare.run("symbolic-ref", "refs/heads/link", "refs/heads/main")
-    bare.run("symbolic-ref", "refs/heads/link-to-link", "refs/heads/link")
-    bare.run("symbolic-ref", "refs/heads/nowhere", "refs/heads/none")
-
-
-def detached(bare: Bare) -> None:
-    """A HEAD that is no branch."""
-    (bare.folder / "HEAD").write_text(f"{branches(bare)}\n")
-
-
 def broken(bare: Bare) -> None:
     """Refs to objects that are not there."""
     branches(bare)
@@ -67,7 +53,7 @@ def broken(bare: Bare) -> None:
         (bare.folder / "refs" / name).write_text(f"{'1' * 40}\n")
 
 
-STATES = (nothing, branches, tags, packed, symbolic, detached, broken)
+STATES = (nothing, branches, tags, packed, broken)
 
 
 def lines(*texts: str) -> bytes:
@@ -130,35 +116,18 @@ def test_requests_that_git_answers(bare: Bare, request: bytes) -> None:
     assert answer_listing(bare, request) is None
 
 
-@pytest.mark.parametrize(
-    "option",
-    (
-        "transfer.hideRefs refs/pull",
-        "uploadpack.hideRefs refs/pull",
-        "receive.hideRefs !refs/pull",
-        "lsrefs.unborn ignore",
-    ),
-)
-def test_options_that_git_knows(bare: Bare, option: str) -> None:
-    """Where an option changes what is told of refs, git tells it."""
-    bare.run("config", *option.split())
-    assert answer_listing(bare, REQUESTS[0]) is None
-    assert refs_before_push(bare) is None
-
-
-def test_what_git_finds_sooner(bare: Bare) -> None:
-    """Many objects in packs, and objects or a history that lie elsewhere, are git's to know."""
-    commit = branches(bare)
-    (bare.folder / "shallow").write_text(f"{commit}\n")
-    assert refs_before_push(bare) is None
+def test_many_objects_in_packs(bare: Bare) -> None:
+    """What many of them are, git finds sooner."""
+    branches(bare)
     assert answer_listing(bare, request("peel")) is not None
     bare.pack_refs({f"refs/tags/{number}": f"{number:040x}" for number in range(9)})
     assert answer_listing(bare, request("peel")) is None
 
 
-def test_a_torn_ref(bare: Bare) -> None:
-    """What git makes of a file that is no ref, git tells."""
+@pytest.mark.parametrize("content", ("", "ref: refs/heads/main\n"))
+def test_a_ref_without_an_id(bare: Bare, content: str) -> None:
+    """What git makes of a file that is no ref, or of one that leads to another ref, git tells."""
     branches(bare)
-    (bare.folder / "refs/heads/torn").write_text("")
+    (bare.folder / "refs/heads/odd").write_text(content)
     assert answer_listing(bare, request()) is None
     assert refs_before_push(bare) is None
