@@ -254,3 +254,9 @@ def issues_named(world: GitHubState, repository: int, body: str) -> list[Issue]:
     numbers = sorted({int(number) for number in CLOSING.findall(body)})
     issues = [world.issues.get((repository, number)) for number in numbers]
     return [issue for issue in issues if issue is not None and issue.pull is None]
+
+
+def pulls_naming(world: GitHubState, issue: Issue) -> list[Issue]:
+    """Return the pull requests that close an issue, by number."""
+    pulls = [each for each in world.issues.values() if each.pull and each.repository == issue.repository]
+    return [pull for pull in pulls if issue in issues_named(world, issue.repository, pull.text.body)]

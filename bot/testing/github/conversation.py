@@ -90,13 +90,12 @@ def _can_be_opened(by: ActingUser, pull: Pull) -> bool:
     return there and pull.merged_at is None
 
 
-def set_locked(by: ActingUser, issue: Issue, *, locked: bool, reason: str | None = None) -> Issue:
+def set_locked(by: ActingUser, issue: Issue, *, locked: bool) -> Issue:
     """Lock or unlock a conversation."""
     if issue.locked == locked:
         return issue
     with by.world.lock:
-        new = replace(issue, locked=locked, lock_reason=reason if locked else None)
-        return store(by, new, "locked" if locked else "unlocked")
+        return store(by, replace(issue, locked=locked), "locked" if locked else "unlocked")
 
 
 def set_labels(by: ActingUser, issue: Issue, names: tuple[str, ...]) -> Issue:

@@ -30,9 +30,7 @@ CLOCK_DRIFT = 60
 LEVELS = ("none", "read", "write", "admin")
 
 
-def register_app(
-    world: GitHubState, slug: str, *, owner: str, permissions: Mapping[str, str] = PERMISSIONS, secret: str = ""
-) -> App:
+def register_app(world: GitHubState, slug: str, *, owner: str, permissions: Mapping[str, str] = PERMISSIONS) -> App:
     """Register an App with its bot user `<slug>[bot]` and new secrets. All Apps of a process share one key pair."""
     with world.lock:
         private, public = _key_pair()
@@ -44,7 +42,7 @@ def register_app(
             bot=world.add_user(f"{slug}[bot]", "Bot").id,
             pem=private,
             public_keys=(public,),
-            webhook_secret=secret or secrets.token_hex(20),
+            webhook_secret=secrets.token_hex(20),
             created_at=world.now(),
             permissions={"metadata": "read", **permissions},
             events=EVENTS,
@@ -71,13 +69,12 @@ def install(world: GitHubState, app: App, account: str, repositories: list[Repos
         return installation
 
 
-def suspend(world: GitHubState, installation: Installation, *, suspended: bool = True) -> Installation:
-    """Suspend or unsuspend an installation."""
+def suspend(world: GitHubState, installation: Installation) -> Installation:
+    """Suspend an installation."""
     with world.lock:
-        changed = replace(installation, suspended=suspended)
+        changed = replace(installation, suspended=True)
         world.installations[installation.id] = changed
-        action = "suspend" if suspended else "unsuspend"
-        world.emit(Event("installation", action, changed.account, installation=changed))
+        world.emit(Event("installation", "suspend", changed.account, installation=changed))
         return changed
 
 

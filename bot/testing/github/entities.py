@@ -183,7 +183,6 @@ class Issue:
     closed_at: datetime | None = None
     closed_by: int | None = None
     locked: bool = False
-    lock_reason: str | None = None
     labels: tuple[str, ...] = ()
     assignees: tuple[int, ...] = ()
     pull: Pull | None = None

@@ -102,11 +102,10 @@ class Faults:
         """Answer with an error status; with `done`, carry out the request first."""
         self.plan(requests, Fault("lost" if done else "status", status), times=times, containing=containing)
 
-    def limit(self, requests: str, *, seconds: int, times: int = 1) -> None:
+    def limit(self, requests: str, *, seconds: int) -> None:
         """Answer as GitHub's secondary rate limit does."""
         message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
-        fault = Fault("status", 403, headers={"retry-after": str(seconds)}, message=message)
-        self.plan(requests, fault, times=times)
+        self.plan(requests, Fault("status", 403, headers={"retry-after": str(seconds)}, message=message))
 
     def stale(self, requests: str, *, times: int = 1) -> None:
         """Answer reads from a copy of the world as it is now."""

@@ -207,7 +207,7 @@ def _thread(site: Site, issue: Issue) -> Json:
         "labels": [site.label(home, site.world.labels[home.id][name]) for name in issue.labels],
         "state": issue.state,
         "locked": issue.locked,
-        "active_lock_reason": issue.lock_reason,
+        "active_lock_reason": None,
         "assignee": assignees[0] if assignees else None,
         "assignees": assignees,
         "milestone": None,

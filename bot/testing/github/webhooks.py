@@ -16,8 +16,8 @@ import time
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, Literal
-from urllib.parse import urlencode, urlsplit
+from typing import Literal
+from urllib.parse import urlsplit
 
 from bot.testing.github.credentials import reaches
 from bot.testing.github.entities import App, Event, Installation, Repository
@@ -29,12 +29,6 @@ TIMEOUT_SECONDS = 10.0
 """Seconds GitHub waits for a 2xx."""
 
 Mishap = Literal["drop", "double", "hold"]
-ContentType = Literal["json", "form"]
-"""The content type of a hook's bodies. GitHub's default is the form.
-
-https://docs.github.com/en/rest/repos/webhooks#create-a-repository-webhook
-"""
-_CONTENT_TYPES: Final = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,6 @@ class Hook:
     app: int | None = None
     repository: int | None = None
     events: tuple[str, ...] = ()
-    content_type: ContentType = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +71,7 @@ class DeliveryAttempt:
         }
         return {
             "Accept": "*/*",
-            "Content-Type": _CONTENT_TYPES[self.hook.content_type],
+            "Content-Type": "application/json",
             "User-Agent": "GitHub-Hookshot/0000000",
             "X-GitHub-Delivery": self.guid,
             "X-GitHub-Event": self.event,
@@ -121,18 +114,9 @@ class Webhooks:
         self._send(self._delivery(hook, ping(self._site, app), name=("ping", None)))
         return hook
 
-    def hook_repository(
-        self,
-        repository: Repository,
-        url: str,
-        *,
-        secret: str,
-        events: tuple[str, ...],
-        content_type: ContentType = "json",
-    ) -> Hook:
+    def hook_repository(self, repository: Repository, url: str, *, secret: str, events: tuple[str, ...]) -> Hook:
         """Send some of a repository's events to a URL."""
-        ident = self._world.small_id()
-        hook = Hook(ident, url, secret, repository=repository.id, events=events, content_type=content_type)
+        hook = Hook(self._world.small_id(), url, secret, repository=repository.id, events=events)
         self._hooks.append(hook)
         return hook
 
@@ -211,7 +195,7 @@ class Webhooks:
             hook=hook,
             event=name[0],
             action=name[1],
-            body=_encode_form(body, hook.content_type),
+            body=json.dumps(body, separators=(",", ":")).encode(),
             delivered_at=self._world.now(),
             installation=installation.id if installation else None,
             repository=home.id if home else None,
@@ -255,11 +239,6 @@ class Webhooks:
             if url.startswith(f"{public}/"):
                 return here + url.removeprefix(public)
         return url
-
-
-def _encode_form(body: Json, content_type: ContentType) -> bytes:
-    text = json.dumps(body, separators=(",", ":"))
-    return (urlencode({"payload": text}) if content_type == "form" else text).encode()
 
 
 def _post(delivery: DeliveryAttempt, address: str) -> DeliveryAttempt:

@@ -239,7 +239,6 @@ class GitHubState:
         *,
         source: Path | None = None,
         private: bool = False,
-        default_branch: str = "main",
     ) -> Repository:
         """Create a repository with one commit of `files`, or with all refs of the git repository at `source`."""
         owner_login, _, name = full_name.partition("/")
@@ -254,18 +253,18 @@ class GitHubState:
                 (self.folder / f"{ident}.git").absolute(),
                 self.now(),
                 private=private,
-                default_branch=default_branch,
             )
             bare = self.bare(repository)
-            bare.create(default_branch)
+            bare.create(repository.default_branch)
             refs: dict[str, str] = {}
             if source is not None:
                 bare.run("fetch", "--quiet", str(source.absolute()), "+refs/*:refs/*")
                 refs = bare.refs()
             elif files is not None:
                 by = self.signature(owner.id)
-                commit = bare.commit(None, files, message="Initial commit\n", by=by, branch=default_branch)
-                refs = {f"refs/heads/{default_branch}": commit}
+                branch = repository.default_branch
+                commit = bare.commit(None, files, message="Initial commit\n", by=by, branch=branch)
+                refs = {f"refs/heads/{branch}": commit}
             self.repositories[ident] = repository
             self.labels[ident] = {n: Label(self.next_id(), n, color) for n, color in DEFAULT_LABELS.items()}
             self.seen_refs[ident] = refs

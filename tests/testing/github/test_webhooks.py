@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 
@@ -72,21 +71,6 @@ def test_a_comment_is_told_signed(ground: Ground, receiver: Receiver) -> None:
     assert told["installation"]["id"] == ground.installation.id
     secret = ground.github.app.webhook_secret.encode()
     assert headers["x-hub-signature-256"] == f"sha256={hmac.new(secret, body, hashlib.sha256).hexdigest()}"
-
-
-def test_a_hook_sends_a_form(ground: Ground) -> None:
-    """A repository's hook of content type `form` sends the JSON as one field and signs the raw bytes."""
-    repository = ground.github.world.repository(NAME)
-    receiver = Receiver()
-    with host_application(receiver) as url:
-        ground.github.webhooks.hook_repository(repository, url, secret="s", events=("issues",), content_type="form")
-        ground.github.world.person("alice").open_issue(NAME, "Broken & more", "50 %")
-        ground.github.webhooks.drain()
-    ((headers, body),) = receiver.got
-    assert headers["content-type"] == "application/x-www-form-urlencoded"
-    assert headers["x-hub-signature-256"] == f"sha256={hmac.new(b's', body, hashlib.sha256).hexdigest()}"
-    ((name, text),) = parse_qsl(body.decode())
-    assert (name, json.loads(text)["issue"]["title"]) == ("payload", "Broken & more")
 
 
 def test_reactions_are_told_to_nobody(ground: Ground, receiver: Receiver) -> None:

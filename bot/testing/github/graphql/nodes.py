@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.testing.github.bare import Bare
-from bot.testing.github.code_changes import issues_named, pull_of
+from bot.testing.github.code_changes import issues_named, pull_of, pulls_naming
 from bot.testing.github.credentials import grants
 from bot.testing.github.diffs import hunk, is_outdated
 from bot.testing.github.entities import (
@@ -273,9 +273,7 @@ class Nodes:
 
         def field(info: Any, **page: Any) -> Node:
             closed_too = page.pop("includeClosedPrs", False)
-            pulls = [each for each in self.world.issues.values() if each.pull and each.repository == issue.repository]
-            naming = [pull for pull in pulls if issue in issues_named(self.world, pull.repository, pull.text.body)]
-            closing = [each for each in naming if closed_too or each.state == "open"]
+            closing = [each for each in pulls_naming(self.world, issue) if closed_too or each.state == "open"]
             return connection(closing, self.issue)(info, **page)
 
         return field

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Final
 
 from bot.testing.github.bare import Bare, GitRefusedError
@@ -44,7 +43,7 @@ def tabs(scene: Scene, issue: Issue, pull: Pull, *, here: str) -> Html:
 def branch_commits(scene: Scene, pull: Pull) -> tuple[str, ...]:
     """Return the ids of the commits, oldest first; none while git does not have them."""
     try:
-        return _commits(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
+        return commits_between(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
     except GitRefusedError:
         return ()
 
@@ -52,21 +51,9 @@ def branch_commits(scene: Scene, pull: Pull) -> tuple[str, ...]:
 def diff(scene: Scene, pull: Pull) -> tuple[ChangedFile, ...]:
     """Return the changed files, or none while git does not have the commits."""
     try:
-        return _changes(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
+        return changed_files(scene.world.bare(scene.repository), pull.base_sha, pull.head_sha)
     except GitRefusedError:
         return ()
-
-
-@lru_cache(maxsize=64)
-def _commits(bare: Bare, base: str, head: str) -> tuple[str, ...]:
-    """Cached, because ids never change and an open page asks every few seconds."""
-    return commits_between(bare, base, head)
-
-
-@lru_cache(maxsize=64)
-def _changes(bare: Bare, base: str, head: str) -> tuple[ChangedFile, ...]:
-    """Cached as the commits are."""
-    return changed_files(bare, base, head)
 
 
 def commit_list(scene: Scene, pull: Pull) -> Html:

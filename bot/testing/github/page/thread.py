@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from bot.testing.github.code_changes import CLOSING
+from bot.testing.github.code_changes import issues_named, pulls_naming
 from bot.testing.github.entities import Comment, EditableText, Issue, Review, ReviewComment, Role
 from bot.testing.github.page.frame import Scene, address, avatar, labels, moment, state
 from bot.testing.github.page.html import Child, Html, element
@@ -239,13 +239,11 @@ def _go() -> Html:
 
 def _link_thread(scene: Scene, issue: Issue) -> list[Child]:
     """Return links to the issues that a pull request closes, or to the pull requests that close an issue."""
-    here = {number: other for (home, number), other in scene.world.issues.items() if home == scene.repository.id}
     if issue.pull:
-        numbers = {int(number) for number in CLOSING.findall(issue.text.body)}
+        linked = issues_named(scene.world, issue.repository, issue.text.body)
     else:
-        closing = {number: CLOSING.findall(other.text.body) for number, other in here.items() if other.pull}
-        numbers = {number for number, closed in closing.items() if str(issue.number) in closed}
-    return [_link(scene, here[number], closes=bool(issue.pull)) for number in sorted(numbers) if number in here]
+        linked = pulls_naming(scene.world, issue)
+    return [_link(scene, other, closes=bool(issue.pull)) for other in linked]
 
 
 def _link(scene: Scene, other: Issue, *, closes: bool) -> Html:

@@ -54,7 +54,7 @@ def put_contents(call: ApiCall) -> RestAnswer:
     commit = push_files(call.actor, home, branch, files={path: data}, message=call.text("message"))
     blob = bare.resolve(f"{commit}:{path}", "blob") or ""
     content = _place(call, path, blob, kind="file", size=len(data))
-    return RestAnswer({"content": content, "commit": _file_commit(call.site, home, commit)}, 200 if old else 201)
+    return RestAnswer({"content": content, "commit": git_commit_json(call.site, home, commit)}, 200 if old else 201)
 
 
 def branch(call: ApiCall) -> RestAnswer:
@@ -243,10 +243,6 @@ def _place(call: ApiCall, path: str, sha: str, *, kind: str, size: int) -> Json:
         "type": kind,
         "_links": {"self": url, "git": git, "html": web},
     }
-
-
-def _file_commit(site: Site, home: Repository, sha: str) -> Json:
-    return git_commit_json(site, home, sha)
 
 
 def _account(site: Site, email: str) -> Json | None:

@@ -50,7 +50,7 @@ def event_json(call: ApiCall, ident: int, at: datetime, event: Event) -> Json:
     if event.assignee is not None:
         body |= {"assignee": site.user(event.assignee), "assigner": actor}
     if event.action == "locked":
-        body["lock_reason"] = event.issue.lock_reason if event.issue else None
+        body["lock_reason"] = None
     if event.issue is not None and _renames(event):
         body |= {"event": "renamed", "rename": {"from": event.changed["title"], "to": event.issue.title}}
     return body
