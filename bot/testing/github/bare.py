@@ -34,7 +34,6 @@ CONFIGURATION = (
     ("receive.hideRefs", "refs/pull"),
     ("receive.fsckObjects", "true"),
     ("gc.auto", "0"),
-    ("fastimport.unpackLimit", "1"),  # without it git fast-import starts another process, which unpacks a few objects
     ("receive.autogc", "false"),
     ("core.logAllRefUpdates", "false"),
 )
@@ -128,10 +127,6 @@ class Bare:
     def kind(self, ident: str) -> str:
         """Return the type of the object with that id: commit, tree, blob, or tag."""
         return _immutable_kind(self, ident)
-
-    def describe_commit(self, ident: str, form: str) -> str:
-        """Return what `git show` prints of the commit with that id in that format."""
-        return _immutable_text(self, "show", "--no-patch", f"--format={form}", ident, "--")
 
     def commit_text(self, ident: str) -> str:
         """Return the content of the commit with that id. Raises GitRefusedError if there is none."""

@@ -74,7 +74,8 @@ def hunk(world: GitHubState, comment: ReviewComment) -> str:
     issue = world.issues[comment.repository, comment.number]
     bare = world.bare(world.repositories[comment.repository])
     base = issue.pull.base_sha if issue.pull else comment.commit_id
-    patch = _patch_since_parted(bare, base, comment.commit_id, comment.path)
+    files = changed_files(bare, base, comment.commit_id)
+    patch = next((file.patch for file in files if file.path == comment.path), None)
     if not patch:
         return f"@@ -0,0 +{comment.line} @@"
     lines, at = patch.split("\n"), right_lines(patch).get(comment.line, 1)
@@ -95,24 +96,11 @@ def _line(bare: Bare, commit: str, comment: ReviewComment) -> str | None:
     return lines[comment.line - 1] if comment.line <= len(lines) else None
 
 
-@lru_cache(maxsize=256)
-def _patch_since_parted(bare: Bare, base: str, head: str, path: str) -> str | None:
-    """Return a file's patch. Cached, because ids never change and a review has many comments on one file."""
-    return _patch(bare, bare.merge_base(base, head) or base, head, (None, path))
-
-
 def _patches(text: str) -> Iterator[str | None]:
     """Yield the patch of each section of a diff, in git's order."""
     for section in re.split("^diff --git ", text, flags=re.MULTILINE)[1:]:
         at = section.find("\n@@ ")
         yield None if at < 0 else section[at + 1 :].rstrip("\n")
-
-
-def _patch(bare: Bare, old: str, new: str, paths: tuple[str | None, str]) -> str | None:
-    names = [path for path in paths if path is not None]
-    text = bare.run("diff-tree", "-r", "-p", "-M", old, new, "--", *names).decode(errors="replace")
-    at = text.find("\n@@ ")
-    return None if at < 0 else text[at + 1 :].rstrip("\n")
 
 
 def _count(text: str) -> int:

@@ -12,16 +12,11 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import ClassVar, Literal
 
 REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes")
 """https://docs.github.com/en/rest/reactions/reactions#about-reactions"""
 
-Kind = Literal[
-    "User", "Bot", "Organization", "Repository", "Issue", "PullRequest", "IssueComment", "Reaction",
-    "PullRequestReview", "PullRequestReviewComment", "CheckRun", "App", "Label", "UserContentEdit", "Ref", "IssueEvent",
-    "WorkflowRun",
-]  # fmt: skip
 PREFIXES: Mapping[str, str] = MappingProxyType({
     "User": "U", "Bot": "BOT", "Organization": "O", "Repository": "R", "Issue": "I", "PullRequest": "PR",
     "IssueComment": "IC", "Reaction": "REA", "PullRequestReview": "PRR", "PullRequestReviewComment": "PRRC",
@@ -30,7 +25,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 
 
-def node_id(kind: Kind, number: int) -> str:
+def node_id(kind: str, number: int) -> str:
     """Return the global node id, which is opaque to clients and never changes."""
     return f"{PREFIXES[kind]}_kw{base64.urlsafe_b64encode(f'{kind}:{number}'.encode()).decode().rstrip('=')}"
 
@@ -43,6 +38,20 @@ def from_node_id(text: str) -> tuple[str, int] | None:
         return kind, int(number)
     except ValueError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """What has a number and a global node id."""
+
+    kind: ClassVar[str]
+    """The name of its GraphQL type."""
+    id: int
+
+    @property
+    def node_id(self) -> str:
+        """The global node id."""
+        return node_id(self.kind, self.id)
 
 
 class Role(StrEnum):
@@ -62,34 +71,33 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class User(Entity):
     """A person, a bot, or an organization."""
 
-    id: int
     login: str
     type: Literal["User", "Bot", "Organization"] = "User"
 
     @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id(self.type, self.id)
+    def kind(self) -> str:  # type: ignore[override]  # not the same for all
+        """The name of its GraphQL type."""
+        return self.type
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class Label(Entity):
     """A label of a repository."""
 
-    id: int
+    kind = "Label"
     name: str
     color: str = "ededed"
     description: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Entity):
     """A repository; its git data is a bare repository at `folder`."""
 
-    id: int
+    kind = "Repository"
     owner: int
     owner_login: str
     name: str
@@ -116,17 +124,12 @@ class Repository:
         """Owner and name, such as "owner/name"."""
         return f"{self.owner_login}/{self.name}"
 
-    @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id("Repository", self.id)
-
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Entity):
     """One version of a text. The first version is the text as posted."""
 
-    id: int
+    kind = "UserContentEdit"
     editor: int | None
     edited_at: datetime
     text: str
@@ -167,10 +170,9 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Entity):
     """An issue, or a pull request if `pull` is set."""
 
-    id: int
     repository: int
     number: int
     title: str
@@ -188,16 +190,16 @@ class Issue:
     pull: Pull | None = None
 
     @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id("PullRequest" if self.pull else "Issue", self.id)
+    def kind(self) -> str:  # type: ignore[override]  # not the same for all
+        """The name of its GraphQL type."""
+        return "PullRequest" if self.pull else "Issue"
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Entity):
     """A comment on an issue or a pull request."""
 
-    id: int
+    kind = "IssueComment"
     repository: int
     number: int
     text: EditableText
@@ -209,17 +211,12 @@ class Comment:
     minimized: str | None = None
     """The reason it was minimized, such as "outdated", or None while it is shown."""
 
-    @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id("IssueComment", self.id)
-
 
 @dataclass(frozen=True, slots=True)
-class Reaction:
+class Reaction(Entity):
     """A reaction. Its subject is the node id of an issue, a pull request, a comment, or a review."""
 
-    id: int
+    kind = "Reaction"
     subject: str
     user: int
     content: str
@@ -227,10 +224,10 @@ class Reaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class Review(Entity):
     """A submitted review of a pull request."""
 
-    id: int
+    kind = "PullRequestReview"
     repository: int
     number: int
     text: EditableText
@@ -239,17 +236,12 @@ class Review:
     commit_id: str
     submitted_at: datetime
 
-    @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id("PullRequestReview", self.id)
-
 
 @dataclass(frozen=True, slots=True)
-class ReviewComment:
+class ReviewComment(Entity):
     """A comment on a line of a pull request's diff."""
 
-    id: int
+    kind = "PullRequestReviewComment"
     review: int
     repository: int
     number: int
@@ -263,17 +255,12 @@ class ReviewComment:
     in_reply_to: int | None = None
     minimized: str | None = None
 
-    @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id("PullRequestReviewComment", self.id)
-
 
 @dataclass(frozen=True, slots=True)
-class CheckRun:
+class CheckRun(Entity):
     """A check run on a commit."""
 
-    id: int
+    kind = "CheckRun"
     repository: int
     app: int
     name: str
@@ -288,17 +275,12 @@ class CheckRun:
     summary: str | None = None
     body: str | None = None
 
-    @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id("CheckRun", self.id)
-
 
 @dataclass(frozen=True, slots=True)
-class WorkflowRun:
+class WorkflowRun(Entity):
     """A run of a workflow on the default branch. A run with a conclusion is finished."""
 
-    id: int
+    kind = "WorkflowRun"
     repository: int
     event: str
     head_sha: str
@@ -307,17 +289,12 @@ class WorkflowRun:
     status: str = "in_progress"
     conclusion: str | None = None
 
-    @property
-    def node_id(self) -> str:
-        """The global node id."""
-        return node_id("WorkflowRun", self.id)
-
 
 @dataclass(frozen=True, slots=True)
-class App:
+class App(Entity):
     """A GitHub App, including the secrets that its operator holds."""
 
-    id: int
+    kind = "App"
     slug: str
     name: str
     owner: int

@@ -30,10 +30,6 @@ class Person(ActingUser):
         """The user."""
         return self.world.users[self.id]
 
-    def role(self, repository: str) -> Role:
-        """Return the person's role in a repository."""
-        return self.world.role(self.world.repository(repository), self.id)
-
     # --- threads -----------------------------------------------------------------------------------------------
 
     def open_issue(self, repository: str, title: str, body: str = "") -> Issue:

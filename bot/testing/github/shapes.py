@@ -16,7 +16,6 @@ from bot.testing.github.entities import (
     Review,
     ReviewComment,
     Role,
-    node_id,
 )
 from bot.testing.github.site import Json, Site, stamp, stamp_or_none
 from bot.testing.github.world import GitHubState
@@ -74,7 +73,7 @@ def reaction_json(site: Site, reaction: Reaction) -> Json:
     """Return a reaction as JSON (schema reaction)."""
     return {
         "id": reaction.id,
-        "node_id": node_id("Reaction", reaction.id),
+        "node_id": reaction.node_id,
         "user": site.user(reaction.user),
         "content": reaction.content,
         "created_at": stamp(reaction.created_at),

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from bot.testing.github.entities import App, Installation, Label, Repository, Role, User, node_id
+from bot.testing.github.entities import App, Installation, Label, Repository, Role, User
 from bot.testing.github.world import GitHubState
 
 Json: TypeAlias = dict[str, Any]
@@ -166,7 +166,7 @@ class Site:
         """Return a label as JSON (schema label)."""
         return {
             "id": label.id,
-            "node_id": node_id("Label", label.id),
+            "node_id": label.node_id,
             "url": f"{self.api(repository)}/labels/{label.name}",
             "name": label.name,
             "color": label.color,
@@ -181,7 +181,7 @@ class Site:
             "id": app.id,
             "client_id": app.client_id,
             "slug": app.slug,
-            "node_id": node_id("App", app.id),
+            "node_id": app.node_id,
             "owner": self.user(app.owner),
             "name": app.name,
             "description": "",

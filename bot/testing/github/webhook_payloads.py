@@ -98,7 +98,7 @@ def _check_run(site: Site, run: CheckRun) -> Json:
     written = check_run_json(site, run)
     suite = {
         "id": written["check_suite"]["id"],
-        "node_id": node_id("CheckRun", run.id),
+        "node_id": run.node_id,
         "head_branch": None,
         "head_sha": run.head_sha,
         "url": f"{site.api(site.world.repositories[run.repository])}/check-suites/{run.id + 1}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bot.testing.model.model_list import model_info, model_list
+from bot.testing.model.model_info import model_info
 from bot.testing.model.responses import Plain, Refusal, Response
 from bot.testing.model.rules import unknown_part
 from bot.testing.model.wire import ApiError
@@ -29,9 +29,6 @@ def application(model: ScriptedModel) -> Starlette:
     async def exchange(request: Request) -> Response:
         return model.exchange(await request.body(), dict(request.headers))
 
-    async def list_models(request: Request) -> Response:
-        return _refusal(model, request) or Plain(model_list(model.models, _betas(request)))
-
     async def one(request: Request) -> Response:
         return _refusal(model, request) or _one(model, request)
 
@@ -45,7 +42,6 @@ def application(model: ScriptedModel) -> Starlette:
     routes = [
         Route("/v1/messages", create, methods=["POST"]),
         Route("/v1/oauth/token", exchange, methods=["POST"]),
-        Route("/v1/models", list_models),
         Route("/v1/models/{id}", one),
     ]
     return Starlette(
@@ -57,11 +53,7 @@ def _one(model: ScriptedModel, request: Request) -> Plain | Refusal:
     entry = model.models.get(request.path_params["id"])
     if entry is None:
         return Refusal(ApiError(404, f"model: {request.path_params['id']}"))
-    return Plain(model_info(entry, _betas(request)))
-
-
-def _betas(request: Request) -> str:
-    return request.headers.get("anthropic-beta", "")
+    return Plain(model_info(entry, request.headers.get("anthropic-beta", "")))
 
 
 async def _ignore_disconnect(_: Request, error: Exception) -> StarletteResponse:

@@ -45,7 +45,7 @@ def test_the_legacy_permission_hides_roles(ground: Ground, role: str, legacy: st
     ground.github.world.add_user("erin")
     reply = ground.ask("GET", f"{SHOP}/collaborators/{role}/permission").json
     assert reply["permission"] == legacy
-    assert reply["role_name"] == ground.github.world.person(role).role(NAME)
+    assert reply["role_name"] == ground.github.world.role(ground.repository, ground.github.world.user(role).id)
     assert reply["user"]["id"] == ground.github.world.user(role).id
 
 

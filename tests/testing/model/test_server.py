@@ -35,7 +35,7 @@ def test_a_bearer_token_and_an_api_key_both_open(serve: Callable[..., Any]) -> N
         refused = plain.post("/v1/messages", json=body, headers=version)
         assert (refused.status_code, refused.json()["error"]["type"]) == (401, "authentication_error")
         assert refused.headers["request-id"] == refused.json()["request_id"]
-        assert plain.get("/v1/models").status_code == 401
+        assert plain.get("/v1/models/claude-opus-5-5").status_code == 401
 
 
 def test_no_version_no_object_no_path(serve: Callable[..., Any]) -> None:
@@ -60,9 +60,8 @@ def test_the_beta_path_is_the_same(serve: Callable[..., Any]) -> None:
 
 
 def test_models(serve: Callable[..., Any]) -> None:
-    """The models endpoint lists the table and tells what each model takes."""
+    """The models endpoint tells what each model takes."""
     client = serve(lambda request: say("hi")).client
-    assert {"claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"} <= {model.id for model in client.models.list()}
     haiku = client.models.retrieve("claude-haiku-5-5")
     assert (haiku.line, haiku.max_input_tokens, haiku.max_tokens) == ("haiku", 1_000_000, 128_000)
     assert haiku.capabilities.thinking.types.disabled.supported
@@ -212,5 +211,5 @@ def test_a_client_that_dies_in_the_middle_of_a_request_is_no_error_of_the_server
         with socket.create_connection((address.hostname or "", address.port or 0)) as client:
             client.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         with httpx2.Client(base_url=model.base_url) as plain:
-            plain.get("/v1/models")  # answered after the other connection was seen to end
+            plain.get("/v1/models/claude-opus-5-5")  # answered after the other connection was seen to end
         assert model.requests == ()

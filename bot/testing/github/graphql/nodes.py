@@ -25,7 +25,6 @@ from bot.testing.github.entities import (
     Review,
     ReviewComment,
     from_node_id,
-    node_id,
 )
 from bot.testing.github.graphql.paging import Node, connection, threads
 from bot.testing.github.graphql.pull_nodes import pull_changes
@@ -180,7 +179,7 @@ class Nodes:
         person = self.world.users[reaction.user].type == "User"
         return {
             "__typename": "Reaction",
-            "id": node_id("Reaction", reaction.id),
+            "id": reaction.node_id,
             "databaseId": _int(reaction.id),
             "content": CONTENTS[reaction.content],
             "createdAt": stamp(reaction.created_at),
@@ -226,10 +225,9 @@ class Nodes:
 
     def _edit(self, edit: Edit) -> Node:
         when = dict.fromkeys(("createdAt", "updatedAt", "editedAt"), stamp(edit.edited_at))
-        ident = node_id("UserContentEdit", edit.id)
         return {
             "__typename": "UserContentEdit",
-            "id": ident,
+            "id": edit.node_id,
             **when,
             "deletedAt": None,
             "editor": self.actor(edit.editor),
@@ -317,7 +315,7 @@ def _int(ident: int) -> int | None:
 def _label(label: Label) -> Node:
     return {
         "__typename": "Label",
-        "id": node_id("Label", label.id),
+        "id": label.node_id,
         "name": label.name,
     }
 

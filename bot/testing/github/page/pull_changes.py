@@ -10,6 +10,7 @@ from typing import Final
 from bot.testing.github.bare import Bare, GitRefusedError
 from bot.testing.github.diffs import ChangedFile, changed_files, commits_between
 from bot.testing.github.entities import CheckRun, Issue, Pull, Role
+from bot.testing.github.git_objects import CommitText
 from bot.testing.github.page.frame import Scene, address, moment
 from bot.testing.github.page.html import Child, Html, element
 
@@ -63,8 +64,10 @@ def commit_list(scene: Scene, pull: Pull) -> Html:
 
 
 def _commit(bare: Bare, commit: str) -> Html:
-    subject, author, at = bare.describe_commit(commit, "%s%x00%an%x00%at").strip().split("\0")
-    by = element("small", author, " on ", moment(datetime.fromtimestamp(int(at), UTC)))
+    found = CommitText.parse(bare.commit_text(commit))
+    at = datetime.fromisoformat(found.author["date"]).astimezone(UTC)
+    by = element("small", found.author["name"], " on ", moment(at))
+    subject = found.message.partition("\n")[0]
     return element("li", element("span", subject, by, class_="grow"), element("code", commit[:7]))
 
 

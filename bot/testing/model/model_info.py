@@ -1,11 +1,9 @@
-"""The response of GET /v1/models: the models and their capabilities.
+"""The response of GET /v1/models/{id}: a model and its capabilities.
 
-https://platform.claude.com/docs/en/api/models-list
+https://platform.claude.com/docs/en/api/beta/models/retrieve
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from bot.testing.model.models import ALL_EFFORTS, Model
 from bot.testing.model.rules_context import COMPACT_BETA
@@ -37,12 +35,6 @@ def model_info(model: Model, betas: str = "") -> Json:
         "max_tokens": model.max_output,
         "capabilities": capabilities,
     }
-
-
-def model_list(models: Mapping[str, Model], betas: str = "") -> Json:
-    """Return all models on one page."""
-    data = [model_info(model, betas) for model in models.values()]
-    return {"data": data, "has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]}
 
 
 def _capabilities(model: Model) -> Json:
