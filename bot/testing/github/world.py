@@ -2,7 +2,7 @@
 
 Rules: values are frozen, and a change replaces a value. Every change, and every read of more than one value, holds
 `lock`. A change ends with `emit`, so that `version` grows and listeners (webhooks.py) see the world as of that moment.
-The actions of people are in conversation.py and changes.py; tests use them through `world.person("alice")`.
+The actions of people are in conversation.py and code_changes.py; tests use them through `world.person("alice")`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from bot.testing.github.administrator_settings import RepositorySettings
 from bot.testing.github.bare import Bare, CommitSignature
@@ -39,6 +39,8 @@ from bot.testing.github.turned_clock import TurnedClock
 if TYPE_CHECKING:
     from bot.ports import Clock
     from bot.testing.github.person import Person
+
+OnThread = TypeVar("OnThread", Comment, Review, ReviewComment)
 
 FIRST_ID = 3_100_000_000
 """Beyond 32 bits, as the ids of comments on github.com are."""
@@ -148,23 +150,21 @@ class GitHubState:
 
     def comments_of(self, issue: Issue) -> list[Comment]:
         """Return the comments on a thread, oldest first."""
-        with self.lock:
-            place = (issue.repository, issue.number)
-            return [comment for comment in self.comments.values() if (comment.repository, comment.number) == place]
+        return self._on(issue, self.comments)
 
     def reviews_of(self, issue: Issue) -> list[Review]:
         """Return the reviews of a pull request, oldest first."""
-        with self.lock:
-            place = (issue.repository, issue.number)
-            return [review for review in self.reviews.values() if (review.repository, review.number) == place]
+        return self._on(issue, self.reviews)
 
     def review_comments_of(self, issue: Issue) -> list[ReviewComment]:
         """Return the line comments of a pull request, oldest first."""
+        return self._on(issue, self.review_comments)
+
+    def _on(self, issue: Issue, table: Mapping[int, OnThread]) -> list[OnThread]:
+        """Return what lies on a thread, oldest first."""
         with self.lock:
             place = (issue.repository, issue.number)
-            return [
-                comment for comment in self.review_comments.values() if (comment.repository, comment.number) == place
-            ]
+            return [each for each in table.values() if (each.repository, each.number) == place]
 
     def reactions_to(self, subject: str) -> list[Reaction]:
         """Return the reactions to the subject with that node id, oldest first."""

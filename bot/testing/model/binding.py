@@ -84,11 +84,6 @@ def seal(body: Json, model: Model) -> Seal:
     return state.seal()
 
 
-def next_seal(bound: Seal, signature: str) -> Seal:
-    """Return the seal of the block that follows a block with this signature in the same answer."""
-    return Seal(bound.model, bound.system, bound.tools, bound.messages, digest(signature))
-
-
 def mismatches(body: Json, model: Model) -> Iterator[Mismatch]:
     """Yield every thinking block of a request that this model rejects, in order.
 

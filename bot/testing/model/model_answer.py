@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from bot.testing.model.binding import next_seal, seal
+from bot.testing.model.binding import seal
 from bot.testing.model.cache import BYTES_PER_TOKEN, Accounting, tokens
 from bot.testing.model.models import Model
 from bot.testing.model.reply import Block, Call, Reply, Text, Thought, Verbatim
@@ -102,7 +102,7 @@ def _content(kept: tuple[Block, ...], admitted: Admitted, conversation: str) -> 
                 visible = text if _shows(admitted) else ""
                 bound = bound or seal(admitted.body, admitted.model)
                 signature = bound.sign(visible) if whole else ""
-                bound = next_seal(bound, signature)
+                bound = replace(bound, previous=digest(signature))  # what the next block is bound to
                 yield {"type": "thinking", "thinking": visible, "signature": signature}
             case Call(name, arguments):
                 call_id = f"toolu_{digest(conversation, str(index))[:24]}"

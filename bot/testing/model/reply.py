@@ -70,6 +70,9 @@ class Reply:
     pings: int = 1
 
 
+UNFINISHED = Reply((Text("This answer will not be finished."),))
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One failure of the service. A fault in mid-stream first sends the first `after` events of `reply`."""
@@ -85,7 +88,7 @@ class Fault:
     ping_every: float = 0.0
     error_type: str = "overloaded_error"
     seconds: float = 0.0
-    reply: Reply = Reply((Text("This answer will not be finished."),))
+    reply: Reply = UNFINISHED
     after: int = 4
 
     @staticmethod
@@ -98,42 +101,39 @@ class Fault:
         should_retry: bool | None = None,
     ) -> Fault:
         """Return a fault that answers with this HTTP status. `page` replaces the body, as from a proxy in between."""
-        fault = Fault("status", code=code, error_code=error_code, page=page)
-        return replace(fault, retry_after=retry_after, should_retry=should_retry)
+        return Fault(
+            "status", code, retry_after=retry_after, error_code=error_code, page=page, should_retry=should_retry
+        )
 
     @staticmethod
-    def error_event(error_type: str = "overloaded_error", *, reply: Reply | None = None, after: int = 4) -> Fault:
+    def error_event(error_type: str = "overloaded_error", *, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
         """Return a fault that sends an SSE `error` event after a 200; without streaming, the status of that type."""
-        return _cut(Fault("error_event", error_type=error_type, after=after), reply)
+        return Fault("error_event", error_type=error_type, after=after, reply=reply)
 
     @staticmethod
-    def stall(seconds: float, *, reply: Reply | None = None, after: int = 4, ping_every: float = 0.0) -> Fault:
+    def stall(seconds: float, *, reply: Reply = UNFINISHED, after: int = 4, ping_every: float = 0.0) -> Fault:
         """Return a fault that pauses (silence or only pings) before the rest; without streaming, the answer is late."""
-        return _cut(Fault("stall", seconds=seconds, after=after, ping_every=ping_every), reply)
+        return Fault("stall", seconds=seconds, after=after, ping_every=ping_every, reply=reply)
 
     @staticmethod
-    def truncate(*, reply: Reply | None = None, after: int = 4) -> Fault:
+    def truncate(*, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
         """Return a fault that ends a stream without its message_stop; without streaming, it cuts the connection."""
-        return _cut(Fault("truncate", after=after), reply)
+        return Fault("truncate", after=after, reply=reply)
 
     @staticmethod
-    def disconnect(*, reply: Reply | None = None, after: int = 4) -> Fault:
+    def disconnect(*, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
         """Return a fault that closes the connection in mid-answer."""
-        return _cut(Fault("disconnect", after=after), reply)
+        return Fault("disconnect", after=after, reply=reply)
 
     @staticmethod
-    def reset(*, reply: Reply | None = None, after: int = 4) -> Fault:
+    def reset(*, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
         """Return a fault that resets the connection in mid-answer, so that data in transit is lost."""
-        return _cut(Fault("reset", after=after), reply)
+        return Fault("reset", after=after, reply=reply)
 
     @staticmethod
-    def garble(page: bytes, *, reply: Reply | None = None, after: int = 4) -> Fault:
+    def garble(page: bytes, *, reply: Reply = UNFINISHED, after: int = 4) -> Fault:
         """Return a fault that adds an event with these bytes as data; without streaming, they replace the answer."""
-        return _cut(Fault("garble", page=page, after=after), reply)
-
-
-def _cut(fault: Fault, reply: Reply | None) -> Fault:
-    return fault if reply is None else replace(fault, reply=reply)
+        return Fault("garble", page=page, after=after, reply=reply)
 
 
 Policy: TypeAlias = Callable[[ModelRequest], Reply | Fault]
