@@ -79,6 +79,11 @@ def test_only_workers_get_what_the_sandbox_needs() -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
 
 
+def test_git_ignores_the_secrets() -> None:
+    """They lie in the checkout, where `git add` would take them."""
+    assert ".github/container/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
 def test_secrets_are_read_from_files(tmp_path: Path) -> None:
     """Each file with the name of a variable sets it, several lines included; one that is set already stays."""
     secrets, program = tmp_path / "secrets", tmp_path / "bin" / "plangate"
