@@ -79,6 +79,11 @@ def test_only_workers_get_what_the_sandbox_needs() -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
 
 
+def test_the_database_is_healthy_only_once_it_is_reachable() -> None:
+    """By its Unix socket it would already be while the server initializes itself, and `migrate` would fail."""
+    assert "--host=127.0.0.1" in compose()["services"]["database"]["healthcheck"]["test"]
+
+
 def test_git_ignores_the_secrets() -> None:
     """They lie in the checkout, where `git add` would take them."""
     assert ".github/container/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
