@@ -10,6 +10,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from bot.cli.main import _parser
+from webhooks.client_limits import ClientLimits
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".github" / "container"
@@ -82,6 +83,15 @@ def test_only_workers_get_what_the_sandbox_needs() -> None:
 def test_the_database_is_healthy_only_once_it_is_reachable() -> None:
     """By its Unix socket it would already be while the server initializes itself, and `migrate` would fail."""
     assert "--host=127.0.0.1" in compose()["services"]["database"]["healthcheck"]["test"]
+
+
+def test_all_connections_may_come_from_one_address() -> None:
+    """To a service in a container, the proxy has the address of a bridge or an ingress, not of its own machine."""
+    environment = compose()["services"]["service"]["environment"]
+    pod = {each["name"]: each["value"] for each in pods()["plangate-service"]["containers"][0]["env"]}
+    assert environment.keys() == pod.keys() == {"PLANGATE_APP_ID", "PLANGATE_CONNECTIONS_PER_ADDRESS"}
+    assert int(environment["PLANGATE_CONNECTIONS_PER_ADDRESS"]) == ClientLimits().connections
+    assert environment["PLANGATE_CONNECTIONS_PER_ADDRESS"] == pod["PLANGATE_CONNECTIONS_PER_ADDRESS"]
 
 
 def test_git_ignores_the_secrets() -> None:
