@@ -175,7 +175,8 @@ def cure(message: str) -> str:
     if "ermi" in message or "No space left" in message or "new namespace" in message:
         return (
             "let this user make user namespaces: sysctl kernel.unprivileged_userns_clone=1 and "
-            "user.max_user_namespaces=10000; in a container allow the system calls unshare and mount"
+            "user.max_user_namespaces=10000; in a container allow the system calls unshare and mount: "
+            "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
         )
     return "run `bwrap --unshare-all --ro-bind / / true` by hand and fix what it reports"
 

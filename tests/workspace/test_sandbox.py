@@ -294,6 +294,7 @@ subprocess.run([*argv(profile), f"{PACKAGE}/programs/rg"], check=True)
     (
         ("bwrap: No permissions to create a new namespace", "namespace"),
         ("bwrap: setting up uid map: Permission denied", "namespace"),
+        ("bwrap: Can't set hostname to sandbox: Operation not permitted", "seccomp=unconfined"),
         ("bwrap: Creating new namespace failed: No space left on device", "user.max_user_namespaces"),
         ("bwrap: Unknown option --disable-userns", "bubblewrap 0.8"),
         ("bwrap: Creating new namespace failed: Invalid argument", "user.max_user_namespaces"),
