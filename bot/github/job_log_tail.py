@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from bot.core.errors import Refused, Transient
 from bot.github.client import GitHubClient
 from bot.github.repository import Address
-from bot.github.token_connection import USER_AGENT
+from bot.github.token_connection import USER_AGENT, without_netrc
 from bot.ports import Clock
 
 if TYPE_CHECKING:
-    from requests import PreparedRequest, Response
+    from requests import Response
 
 TAIL: Final = 64 * 1024
 """Bytes at the end of a log that are kept."""
@@ -50,7 +50,7 @@ def _download(address: str, clock: Clock, authorities: str) -> tuple[bytes, bool
     try:
         with requests.Session() as session:
             session.verify = authorities or True
-            session.auth = _anonymous  # otherwise requests looks for a password in ~/.netrc
+            session.auth = without_netrc
             headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
             with session.get(address, headers=headers, stream=True, allow_redirects=False, timeout=SECONDS) as answer:
                 if answer.status_code != 200:
@@ -78,7 +78,3 @@ def _tail(pieces: Iterator[bytes]) -> tuple[bytes, bool]:
         if total > MOST:
             return b"".join(window)[-TAIL:], False
     return b"".join(window)[-TAIL:], True
-
-
-def _anonymous(request: "PreparedRequest") -> "PreparedRequest":
-    return request

@@ -96,3 +96,8 @@ def _adjust_response(response: "requests.Response", **_: object) -> None:
     response.encoding = "utf-8"
     if response.status_code == 301:
         response.status_code = 308
+
+
+def without_netrc(request: "requests.PreparedRequest") -> "requests.PreparedRequest":
+    """Return a request unchanged. As a session's `auth`, it keeps `requests` from taking a password from ~/.netrc."""
+    return request

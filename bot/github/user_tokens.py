@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from bot.core.errors import Refused, Transient
 from bot.github.client import TIMEOUT
 from bot.github.errors import BadToken
-from bot.github.token_connection import USER_AGENT
+from bot.github.token_connection import USER_AGENT, without_netrc
 from bot.ports import Clock
 
 RENEW_BEFORE: Final = timedelta(minutes=5)
@@ -83,10 +83,12 @@ class WebFlow:
         url = f"{self.server_url}/login/oauth/access_token"
         own = {"client_id": self.client_id, "client_secret": self.client_secret()}
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
-        trusted: str | bool = self.authorities or True
         try:
-            answer = requests.post(url, {**own, **form}, headers=headers, timeout=TIMEOUT, verify=trusted)
-            fields = answer.json()
+            with requests.Session() as session:
+                session.verify, session.auth = self.authorities or True, without_netrc
+                # A redirect would carry the client's secret to another address.
+                answer = session.post(url, {**own, **form}, headers=headers, timeout=TIMEOUT, allow_redirects=False)
+                fields = None if answer.is_redirect else answer.json()
         except (requests.exceptions.RequestException, ValueError, OSError):
             fields = None
         if not isinstance(fields, dict):
