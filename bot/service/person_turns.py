@@ -10,6 +10,7 @@ Rules
   https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
 """
 
+import asyncio
 import hashlib
 import re
 from collections import deque
@@ -20,6 +21,7 @@ from typing import Final, Protocol
 
 from bot.core.actor import Actor, ActorKind
 from bot.core.errors import Refused
+from bot.core.markdown.visible import mentions
 from bot.github.client import GitHubClient
 from bot.github.errors import BadToken, Forbidden, Missing
 from bot.github.people import rest_actor
@@ -122,7 +124,7 @@ class PersonTurns:
             if not part.is_allowed:
                 fix = "ask somebody with write access, or comment on GitHub"
                 raise TurnRefused(TurnFault.NOT_ALLOWED, "you may not ask the bot in this repository", fix=fix)
-            text = _address_bot(part.mention, client.redactor.redact(order.text))
+            text = await asyncio.to_thread(_address_bot, part.mention, client.redactor.redact(order.text))
             place = f"{person.id}/{part.repository}/{order.number}/{order.key}"
             with self.ledger.hold(place) as record:
                 if record is None:
@@ -227,9 +229,8 @@ class _Comment:
 
 
 def _address_bot(mention: str, text: str) -> str:
-    """Return a text that addresses the bot."""
-    is_command = text.lstrip().startswith(f"/{mention.removeprefix('@')}")
-    return text if is_command or mention.casefold() in text.casefold() else f"{mention} {text}"
+    """Return a text that addresses the bot, as a look at the thread will read it."""
+    return text if mentions(text, mention) else f"{mention} {text}"
 
 
 def _plain(text: str) -> str:

@@ -9,6 +9,7 @@ from bot.compose.github import GitHubHost
 from bot.compose.person_host import GitHubPersonHost
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
+from bot.core.markdown.visible import mentions
 from bot.service.person_turns import MOST_REFUSALS, PersonTurns, TurnFault, TurnOrder, TurnRefused
 from bot.service.turn_ledger import TurnLedger
 from bot.testing.github.credentials import install, personal_token
@@ -80,6 +81,23 @@ async def test_a_turn_is_the_persons_own_comment(github: SimulatedGitHub, turns:
     assert comments(github) == [("wen", text) for text in texts]
     assert posted.author == "wen"
     assert posted.url.startswith(f"{github.server_url}/{HOME}/issues/1#issuecomment-")
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "please ask @plangate-ops about this",
+        "write to me@plangate.example",
+        "`@plangate` is the name; do it",
+        "> @plangate said so\n\nfix it",
+    ),
+)
+async def test_a_name_that_addresses_nobody(github: SimulatedGitHub, turns: PersonTurns, text: str) -> None:
+    """A text that has the bot's name where a look at the thread hears no mention is addressed to it as well."""
+    assert not mentions(text, "@plangate")
+    await turns.post(order(github, "wen", text))
+    assert comments(github) == [("wen", f"@plangate {text}")]
+    assert mentions(comments(github)[0][1], "@plangate")
 
 
 async def test_a_key_posts_once(github: SimulatedGitHub, turns: PersonTurns) -> None:
