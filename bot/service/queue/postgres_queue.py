@@ -149,6 +149,7 @@ class PostgresQueue:
                 self._leads_until = began + LEASE_SECONDS
                 if not led:
                     say("this process does the periodic work")
+                    await self._forget()  # processes may never last as long as the next time
 
     async def _forget(self) -> None:
         if self.leads:
