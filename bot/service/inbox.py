@@ -110,7 +110,11 @@ class Inbox:
 
     def list_unreadable(self) -> tuple[tuple[str, float], ...]:
         """Return the names of what was set aside, and when each was set aside (seconds)."""
-        return tuple((file.stem, file.stat().st_mtime) for file in (self.folder / _ASIDE).glob("*"))
+        unreadable = []
+        for file in (self.folder / _ASIDE).glob("*"):
+            with suppress(FileNotFoundError):  # an operator removed it meanwhile
+                unreadable.append((file.stem, file.stat().st_mtime))
+        return tuple(unreadable)
 
     def remove(self, guids: Iterable[str]) -> None:
         """Record that a look has covered deliveries. One that reappears after a loss of power costs one look."""

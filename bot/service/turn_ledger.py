@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -75,8 +75,9 @@ class TurnLedger:
 
     def _forget_old(self) -> None:
         for file in self.folder.iterdir():
-            if file.stat().st_mtime < time.time() - KEPT_SECONDS:
-                file.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another process forgot it meanwhile
+                if file.stat().st_mtime < time.time() - KEPT_SECONDS:
+                    file.unlink()
 
 
 def _read(descriptor: int) -> TurnRecord:
