@@ -47,8 +47,8 @@ def summary(action: ActionSettings, at: ThreadAddress, state: ThreadState) -> st
         lines.append(f"- [{plan}]({url})" if url else f"- {plan}")
     if state.pull_request_url:
         lines.append(f"- Pull request: {state.pull_request_url}")
-    if state.detail:
-        lines.append(f"- {code(' '.join(state.detail.split())[:500])}")
+    if detail := state.result.detail:
+        lines.append(f"- {code(' '.join(detail.split())[:500])}")
     lines.append(f"- Cost: ${dollars}" if dollars else "- Cost: see the thread")
     lines.append("- Receipt: " + (code(receipt) if receipt else "none"))
     return "\n".join(lines) + "\n"

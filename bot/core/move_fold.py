@@ -58,8 +58,11 @@ def _apply_request_move(state: ThreadState, event: moves.RequestMove, at: dateti
         case moves.Closed():
             return _clear_request_entries(replace(state, published=None, plan_to_replace=None, plans=0))
         case moves.Retried():
-            return replace(state, planning_ask=state.thread.ask, is_planned=False)
-        case moves.Stopped() | moves.Resumed():
+            result = replace(state.result, detail="")
+            return replace(state, planning_ask=state.thread.ask, is_planned=False, result=result)
+        case moves.Resumed():
+            return replace(state, result=replace(state.result, detail=""))
+        case moves.Stopped():
             return state
         case _:
             assert_never(event)
@@ -188,10 +191,8 @@ def _add_commit(state: ThreadState, event: moves.Published | moves.Delivered) ->
 
 
 def _add_detail(state: ThreadState, detail: str | None) -> ThreadState:
-    """Record why a request ended without the result that was asked for."""
-    if detail is None:
-        return state
-    return replace(state, detail=detail, result=replace(state.result, detail=detail))
+    """Record why the newest request ended without the result that was asked for."""
+    return state if detail is None else replace(state, result=replace(state.result, detail=detail))
 
 
 def _clear_request_entries(state: ThreadState) -> ThreadState:

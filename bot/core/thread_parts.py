@@ -67,5 +67,5 @@ class RequestResult:
     branch: str = ""
     commit: str = ""
     detail: str = ""
-    """Why it ended without the result that was asked for."""
+    """Why it ended without the result that was asked for; "" if it did not, or is being retried."""
     work: Executed | None = None

@@ -155,8 +155,6 @@ class ThreadState:
     """The newest pull request of this round."""
     pull_request_url: str = ""
     """URL of the thread's newest pull request; "" for none."""
-    detail: str = ""
-    """Why a request of the thread last ended without the result that was asked for."""
     failed_at: datetime = NEVER
     """When work last failed."""
 

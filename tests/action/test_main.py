@@ -24,7 +24,7 @@ from bot.core.gate import Stage, Thread
 from bot.core.moves import Failed, Noted
 from bot.core.names import ThreadAddress
 from bot.core.notes import Heard
-from bot.core.thread_parts import UnpostedText
+from bot.core.thread_parts import RequestResult, UnpostedText
 from bot.core.thread_state import ThreadState
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -326,7 +326,7 @@ async def test_one_thread_that_fails_does_not_stop_the_sweep(ran: Run) -> None:
 @pytest.mark.parametrize(("when", "code"), ((NOW, 5), (EARLIER, 0)))
 async def test_failed_work_fails_the_job_once(ran: Run, when: datetime, code: int) -> None:
     """The job in which the work failed is red; a later one that meets the same failure is not."""
-    failed = standing(Stage.FAILED, failed_at=when, detail="no `way`\n::error::x")
+    failed = standing(Stage.FAILED, failed_at=when, result=RequestResult(detail="no `way`\n::error::x"))
     done = await ran(Host({3: [failed]}), 3)
     assert done.code == code
     assert ("::error" in done.log) == (code == 5)

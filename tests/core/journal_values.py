@@ -46,7 +46,6 @@ def state_values(state: ThreadState) -> Json:
         "cost_usd": state.cost_usd,
         "run": state.run,
         "shown": state.plan_comment,
-        "detail": state.detail,
         "pull_request": state.pull_request_url,
         "chosen_mode": state.chosen_mode,
     }

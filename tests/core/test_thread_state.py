@@ -132,6 +132,20 @@ def test_all_planning_of_a_request_has_one_ask() -> None:
     assert [state.is_planned for state in states] == [*[False] * 4, True, True, False, True, False]
 
 
+def test_a_reason_is_that_of_the_newest_request() -> None:
+    """Neither a further request nor a retry that succeeds ends with the reason for an earlier failure."""
+    request = ("requested", {**encode_event(heard()), "base": "a" * 40})
+    failed = ("failed", {"detail": "it refused", "owes": "It refused.", "ask": 1})
+    answered = ("answered", {"answer": "Yes.", "owes": "Yes.", "ask": 2})
+
+    def reason(*moves: tuple[str, Json]) -> str:
+        return fold_entries([Entry(n, BEGAN, *move) for n, move in enumerate(moves, start=1)]).result.detail
+
+    assert reason(request, failed) == "it refused"
+    assert reason(request, failed, request, answered) == ""
+    assert reason(request, failed, ("retried", {}), answered) == ""
+
+
 def test_an_event_is_of_one_kind() -> None:
     """The kind is the class's own: no instance says otherwise."""
     assert (Failed(detail="x").kind, Approved.kind) == ("failed", "approved")

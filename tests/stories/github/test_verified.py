@@ -36,7 +36,7 @@ async def worked(story: Story) -> str:
     """Plan, approve, and work; return the body of the pull request."""
     await story.planned()
     story.reacts("maya", "+1")
-    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].detail
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW, story.records[1].result.detail
     (pull,) = story.pulls()
     return pull.text.body
 
