@@ -291,7 +291,7 @@ def _attributes(facts: Facts) -> list[dict[str, Any]]:
     return [{"key": name, "value": _value(value)} for name, value in facts.items() if value is not None]
 
 
-def _value(value: str | float | bool) -> dict[str, Any]:
+def _value(value: str | float | bool) -> dict[str, Any]:  # noqa: FBT001 - any kind of value
     match value:
         case bool():
             return {"boolValue": value}

@@ -173,9 +173,9 @@ class GitHubHost:
         """Make running sessions end at their next step, because this process ends. Another one continues them."""
         self._control.end_sessions()
 
-    def hold_sessions(self, is_held: bool) -> None:
+    def hold_sessions(self, *, held: bool) -> None:
         """Make running sessions wait before each step, because looks need the processors; or let them go on."""
-        self._control.hold_sessions(is_held)
+        self._control.hold_sessions(held=held)
 
     async def is_abandoned(self, address: ThreadAddress, run: str) -> bool:
         """Return whether the job of another run that worked on a thread must be gone; False if that is unknown.

@@ -120,7 +120,9 @@ class RepositoryCheckup:
             return Finding("minutes: jobs cost nothing in a public repository")
         if plan == "free":
             what = "minutes: 2,000 a month for all private repositories of the account, then every workflow stops"
-            return Finding(what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", True)
+            return Finding(
+                what, f"each job bills at least one; set a budget if that is too few: {_MINUTES}", optional=True
+            )
         return Finding(
             "minutes: each job on a runner of GitHub's bills at least one (docs/api-cost.md tells how many start)"
         )
@@ -192,7 +194,7 @@ class RepositoryCheckup:
         if "required_signatures" in rules:
             return Finding(f"{what}: require signed commits, which the job's token and an App do not make", cure)
         if rules & _NAMING:
-            return Finding(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", True)
+            return Finding(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", optional=True)
         return Finding(f"{what}: none that refuses the bot's pushes")
 
     async def _check_rulesets(self) -> Finding:

@@ -58,7 +58,7 @@ class HostPort(Protocol):
     def recall(self, looked_at: LookedAt) -> None:
         """Record the result of another process's look."""
 
-    def hold_sessions(self, is_held: bool) -> None:
+    def hold_sessions(self, *, held: bool) -> None:
         """Make running sessions wait before each step, because looks need the processors; or let them go on."""
 
     def end_at_next_step(self) -> None:

@@ -161,8 +161,8 @@ class Host:
     def recall(self, looked_at: LookedAt) -> None:
         self.recalled[looked_at.address] = looked_at
 
-    def hold_sessions(self, is_held: bool) -> None:
-        self.holds_sessions = is_held
+    def hold_sessions(self, *, held: bool) -> None:
+        self.holds_sessions = held
 
     def end_at_next_step(self) -> None:
         self.ends = True

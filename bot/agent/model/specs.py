@@ -152,7 +152,7 @@ def merge_listing(spec: ModelSpec, listing: Mapping[str, Any]) -> ModelSpec:
         value = listing.get(name)
         return value if isinstance(value, int) and value > 0 else otherwise
 
-    def supports(otherwise: bool, *path: str) -> bool:
+    def supports(*path: str, otherwise: bool) -> bool:
         value = _capability(listing, *path)
         return otherwise if value is None else value
 
@@ -168,12 +168,12 @@ def merge_listing(spec: ModelSpec, listing: Mapping[str, Any]) -> ModelSpec:
         max_output=size("max_tokens", spec.max_output),
         thinking=thinking,
         interleaves=spec.interleaves or thinking == "budget",
-        may_disable=supports(spec.may_disable, "thinking", "types", "disabled"),
+        may_disable=supports("thinking", "types", "disabled", otherwise=spec.may_disable),
         efforts=spec.efforts if _capability(listing, "effort") is None else efforts,
-        summarizes=supports(spec.summarizes, "compaction", "summarize"),
-        clears=supports(spec.clears, "context_management", "clear_tool_uses_20250919"),
-        structured=supports(spec.structured, "structured_outputs"),
-        reads_images=supports(spec.reads_images, "image_input"),
+        summarizes=supports("compaction", "summarize", otherwise=spec.summarizes),
+        clears=supports("context_management", "clear_tool_uses_20250919", otherwise=spec.clears),
+        structured=supports("structured_outputs", otherwise=spec.structured),
+        reads_images=supports("image_input", otherwise=spec.reads_images),
     )
 
 

@@ -162,7 +162,7 @@ class JobWorker:
             if job is None:
                 break
             self._begin(job)
-        self.host.hold_sessions(LOOKS not in self._free_queues())
+        self.host.hold_sessions(held=LOOKS not in self._free_queues())
 
     def _free_queues(self) -> list[str]:
         """Return the queues for whose jobs there is a slot."""

@@ -27,9 +27,9 @@ class SessionControl:
         self._ends = True
         self._goes_on.set()
 
-    def hold_sessions(self, is_held: bool) -> None:
+    def hold_sessions(self, *, held: bool) -> None:
         """Make each session wait before its next step, or let it go on."""
-        if is_held and not self._ends:
+        if held and not self._ends:
             self._goes_on.clear()
         else:
             self._goes_on.set()
