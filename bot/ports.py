@@ -116,7 +116,7 @@ BeforePush = Callable[[PushedWork], Awaitable[None]]
 
 
 class Workspace(Protocol):
-    """A safe place to work in (security.md: principals, G)."""
+    """A safe place to work in."""
 
     async def checkout(
         self,

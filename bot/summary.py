@@ -47,7 +47,7 @@ def cost(run: TerminalRun) -> str:
 
 
 def result(run: TerminalRun, seconds: float) -> Json:
-    """Return the object that ``plangate run --json`` prints (interfaces.md), with the checks and a failure's detail.
+    """Return the object that ``plangate run --json`` prints, with the checks and a failure's detail.
 
     Plan, answer, and work are those of the newest request. Steps, tokens, and seconds are those of this run; dollars
     are those of the thread.
@@ -72,7 +72,7 @@ def result(run: TerminalRun, seconds: float) -> Json:
 
 
 def exit_code(run: TerminalRun, *, dry_run: bool) -> int:
-    """Return the exit code of a run (interfaces.md). A dry run succeeds once it has a plan."""
+    """Return the exit code of a run. A dry run succeeds once it has a plan."""
     if dry_run and run.state.stage is Stage.AWAITING_APPROVAL:
         return 0
     return _EXITS.get(run.state.stage, NOT_APPROVED)

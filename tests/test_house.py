@@ -128,7 +128,7 @@ def test_every_command_on_a_thread_is_documented() -> None:
 
 
 def test_only_approval_makes_an_approved_plan() -> None:
-    """Nobody else names the constructor (house.md: a proof, not a flag)."""
+    """Nobody else names the constructor."""
     makers = [path for path in SOURCES if re.search(r"\bApprovedPlan\(", text(path))]
     assert makers == [ROOT / "bot/core/approval.py"]
 

@@ -1,4 +1,4 @@
-"""The API's routes that read: threads, one thread, and its journal (interfaces.md, HTTP). SHELL: no rules here."""
+"""The API's routes that read: threads, one thread, and its journal (docs/api.md). SHELL: no rules here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass

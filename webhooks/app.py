@@ -1,4 +1,4 @@
-"""HTTP of the service, and `serve`: receives deliveries and reports health (interfaces.md, HTTP). SHELL: no rules
+"""HTTP of the service, and `serve`: receives deliveries and reports health (docs/api.md). SHELL: no rules
 here."""
 
 import asyncio

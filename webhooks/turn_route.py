@@ -1,4 +1,4 @@
-"""The API's route on which people speak: a turn is posted by their own token (interfaces.md, HTTP). SHELL: no rules
+"""The API's route on which people speak: a turn is posted by their own token (docs/api.md). SHELL: no rules
 here."""
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """GitHub Actions: handles one event, looks at its thread until it rests, then at every waiting thread. SHELL.
 
-A job that only listens reads what people said while another job works on the thread (product.md, Faces). A sweep skips
+A job that only listens reads what people said while another job works on the thread. A sweep skips
 threads that another job works on. It continues threads that wait for approval, requests that this run took in, and work
 or texts that a dead job did not post. A scheduled run also reads what was said on a thread without an event.
 """

@@ -68,7 +68,10 @@ async def drive(session: Session, emit: Sink) -> Ended:
 
 
 async def _step(session: Session, unproductive: Counter[str], emit: Sink) -> Ended | None:
-    """Make one request and act on its answer. Returns Ended if the session rests then, or at a limit or an alarm."""
+    """Make one request and act on its answer.
+
+    Returns Ended if the session rests then, or at a limit or an alarm, and None if it goes on.
+    """
     if session.resources.alarm.is_triggered:
         return Ended(session.agent, End.FAILED, str(CanaryShown()))
     if finished := end_if_finished(session):
@@ -92,16 +95,18 @@ async def _step(session: Session, unproductive: Counter[str], emit: Sink) -> End
 async def _react(
     session: Session, completed: AnswerCompleted, eager: EagerCalls, *, unproductive: Counter[str], emit: Sink
 ) -> Ended | None:
-    """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10)."""
+    """Act on a complete answer: run its calls, continue, ask the model to continue, or rest (M10).
+
+    Returns Ended if the session rests, and None if it goes on.
+    """
     match completed.stop_reason:
         case "tool_use" | "end_turn" | "stop_sequence" | "pause_turn" if tool_calls(completed.message):
             return await _run_tools(session, completed, eager, emit)
         case "pause_turn" if unproductive["pause"] < PAUSES:
             keep_answer(session, completed, whole=bool(without_empty_text(completed.message)["content"]))
             kind, text = "pause", "the service paused the answer; it goes on"
-        case "max_tokens" | "end_turn" | "stop_sequence" if unproductive["nudge"] < NUDGES and _ask_to_continue(
-            session, completed
-        ):
+        case "max_tokens" | "end_turn" | "stop_sequence" if unproductive["nudge"] < NUDGES and _is_unusable(completed):
+            _ask_to_continue(session, completed)
             flaw = "cut" if completed.stop_reason == "max_tokens" else "empty"
             kind, text = "nudge", f"the model's answer was {flaw}; asked to go on"
         case "model_context_window_exceeded":
@@ -110,13 +115,17 @@ async def _react(
             kind, text = "full", "the model's context is full; its last answer is asked for again"
         case _:
             return end_with_answer(session, completed)
-    unproductive[kind] += kind in {"pause", "nudge"}
+    if kind != "full":
+        unproductive[kind] += 1
     await emit(Info(session.agent, kind, text))
     return None
 
 
 async def _run_tools(session: Session, completed: AnswerCompleted, eager: EagerCalls, emit: Sink) -> Ended | None:
-    """Run the calls of a message and commit it together with their results, or suspend."""
+    """Run the calls of a message and commit it together with their results, or suspend.
+
+    Returns Ended if the session rests, and None if it goes on.
+    """
     calls = tool_calls(completed.message)
     prepared = [eager.ready(call) or dispatch.prepare(session, call) for call in calls]
     if any(isinstance(call, dispatch.SuspendedCall) for call in prepared):
@@ -154,18 +163,20 @@ async def _additions(session: Session, prepared: Sequence[dispatch.PreparedCall]
     return [{"type": "text", "text": text} for text in texts]
 
 
-def _ask_to_continue(session: Session, completed: AnswerCompleted) -> bool:
-    """Ask a model whose answer was cut or empty to continue. Returns False if the answer stands as it is."""
+def _is_unusable(completed: AnswerCompleted) -> bool:
+    """Return whether an answer was cut or is empty."""
+    return completed.stop_reason == "max_tokens" or not text_of(completed.message)
+
+
+def _ask_to_continue(session: Session, completed: AnswerCompleted) -> None:
+    """Ask a model whose answer was cut or empty to continue."""
     cut, text, calls = completed.stop_reason == "max_tokens", text_of(completed.message), tool_calls(completed.message)
-    if text and not cut:
-        return False
     if text and not calls and not is_unresolved([completed.message]):
         session.commit(replace(completed, message=without_last_thinking(completed.message)), _user(CUT))
     else:
         session.drop(completed)
         if not is_unresolved(session.history):  # no text may follow a paused answer, which is sent back unchanged
             session.add(_user(CUT_CALL if calls else CUT if cut else EMPTY))
-    return True
 
 
 def _user(text: str) -> Json:

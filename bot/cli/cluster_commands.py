@@ -21,13 +21,15 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     worker.add_argument("--looks", type=_count, metavar="N", help="short looks at threads side by side")
     migrate = commands.add_parser("migrate", help="bring the database of PLANGATE_DATABASE_URL up to date")
     migrate.add_argument(
-        "--finish", action="store_true", help="also what workers of the release before could not go on after"
+        "--finish",
+        action="store_true",
+        help="also apply migrations that workers of the previous release cannot run with",
     )
     commands.add_parser("reindex", help="make the list of threads again, and have workers look at every open one")
 
 
 def work(arguments: argparse.Namespace) -> int:
-    """Run a worker until it is told to end."""
+    """Run a worker until it is told to stop. Returns the exit code."""
     from bot.compose.local import try_sandbox
     from bot.compose.worker_process import run_worker
     from bot.config.environment import log_style, settings
@@ -40,7 +42,7 @@ def work(arguments: argparse.Namespace) -> int:
 
 
 def migrate(arguments: argparse.Namespace) -> int:
-    """Apply the migrations that the database lacks."""
+    """Apply the migrations that the database lacks. Returns the exit code."""
     from bot.compose.worker_process import migrate_database
     from bot.config.environment import settings
 
@@ -50,7 +52,10 @@ def migrate(arguments: argparse.Namespace) -> int:
 
 
 def reindex(_: argparse.Namespace) -> int:
-    """Make the list of threads again from the journals and, with a database, wake every open thread."""
+    """Make the list of threads again from the journals and, with a database, wake every open thread.
+
+    Returns the exit code.
+    """
     from bot.compose import worker_process
     from bot.config.environment import redactor_for, settings
 

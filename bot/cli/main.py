@@ -35,7 +35,7 @@ _CURES: Final = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (interfaces.md). Errors are one line on stderr, unless --debug is given.
+    """Run one command and return its exit code. Errors are one line on stderr, unless --debug is given.
 
     Secrets are redacted from standard output and standard error, including tracebacks (PR4).
     """

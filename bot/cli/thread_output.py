@@ -13,7 +13,7 @@ from bot.core.names import SHORT_DIGEST
 _ENDS: Final = {"answered": 0, "done": 0, "in_review": 0, "limit": 4, "failed": 5} | dict.fromkeys(
     ("rejected", "stale", "expired", "stopped"), 3
 )
-"""The stages in which a round has its result, with the exit code (interfaces.md)."""
+"""The stages in which a round has its result, with the exit code."""
 _COLUMNS: Final = ("THREAD", "STAGE", "WAITS FOR", "COST", "UPDATED", "TITLE")
 
 

@@ -83,7 +83,7 @@ class RunOptions:
 
 
 async def run_local(options: RunOptions, settings: Settings, out: TextIO) -> TerminalRun:
-    """Work on one request in a local repository until it rests. Continues an interrupted run (interfaces.md).
+    """Work on one request in a local repository until it rests. Continues an interrupted run.
 
     Secrets are redacted from everything written to `out` (PR4).
     """
@@ -265,7 +265,7 @@ class _RunParts:
 async def _thread(journal: Journal, head: CommitId, prompt: str) -> ThreadNumber:
     """Return the thread of this request on this commit: the unfinished one, else a new one.
 
-    Skips a journal that another key wrote: changing the key costs what was stored (interfaces.md).
+    Skips a journal that another key wrote: changing the key costs what was stored.
     """
     for ordinal in count():
         thread = local_thread(head, prompt, ordinal)

@@ -88,7 +88,7 @@ def key_of(settings: Settings) -> StateKey:
     """Return the state key for GitHub threads: the one set, else derived from the App's private key, else from the API
     key.
 
-    A key that people chose must be long enough to be a secret. The other two are secrets already (interfaces.md).
+    A key that people chose must be long enough to be a secret. The other two are secrets already.
     """
     if settings.state_key:
         return StateKey.of(settings.state_key.reveal())

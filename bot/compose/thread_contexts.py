@@ -59,7 +59,7 @@ from bot.ports import Clock, Journal
 from bot.receipts.envelope import is_receipt_of, sign_statement
 from bot.receipts.signing_keys import with_current_key_file
 from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAccess, speaks_as_job
-from bot.service.overview.recorded_journal import RecordedJournal
+from bot.service.overview.recording_journal import RecordingJournal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import marker_key
 from bot.store.receipt_refs import Issuer, ReceiptRefs
@@ -214,7 +214,7 @@ class _Parts:
         transcripts = SpooledTranscripts(refs, number, thread, key=key, spool=spool)
         journal = GitJournal(refs, number, key=key, clock=shared.clock, beside=transcripts.unsaved_files)
         address = replace(self.address, owner=self.facts.address.owner, name=self.facts.address.name)
-        self.journal = RecordedJournal(journal, address, shared.recorder)
+        self.journal = RecordingJournal(journal, address, shared.recorder)
         self.fence = Fence(self.journal, number, thread, shared.states)
         self.dialogue = self._dialogue(thread)
         self.reader = self._reader()

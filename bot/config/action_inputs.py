@@ -1,4 +1,4 @@
-"""Reads what a run of the Action is given: its inputs (interfaces.md, Action), its event, and the runner's file paths.
+"""Reads what a run of the Action is given: its inputs (docs/action.md), its event, and the runner's file paths.
 
 Only the inputs decide which keys the Action uses and whom it speaks as; config reads the rest of the environment.
 """
@@ -114,7 +114,7 @@ def _of_inputs(base: Settings, inputs: Mapping[str, str], env: Mapping[str, str]
     app = bool(inputs["app_id"] and inputs["app_private_key"])
     if bool(inputs["app_id"]) != bool(inputs["app_private_key"]):
         raise Misconfigured("an App needs both inputs", where="app_id, app_private_key", fix="set both, or neither")
-    # Only the repository outlives a job, so a key created here would be lost (interfaces.md, Environment).
+    # Only the repository outlives a job, so a key created here would be lost (docs/settings.md).
     if not (inputs["state_key"] or app or api_key):
         raise Misconfigured("workload identity needs a state key", where="state_key", fix="pass a long random secret")
     github = replace(

@@ -1,4 +1,4 @@
-"""The key `maintenance`: scheduled tasks, strict (product.md, Maintenance)."""
+"""The key `maintenance`: scheduled tasks, strict."""
 
 import re
 from collections import Counter

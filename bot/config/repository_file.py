@@ -1,4 +1,4 @@
-"""The keys of .github/plangate.yml (interfaces.md, Configuration keys): strict, with the position of every mistake.
+"""The keys of .github/plangate.yml (docs/settings.md): strict, with the position of every mistake.
 
 The YAML reader limits size and depth, and refuses aliases (X4).
 """

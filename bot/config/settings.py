@@ -150,7 +150,7 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The operator's settings (interfaces.md, Environment)."""
+    """The operator's settings (docs/settings.md)."""
 
     api_key: Secret = field(default_factory=lambda: Secret(""))
     base_url: str | None = None
@@ -166,7 +166,7 @@ class Settings:
     signing_key: Path | None = None
     """OpenSSH private key that signs commits. None: commits are not signed."""
     partial_clone_mb: int = PARTIAL_CLONE_MB
-    """Megabytes. A larger repository on GitHub is fetched without old contents (security.md, G2)."""
+    """Megabytes. A larger repository on GitHub is fetched without old contents (G2)."""
     github: GitHubSettings = field(default_factory=GitHubSettings)
     service: ServiceSettings = ServiceSettings()
     database: Secret = field(default_factory=lambda: Secret(""))

@@ -1,4 +1,4 @@
-"""Decide whether a plan is approved: one pure function, `evaluate` (product.md, Approval; security.md A1-A5).
+"""Decide whether a plan is approved: one pure function, `evaluate` (A1-A5).
 
 Rules
 - Only this file can make an `ApprovedPlan`. An executor takes that value, never a flag.
@@ -144,7 +144,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may approve, and how many approvals are needed (interfaces.md, approve.*)."""
+    """Who may approve, and how many approvals are needed."""
 
     role: Role = Role.MAINTAIN
     four_eyes: bool = False
@@ -389,7 +389,7 @@ def _holds_standing(plan: PlanDocument, snapshot: Snapshot, policy: Policy) -> b
 
 
 def _reason_fewer_suffice(snapshot: Snapshot, policy: Policy, approvals: tuple[Candidate, ...]) -> Reason | None:
-    """Return why fewer approvals than tier high needs are enough (product.md, Risk tiers); None when they are not."""
+    """Return why fewer approvals than tier high needs are enough; None when they are not."""
     if any(candidate.actor.id in snapshot.owners for candidate in approvals):
         return Reason.CODE_OWNER
     others = (snapshot.approvers or frozenset()) - {policy.bot, *(snapshot.requesters if policy.four_eyes else ())}

@@ -30,7 +30,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionBrief:
-    """What crosses the gate from planning to execution (product.md, Approval)."""
+    """What crosses the gate from planning to execution."""
 
     plan: PlanDocument
     request: Words | None

@@ -1,6 +1,6 @@
-"""Commands on a thread: one line, ``@plangate COMMAND`` or ``/plangate COMMAND`` (interfaces.md).
+"""Commands on a thread: one line, ``@plangate COMMAND`` or ``/plangate COMMAND``.
 
-The caller passes visible text only. Quotes, code, and headings are not commands (product.md, Turns).
+The caller passes visible text only. Quotes, code, and headings are not commands.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Texts about plans and how they ended, rendered by pure functions (house.md) as Markdown, also in the terminal.
+"""Texts about plans and how they ended, rendered by pure functions as Markdown, also in the terminal.
 
 reply_text answers commands, question_text renders questions, and pull_text renders pull requests.
 """

@@ -20,7 +20,7 @@ An error states what happened, where, and how to fix it, in one line: ``what (wh
 
 
 class PlangateError(Exception):
-    """The root of all errors: one line for people, and the exit code of the command line (interfaces.md)."""
+    """The root of all errors: one line for people, and the exit code of the command line."""
 
     exit_code = 1
 
@@ -57,7 +57,7 @@ class TooLong(Refused):
 
 
 class OutOfScope(Refused):
-    """The work changed paths that its plan does not name, which leads to an amendment (product.md, Risk tiers).
+    """The work changed paths that its plan does not name, which leads to an amendment.
 
     `tree` is the git tree of the work that the amendment is about.
     """

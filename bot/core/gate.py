@@ -20,7 +20,7 @@ from bot.core.names import Digest
 
 
 class Stage(StrEnum):
-    """Where a thread stands. JSON, outputs, journal, and labels use the same words (interfaces.md, Stages)."""
+    """Where a thread stands. JSON, outputs, journal, and labels use the same words."""
 
     LISTENING = "listening"
     PLANNING = "planning"
@@ -103,7 +103,7 @@ class Thread:
     """The digest of the plan that is shown or was shown last."""
     approved: Digest | None = None
     kept: int = 0
-    """The number of turns that arrived while approved work ran, kept for afterward (product.md, Turns)."""
+    """The number of turns that arrived while approved work ran, kept for afterward."""
 
 
 _REST: Final = {Move.REQUESTED: Stage.PLANNING}

@@ -1,4 +1,4 @@
-"""Names of network hosts: their spelling, allow-lists, and risk tiers (security.md, N1, N1a, N2).
+"""Names of network hosts: their spelling, allow-lists, and risk tiers (N1, N1a, N2).
 
 Rules
 - A name has one spelling: lower case, ASCII, two or more labels, the last one not a number. Any other spelling is

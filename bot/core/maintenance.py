@@ -1,4 +1,4 @@
-"""Scheduled maintenance: tasks, their occurrences, and the findings of their plans (product.md, Maintenance)."""
+"""Scheduled maintenance: tasks, their occurrences, and the findings of their plans."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Identifiers, and the names that are visible outside: branches, refs, slugs (interfaces.md, Repository)."""
+"""Identifiers, and the names that are visible outside: branches, refs, slugs."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""The class of a path, the tier of changing it, and whether a plan's scope reaches it (interfaces.md, G4).
+"""The class of a path, the tier of changing it, and whether a plan's scope reaches it (G4).
 
 Rules
 - Paths are compared after NFKC, case folding, and path normalization: `.GitHub\\Workflows/` is `.github/workflows`.
@@ -165,7 +165,7 @@ def _casefold_path(path: str) -> str:
 
 
 def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:
-    """Return the tier of one class (interfaces.md, Path classes and tiers)."""
+    """Return the tier of one class."""
     if kind is PathClass.DEPENDENCIES:
         return Tier.NORMAL if dependencies else Tier.HIGH
     return _TIERS.get(kind, Tier.HIGH)

@@ -1,8 +1,7 @@
 """The plan document: one canonical form, one digest (PR5).
 
 Exactly this document is stored, shown, approved, and executed. Its canonical form is JSON in UTF-8 with sorted keys, no
-white space between tokens, no byte order mark, and no final newline. Newlines inside its texts are LF (interfaces.md,
-The plan document).
+white space between tokens, no byte order mark, and no final newline. Newlines inside its texts are LF.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ from bot.core.paths import Further, Tier, in_scope, tier_of
 
 FORMAT = 1
 MARKDOWN_LIMIT = 40_000
-"""Characters. A plan must fit one comment, because nobody approves pages that nobody reads (product.md, The gate)."""
+"""Characters. A plan must fit one comment, because nobody approves pages that nobody reads."""
 
 _KEYS = frozenset(
     "v repository thread plan base markdown scope commands hosts dependencies tier budget_usd expires".split()
@@ -147,7 +146,7 @@ def canonical_bytes(document: PlanDocument) -> bytes:
 
 
 def to_json(document: PlanDocument) -> dict[str, Any]:
-    """Return the document as the JSON object of interfaces.md."""
+    """Return the document as a JSON object in its canonical form."""
     return {
         "v": FORMAT,
         "repository": document.repository,
@@ -205,8 +204,8 @@ def contract_tier(contract: Contract) -> Tier:
 def normalize_text(markdown: str) -> str:
     """Return a plan's text with LF newlines, no trailing space, and no blank edges.
 
-    Raises Refused, with what to change, if the text is empty or too long. Text is made inert before it is hashed
-    (interfaces.md), so the digest covers what this returns.
+    Raises Refused, with what to change, if the text is empty or too long. Text is made inert before it is hashed,
+    so the digest covers what this returns.
     """
     text = _normalize_lines(markdown)
     if not text:

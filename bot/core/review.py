@@ -1,4 +1,4 @@
-"""A review of a pull request as an answer: a summary, and findings at lines of its diff (product.md, Turns)."""
+"""A review of a pull request as an answer: a summary, and findings at lines of its diff."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The state of a thread: everything that a verb of `bot/workflow` must know of the thread's past.
 
+An *ask* is the number of an effect that a move asks for (glossary).
+
 `core.thread_fold` computes it from the journal's entries, and `core.move_fold` has the part of that for moves. Each
 fact is a field or a property of `ThreadState`; nothing is remembered elsewhere.
 """
@@ -116,7 +118,7 @@ class ThreadState:
     rejected_by: tuple[str, ...] = ()
     """Logins of the people who rejected the newest plan."""
     unproposed_asks: tuple[int, ...] = ()
-    """The asks to show a plan to which no entry answers that it was shown."""
+    """The asks whose plan was to be shown, without an entry that says it was."""
     plan_comment: str = ""
     """The newest comment known to show a plan: journaled when it was posted, or found when it was folded."""
     plan_comment_url: str = ""
@@ -180,7 +182,8 @@ class ThreadState:
     queued_ask: int = 0
     """The ask for which the thread shows that its session waits for a free slot; 0 for none."""
     run: str = ""
-    """The run of GitHub Actions that last journaled that it works on the thread; "" if none did."""
+    """Who last journaled that they work on the thread: the id of a run of GitHub Actions, or the name that a process
+    made up; "" if nobody did."""
     cost_usd: float | None = None
     """The journaled cost of the thread in US dollars; None if no cost was journaled."""
     session_costs: Mapping[str, float] = field(default_factory=dict)
@@ -261,7 +264,8 @@ class ThreadState:
 
     @property
     def has_void_plan(self) -> bool:
-        """Whether the thread rests and may still show a plan that is no longer valid and was not replaced."""
+        """Whether no effect is due, and the thread may still show a plan that is not valid any more and was not
+        replaced."""
         return self.voided is not None and self.stage not in ON_ENTER
 
     @property
@@ -272,13 +276,13 @@ class ThreadState:
     @property
     def planning_session(self) -> SessionId:
         """The session that plans for the newest request. A retry continues the same session."""
-        self.current_request  # noqa: B018 - raises Broken if there is no request
+        _expect(self.request, Move.REQUESTED)
         return SessionId(f"plan-{self.request_position}")
 
     @property
     def work_session(self) -> SessionId:
         """The session that carries the plan out, unless the planning session itself does."""
-        self.current_request  # noqa: B018 - the same
+        _expect(self.request, Move.REQUESTED)
         return SessionId(f"work-{self.request_position}")
 
     @property

@@ -1,4 +1,4 @@
-"""A turn: one thing a person says to the bot, and the pictures attached to it (product.md, Turns)."""
+"""A turn: one thing a person says to the bot, and the pictures attached to it."""
 
 from dataclasses import dataclass
 from datetime import datetime

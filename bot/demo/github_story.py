@@ -27,12 +27,12 @@ from bot.testing.sample import CHECK
 PEOPLE: Final = {"maya": "maintain", "will": "write", "rita": "read"}
 PATIENCE: Final = 120.0
 """Maximum seconds that the headless story waits for its next step."""
-SECOND: Final = 1.1
+STEP_SECONDS: Final = 1.1
 """Seconds between steps. GitHub's times are whole seconds, and a reaction counts only if it is strictly newer than the
 plan."""
 
 
-def stage(folder: Path, with_model: Settings, demo: Demo) -> int:
+def run_story(folder: Path, with_model: Settings, demo: Demo) -> int:
     """Set up the demo and play it, or let people play. Return 0 only if the pull request exists and its tests pass."""
     home = next(path for n in count(1) if not (path := folder / f"github-{n}").exists())
     scene, clock = SCENES[demo.story], StoryClock()
@@ -77,15 +77,15 @@ class Story:
         """Play from the plan to the pull request, and return the exit code."""
         rita, maya = (self.github.world.person(login) for login in ("rita", "maya"))
         plan = self._wait_for_comment("⏸ plan mode")
-        time.sleep(SECOND)
+        time.sleep(STEP_SECONDS)
         print("● rita (read) reacts with 👍: she may not approve\n", flush=True)
         rita.react(plan, "+1")
         self._wait_for_comment("too low to approve")
-        time.sleep(SECOND)
+        time.sleep(STEP_SECONDS)
         print("● maya (maintain) reacts with 👍: this counts\n", flush=True)
         maya.react(plan, "+1")
         self._wait_for_comment("is ready for review")
-        return self._proven()
+        return self._check_pull_request()
 
     def _wait_for_comment(self, words: str) -> Comment:
         """Print new comments until one contains these words, and return that one."""
@@ -107,7 +107,7 @@ class Story:
         shown = [line for line in comment.text.body.splitlines() if not line.startswith("<!--")]
         print(f"┌ {author}\n│ " + "\n│ ".join(shown).rstrip("│ \n") + "\n", flush=True)
 
-    def _proven(self) -> int:
+    def _check_pull_request(self) -> int:
         """Check the pull request: it refers to the thread, and the tests that failed before pass on its branch."""
         pull = next(issue for issue in self.github.world.issues.values() if issue.pull is not None)
         branch = _branch(pull)

@@ -50,9 +50,9 @@ def play(demo: Demo) -> int:
             from bot.demo.local_story import play_locally
 
             return play_locally(folder, with_model, headless=demo.headless)
-        from bot.demo.github_story import stage
+        from bot.demo.github_story import run_story
 
-        return stage(folder, with_model, demo)
+        return run_story(folder, with_model, demo)
 
 
 @contextmanager

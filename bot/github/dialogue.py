@@ -40,14 +40,14 @@ from bot.github.threads import GitHubThread, Threads
 from bot.github.turns import MARKS, Listener, TurnReader, has_strangers
 from bot.ports import PostedComment, ThreadFence
 
-EARLY: Final = timedelta(minutes=1)
+FRESH_AGE: Final = timedelta(minutes=1)
 """Maximum age of a post that only the delivery at hand can have reported. An older one may have been heard before."""
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DialogueSettings:
-    """Configuration of conversation and approval (interfaces.md, ask.untrusted_context, approve.*)."""
+    """Configuration of conversation and approval."""
 
     untrusted_context: bool = True
     approve_role: Role = Role.MAINTAIN
@@ -82,7 +82,7 @@ class GitHubDialogue:
     _threads: Threads = field(init=False)
     _progress: Progress = field(init=False)
     _read: GitHubThread | None = None
-    _unheard: tuple[GitHubThread, Roles] | None = field(default=None, init=False)
+    _fresh_thread: tuple[GitHubThread, Roles] | None = field(default=None, init=False)
     """The thread as `subject` read it, with the roles looked up since, until its turns are taken from it."""
     _signed: set[tuple[str, Acknowledgment]] = field(default_factory=set, init=False)
 
@@ -97,7 +97,7 @@ class GitHubDialogue:
         A pull request of the default branch is returned without that head: work never goes onto the default branch.
         """
         self._read = await self._threads.read(self.thread, self.told)
-        self._unheard = self._read, self._roles()
+        self._fresh_thread = self._read, self._roles()
         if self._read.head_branch == self.base:
             return replace(self._read, head=None, head_branch="")
         return self._read
@@ -109,8 +109,8 @@ class GitHubDialogue:
 
         The first time, these are the turns of the thread as `subject` read it.
         """
-        thread, roles = self._unheard or (await self._threads.read(self.thread), self._roles())
-        self._unheard = None
+        thread, roles = self._fresh_thread or (await self._threads.read(self.thread), self._roles())
+        self._fresh_thread = None
         self._read = await self._threads.back_to(thread, seen, heard_until)
         if self._read.closed and OPEN_LABEL in self._read.labels and self.settings.label_threads:
             await unlabel_as_open(self.client, self.address, self.thread)
@@ -167,13 +167,13 @@ class GitHubDialogue:
         """Add 👀 to the post that a delivery has just reported, if it is a turn of somebody who may ask.
 
         This needs only the thread and the author's role, so it comes before everything that takes longer (PR3).
-        `turns` then returns the same turn. A post older than EARLY may have been heard before, and is left to `turns`.
+        `turns` then returns the same turn. A post older than FRESH_AGE is left to it, as it may have been heard before.
         """
-        if self._unheard is None:
+        if self._fresh_thread is None:
             return
-        thread, roles = self._unheard
+        thread, roles = self._fresh_thread
         reported = next((post for post in thread.everything() if post.key == self.told), None)
-        if reported is None or self.client.clock.now() - reported.at > EARLY:
+        if reported is None or self.client.clock.now() - reported.at > FRESH_AGE:
             return
         alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)
         others = {post.key for post in thread.everything()} - {reported.key}
@@ -364,7 +364,7 @@ def plan_comment(plan: PlanDocument, mention: str) -> str:
 
 
 def how_to_decide(plan: PlanDocument, mention: str) -> str:
-    """Return how to approve, reject, and revise exactly this plan, with the one box (interfaces.md)."""
+    """Return how to approve, reject, and revise exactly this plan, with the one box."""
     return (
         "### Decide\n\n"
         f"{BOX}\n\n"

@@ -1,4 +1,4 @@
-"""The edit history of the plan comment, in which ticks explain edits (product.md, Approval), and the editors of other
+"""The edit history of the plan comment, in which ticks explain edits, and the editors of other
 texts.
 
 An edit is explained if the comment showed an accepted text before and after it, ignoring the one box. Accepted texts

@@ -351,7 +351,7 @@ def _needs_older(posts: Collection[ThreadPost], heard_until: datetime | None) ->
 
 
 def _reviews(connection: Json) -> Iterator[ThreadPost]:
-    """Yield the submitted reviews. A review's body and comments are one item (product.md, Turns)."""
+    """Yield the submitted reviews. A review's body and comments are one item."""
     for node in connection["nodes"] or []:
         comments: Json = node["comments"] or {"nodes": []}
         if node["submittedAt"] is None or not (node["body"].strip() or comments["nodes"]):

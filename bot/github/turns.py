@@ -1,4 +1,4 @@
-"""Finds the turns of a thread: the things that a person says to the bot (product.md, Turns)."""
+"""Finds the turns of a thread: the things that a person says to the bot."""
 
 import asyncio
 import logging

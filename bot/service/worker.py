@@ -3,9 +3,8 @@
 Rules: each thread has one look at a time, and there are no more looks in all than slots. A wake during a look is
 listened to at once and leads to another look: the order of deliveries is not trusted, and a look covers only what was
 stored before it began (W2). A thread that waits for a look slot is listened to as well, so that people see their first
-reaction early (PR3);
-at most EARLY such threads for each look slot are listened to at a time. Installations take turns at look slots, and one
-that GitHub fails for does not take them for long (`installation_breaker.py`).
+reaction early (PR3); at most EARLY such threads for each look slot are listened to at a time. Installations take turns
+at look slots, and one that GitHub fails for does not take them for long (`installation_breaker.py`).
 """
 
 import asyncio
@@ -46,7 +45,7 @@ PASSING: Final = (Transient, OSError)
 EARLY: Final = 4
 """Maximum number of waiting threads per look slot that are listened to, so that people's first reactions need not wait
 for the looks before theirs."""
-THREADS: Final = 8
+OS_THREADS: Final = 8
 """Operating system threads per slot. A request to GitHub, a lock, or a file blocks one. Python's default would be 6 on
 2 cores."""
 _DEFAULT: Final = ServiceSettings()
@@ -58,7 +57,7 @@ _EVERY_THREAD: Final = (0, 0)  # GitHub numbers from 1
 
 
 @dataclass(slots=True)
-class _Thread:
+class _WokenThread:
     """A thread that was woken and does not rest yet. Without an address it stands for the list of all threads."""
 
     address: ThreadAddress | None
@@ -94,8 +93,8 @@ class Worker:
     attempts: int | None = None
     """Maximum attempts per look. None: retry until it succeeds."""
     exit_code: int = 0
-    """Exit code of the latest failure (interfaces.md)."""
-    _threads: dict[_Key, _Thread] = field(init=False, default_factory=dict)
+    """Exit code of the latest failure."""
+    _threads: dict[_Key, _WokenThread] = field(init=False, default_factory=dict)
     _open: dict[_Key, ThreadAddress] = field(init=False, default_factory=dict)
     _has_listed: bool = field(init=False, default=False)
     """Whether the open threads were listed, so that this process knows all of them."""
@@ -111,7 +110,7 @@ class Worker:
         self._early = FairSlots(EARLY * self.looks)
 
     @property
-    def reaction_watched(self) -> tuple[ThreadAddress, ...]:
+    def open_threads(self) -> tuple[ThreadAddress, ...]:
         """The threads that may change without a delivery, because GitHub sends none for reactions."""
         return tuple(self._open.values())
 
@@ -143,7 +142,7 @@ class Worker:
         waits = bool(look.comment) or look.rest is not None
         return waits or not self._has_listed or key in self._threads or key in self._open
 
-    def covers(self, address: ThreadAddress | None) -> bool:
+    def has_look_to_come(self, address: ThreadAddress | None) -> bool:
         """Return whether a stored delivery for that thread already waits for a look that has not begun."""
         thread = self._threads.get(_key(address))
         return thread is not None and bool(thread.waiting - thread.covered)
@@ -158,7 +157,7 @@ class Worker:
         key = _key(address)
         thread = self._threads.get(key)
         if thread is None:
-            thread = self._threads[key] = _Thread(address)
+            thread = self._threads[key] = _WokenThread(address)
             self._start(self._look_until_done(key, thread))
         if guid is not None:
             thread.waiting.add(guid)
@@ -190,7 +189,7 @@ class Worker:
             if not rests(address) and not self._slots.is_queued(address):
                 self.wake(address)
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until every thread rests."""
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -201,7 +200,7 @@ class Worker:
 
         Raises Misconfigured if another process works on the same inbox.
         """
-        threads = ThreadPoolExecutor(THREADS * (self.looks + self.sessions), "work")
+        threads = ThreadPoolExecutor(OS_THREADS * (self.looks + self.sessions), "work")
         asyncio.get_running_loop().set_default_executor(threads)
         with self.inbox.lock_workers():
             for delivery in await asyncio.to_thread(self.inbox.waiting):
@@ -225,16 +224,16 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _look_until_done(self, key: _Key, thread: _Thread) -> None:
+    async def _look_until_done(self, key: _Key, thread: _WokenThread) -> None:
         """Look at a thread until nothing is left to look for."""
         try:
             while thread.wanted:
                 if await self._look_until_settled(thread):
-                    await self._let_go(thread)
+                    await self._remove_covered(thread)
         finally:
             del self._threads[key]
 
-    async def _look_until_settled(self, thread: _Thread) -> bool:
+    async def _look_until_settled(self, thread: _WokenThread) -> bool:
         """Look until an attempt succeeds or never will. Return False if the deliveries have to wait for a later
         start."""
         began = self.clock.monotonic()
@@ -256,11 +255,12 @@ class Worker:
         say("look", **_thread_name(thread), **facts, seconds=seconds)
         return True
 
-    async def _attempt(self, thread: _Thread) -> dict[str, Any]:
+    async def _attempt(self, thread: _WokenThread) -> dict[str, Any]:
         """Look once, and return the facts for the log."""
         thread.covered = frozenset()
         if thread.address is not None and thread.address.installation is None:
             installation = await self.host.installation(thread.address)
+            # This stores the installation; a look is about to begin in any case.
             self.wake(replace(thread.address, installation=installation))
         async with self._slot(thread) as slot:
             if thread.address is None:
@@ -273,7 +273,7 @@ class Worker:
             return {"stage": state.stage, "position": state.position}
 
     async def _look(
-        self, address: ThreadAddress, thread: _Thread, slot: LookSlot, attempt: AdmittedLook
+        self, address: ThreadAddress, thread: _WokenThread, slot: LookSlot, attempt: AdmittedLook
     ) -> ThreadState:
         def begin_session() -> bool:
             attempt.record_answer()
@@ -284,7 +284,7 @@ class Worker:
             thread.forget_told(address.told)
         return state
 
-    async def _let_go(self, thread: _Thread) -> None:
+    async def _remove_covered(self, thread: _WokenThread) -> None:
         covered, thread.covered = thread.covered, frozenset()
         if not covered:
             return
@@ -295,11 +295,11 @@ class Worker:
             failure("inbox", error, outcome="not removed")
 
     @asynccontextmanager
-    async def _slot(self, thread: _Thread) -> AsyncIterator[LookSlot]:
+    async def _slot(self, thread: _WokenThread) -> AsyncIterator[LookSlot]:
         """Hold a slot for a look. A thread that has to wait for it is listened to meanwhile."""
         async with AsyncExitStack() as stack:
             holding = stack.enter_async_context(self._slots.hold(thread.address))
-            if (address := thread.address) is not None and self._waits_with_sign(address.installation):
+            if (address := thread.address) is not None and self._should_listen_while_waiting(address.installation):
                 thread.news.set()
                 async with self._listening(thread, partial(self._early.hold, address.installation)):
                     slot = await holding
@@ -307,12 +307,12 @@ class Worker:
                 slot = await holding
             yield slot
 
-    def _waits_with_sign(self, installation: Installation) -> bool:
+    def _should_listen_while_waiting(self, installation: Installation) -> bool:
         """Return whether a look has to wait for its slot, and GitHub can be expected to take a sign meanwhile."""
         return self._slots.are_full(installation) and not self.breakers.is_open(installation)
 
     @asynccontextmanager
-    async def _listening(self, thread: _Thread, within: Within) -> AsyncIterator[None]:
+    async def _listening(self, thread: _WokenThread, within: Within) -> AsyncIterator[None]:
         """Listen at every wake. At the end, wait for the current listen, so that it does not overlap a later look."""
         listener = asyncio.create_task(self._listen(thread, within))
         try:
@@ -323,7 +323,7 @@ class Worker:
             listener.cancel()
             await asyncio.wait([listener])
 
-    async def _listen(self, thread: _Thread, within: Within) -> None:
+    async def _listen(self, thread: _WokenThread, within: Within) -> None:
         while True:
             await thread.news.wait()
             async with within(), thread.listen_lock:
@@ -336,7 +336,7 @@ class Worker:
                 except Exception as error:  # noqa: BLE001 - the look that follows takes in what was said here
                     failure("listen", error, **_thread_name(thread))
 
-    def _log_retry(self, thread: _Thread, state: RetryCallState) -> None:
+    def _log_retry(self, thread: _WokenThread, state: RetryCallState) -> None:
         thread.covered = frozenset()
         error = state.outcome.exception() if state.outcome else None
         if error and not isinstance(error, InstallationUnavailable):  # the breaker itself said so, once
@@ -353,7 +353,7 @@ async def sweep_with(host: HostPort, inbox: Inbox, repo: str | None, limits: Ser
     began = time.monotonic()
     async with worker.running():
         await worker.wake_all(is_included)
-        await worker.idle()
+        await worker.wait_until_idle()
     say("sweep", seconds=round(time.monotonic() - began, 1), exit_code=worker.exit_code)
     return worker.exit_code
 
@@ -362,6 +362,6 @@ def _key(address: ThreadAddress | None) -> _Key:
     return _EVERY_THREAD if address is None else (address.repository, address.number)
 
 
-def _thread_name(thread: _Thread) -> dict[str, Any]:
+def _thread_name(thread: _WokenThread) -> dict[str, Any]:
     address = thread.address
     return {"thread": str(address) if address else "every"}

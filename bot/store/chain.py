@@ -1,4 +1,4 @@
-"""The lines of a journal: chained and authenticated. Pure (interfaces.md, Journal entry; security.md A4).
+"""The lines of a journal: chained and authenticated. Pure (A4).
 
 A line is one JSON object: ``{"n": from 1, "at": time, "kind": ..., body..., "prev": hex, "mac": hex}``. `prev` is the
 SHA-256 of the previous line, 64 zeros for the first. `mac` is HMAC-SHA256 over repository, thread, and the line without

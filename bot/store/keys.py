@@ -1,4 +1,4 @@
-"""The state key: one secret, with a separate HKDF key for each purpose (interfaces.md, PLANGATE_STATE_KEY).
+"""The state key: one secret, with a separate HKDF key for each purpose.
 
 No key is ever printed. Every repr omits the secret, and only `key_file` writes it.
 

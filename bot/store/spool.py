@@ -3,7 +3,7 @@
 A line is ``<ordinal> <base64 of one sealed record>``. A record is what one append added, so lines that belong together
 are restored together or not at all. A line without its newline was torn by a crash and counts as never written. Once
 `append` has returned, the operating system has the data: kill -9 cannot lose it. A power failure can. What must survive
-that is in the journal's ref (agent.md L9).
+that is in the journal's ref (L9).
 """
 
 import errno

@@ -1,6 +1,6 @@
 """Asking: shows a session's question and takes the first answer that counts. The thread rests until there is one.
 
-Rules (product.md, Turns)
+Rules
 - People who may ask answer the questions of a planner.
 - Only people who may approve answer the questions and permission requests of approved work, and only in a comment that
   was never edited, because nobody else's words may steer approved work.

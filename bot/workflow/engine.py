@@ -41,9 +41,9 @@ VERBS: Final[Mapping[Effect, StageVerb]] = MappingProxyType(
     }
 )
 
-_WAITS_FOR_PEOPLE: Final = frozenset({Effect.APPROVING, Effect.ASKING})
-_RUNS_SESSION: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
-_NEEDS_SANDBOX: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
+_WAITING_EFFECTS: Final = frozenset({Effect.APPROVING, Effect.ASKING})
+_SESSION_EFFECTS: Final = frozenset({Effect.PLANNING, Effect.EXECUTING})
+_SANDBOX_EFFECTS: Final = frozenset({Effect.PLANNING, Effect.EXECUTING, Effect.PUBLISHING})
 _LISTEN_TRIES: Final = 8
 """How often `listen` tries again because another process wrote to the journal."""
 
@@ -112,9 +112,9 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
 async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
     """Perform effects until the stage has none, or until one waits for people or for a slot. Then post what is owed."""
     while (effect := ON_ENTER.get(state.stage)) is not None:
-        if effect not in _WAITS_FOR_PEOPLE:  # a thread that waits for people belongs to no process
+        if effect not in _WAITING_EFFECTS:  # a thread that waits for people belongs to no process
             state = await take_over(context, state)
-        if effect in _RUNS_SESSION:  # a session takes long: first journal what was deferred
+        if effect in _SESSION_EFFECTS:  # a session takes long: first journal what was deferred
             state = await flush_notes(context, state)
         move = await _perform_effect(context, state, effect)
         if move is not None:
@@ -126,7 +126,7 @@ async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:
         state = await read_state(context)
         if state.thread == before:
             break  # the effect waits, and nobody moved the thread meanwhile
-    if effect not in _RUNS_SESSION:
+    if effect not in _SESSION_EFFECTS:  # those end their wait themselves, or still wait
         state = await session_wait.end_wait(context, state)
     return await notices.notice_void_plan(context, await outcomes.post_outcomes(context, state))
 
@@ -161,9 +161,9 @@ async def _perform_effect(context: ThreadContext, state: ThreadState, effect: Ef
 
 async def _run_verb(context: ThreadContext, state: ThreadState, effect: Effect) -> MoveEvent | None:
     """Run the verb of an effect. A verb that runs a session first needs a free slot and something left to spend."""
-    if effect in _NEEDS_SANDBOX:
+    if effect in _SANDBOX_EFFECTS:
         await context.before_work()
-    if effect not in _RUNS_SESSION:
+    if effect not in _SESSION_EFFECTS:
         return await VERBS[effect](context, state)
     if not context.begin_session():
         return await session_wait.wait_for_session(context, state)

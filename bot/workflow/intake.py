@@ -1,6 +1,6 @@
 """Intake: takes in what people said since the journal's last turn, and continues what was interrupted.
 
-Rules (product.md, Turns)
+Rules
 - People who may act are heard first. People who may not ask get a reaction and no reply, and only a few a day.
 - Every accepted turn is acknowledged at once. A command is one line of a comment that nobody ever edited.
 - A turn that arrives while the bot works is noted. If that work was approved, the turn is kept for afterward.

@@ -171,7 +171,7 @@ def _verdict(state: ThreadState) -> Verdict:
 def amended_plan(plan: PlanDocument, paths: tuple[str, ...], tree: str) -> PlanDocument:
     """Return the amendment for work that changed more than its plan names: the next plan version, which needs approval.
 
-    It allows exactly the tree of the finished work and nothing else (product.md, Risk tiers).
+    It allows exactly the tree of the finished work and nothing else.
     """
     # A plan without a scope covers everything but tier high, as `**` does (core/paths.py).
     scope = tuple(dict.fromkeys((*(plan.contract.scope or ("**",)), *paths)))

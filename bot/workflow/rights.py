@@ -1,4 +1,4 @@
-"""Who may say what on a thread, by their role, and how often (interfaces.md, Commands).
+"""Who may say what on a thread, by their role, and how often (docs/commands.md).
 
 Some commands do not need the right to ask: people who may approve can approve, and people can stop what they asked
 for.

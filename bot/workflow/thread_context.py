@@ -58,7 +58,7 @@ def planning_session(state: ThreadState) -> SessionId:
 
 @dataclass(frozen=True, slots=True)
 class WorkSettings:
-    """The settings that shape the work (interfaces.md, configuration keys)."""
+    """The settings that shape the work (docs/settings.md)."""
 
     model: str = "claude-opus-5-5"
     subagent_model: str = "claude-sonnet-5-5"
@@ -114,7 +114,8 @@ class WorkSettings:
     workflows_wait: bool = False
     """Whether GitHub starts workflows on the bot's pull requests only after a person approves that."""
     run: str = ""
-    """The run of GitHub Actions that does the work; "" outside of Actions."""
+    """The id of the run of GitHub Actions that does the work, or the name that this process made up; "" where nobody
+    else can work on the thread, as at a terminal."""
     configuration: str = ""
     """Git blob id of the configuration file in force; "" for the defaults."""
     version: str = ""

@@ -1,4 +1,4 @@
-"""Checkouts: a work tree with a git directory of its own for each session (security.md G2; agent.md S4).
+"""Checkouts: a work tree with a git directory of its own for each session (G2, S4).
 
 A checkout named ``<name>`` has these parts in the folder of checkouts: ``<name>/tree`` (what a sandbox sees),
 ``<name>/base`` (the commit), ``<name>/refs`` (pull_refs.py), and the lock file ``<name>.lock``. A fork also has

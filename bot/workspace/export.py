@@ -1,4 +1,4 @@
-"""Copies a tree that an attacker wrote into a fresh clone, as data (security.md G1, PUBLISHER).
+"""Copies a tree that an attacker wrote into a fresh clone, as data (G1).
 
 The fresh clone has a git directory that this program made and borrows the mirror's objects. Only what differs from the
 base is copied into it, folder by folder from the top. git in the clone decides which files are ignored and how text is

@@ -1,7 +1,7 @@
 """A person's local repository: its location, its state, and how git reaches it.
 
 Its configuration, hooks and attributes are not ours: every git process that runs in it is confined to a sandbox without
-network or keys, and with its hooks switched off (security.md, G1).
+network or keys, and with its hooks switched off (G1).
 """
 
 import asyncio

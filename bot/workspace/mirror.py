@@ -1,4 +1,4 @@
-"""The mirror: one bare repository for each repository worked on, written by this program only (security.md, G2).
+"""The mirror: one bare repository for each repository worked on, written by this program only (G2).
 
 Checkouts borrow its objects read-only, and the publisher clones from it. It keeps each requested commit under
 ``refs/plangate/commits/<commit>``, one file per commit, whose modification time is the commit's last use; `upkeep`

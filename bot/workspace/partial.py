@@ -1,6 +1,6 @@
 """Partial mirrors: for a large repository, the whole history is fetched, but only the contents of commits in use.
 
-Rules (security.md, G2)
+Rules (G2)
 - The process that holds the mirror's lock fetches the contents of a commit all at once, before the commit counts as
   present. No git process fetches contents on its own, neither here (GIT_NO_LAZY_FETCH) nor in a sandbox, where a
   command that needs contents of the past gets an error.

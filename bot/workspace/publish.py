@@ -1,4 +1,4 @@
-"""The publisher: copies a checkout's work to a branch of the repository (security.md, PUBLISHER; G1, G3, G4).
+"""The publisher: copies a checkout's work to a branch of the repository (G1, G3, G4).
 
 Rules
 - It works in a fresh clone and never runs git in the checkout. A person's work tree, index and HEAD stay untouched.

@@ -1,4 +1,4 @@
-"""A repository on a server, reached over HTTPS with a token (security.md, G2).
+"""A repository on a server, reached over HTTPS with a token (G2).
 
 Rules
 - The token is requested before each command and passed to that one git process through its environment: it is never

@@ -1,4 +1,4 @@
-"""The sandbox: the namespaces, mounts and environment of a program of the repository (security.md, TOOLHOST; D1).
+"""The sandbox: the namespaces, mounts and environment of a program of the repository (D1).
 
 Rules
 - Of the machine, only a read-only runtime, a private /tmp, and the mounts that a profile names are visible.

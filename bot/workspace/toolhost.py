@@ -1,4 +1,4 @@
-"""The client of a toolhost: one sandboxed process, addressed in JSON lines over a pipe (agent.md T3a).
+"""The client of a toolhost: one sandboxed process, addressed in JSON lines over a pipe (T3a).
 
 Rules
 - An attacker controls what comes out of a sandbox: every answer is checked and limited before it is passed on.

@@ -1,4 +1,4 @@
-"""Reads a tree that an attacker wrote (security.md, PUBLISHER).
+"""Reads a tree that an attacker wrote.
 
 Rules
 - Every file is opened by name in a folder that is already open, without following links and without blocking.

@@ -42,7 +42,7 @@ PROXY_SETTINGS: Final = {"HTTPS_PROXY": _PROXY, "https_proxy": _PROXY, "NO_PROXY
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one sandbox may use (interfaces.md, sandbox.*)."""
+    """What one sandbox may use."""
 
     memory_mb: int = 4096
     seconds: float = 600.0

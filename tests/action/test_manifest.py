@@ -138,7 +138,7 @@ def test_no_script_holds_an_expression() -> None:
 
 
 def test_the_program_starts_isolated() -> None:
-    """The console script with -I, from the program's own folder, with an emptied Python environment (security.md)."""
+    """The console script with -I, from the program's own folder, with an emptied Python environment."""
     script = loaded(ACTION)["runs"]["steps"][-1]["run"].strip().splitlines()
     assert script[0] == '. "$GITHUB_ACTION_PATH/.github/environment.sh"'
     assert script[-2] == 'cd "$PLANGATE_HOME"'

@@ -11,7 +11,7 @@ from bot.agent.permissions.tool_gate import PermissionGate, ToolRules, parse_rul
 from bot.agent.repository_reads import BYTES, CALLS, RepositoryReads
 from bot.agent.session import Session
 from bot.agent.subagents.types import RESTRICTED, STANDARD
-from bot.agent.tools.github_read import GITHUB, LONGEST
+from bot.agent.tools.github_read import GITHUB_READ_TOOL, LONGEST
 from bot.agent.tools.registry import ALL
 from bot.core.errors import PlangateError, Refused
 from bot.core.repository_text import Passage, RepositoryQuery, RepositoryText, Topic
@@ -45,7 +45,7 @@ class Repository:
 
 def reading(r: Room, repository: Repository, mode: Mode = Mode.PLAN, gate: PermissionGate | None = None) -> Session:
     world = replace(r.world, repository=repository)
-    session = r.session(mode=mode, gate=gate, tools=(*ALL, GITHUB), world=world)
+    session = r.session(mode=mode, gate=gate, tools=(*ALL, GITHUB_READ_TOOL), world=world)
     session.context.reads = RepositoryReads(repository, strangers=mode is Mode.PLAN)
     return session
 
@@ -171,7 +171,7 @@ async def test_bytes_have_a_bound(room: Open) -> None:
     assert max(sizes) < LONGEST + 250
     assert BYTES <= sum(sizes[:7]) < BYTES + 7 * 250
     assert "(The rest was cut." in results(session)[0]["content"]
-    again = r.session(None, mode=Mode.PLAN, tools=(*ALL, GITHUB))
+    again = r.session(None, mode=Mode.PLAN, tools=(*ALL, GITHUB_READ_TOOL))
     again.context.reads = RepositoryReads(repository)
     again.restore(r.world.transcripts.load(session.id))
     assert (again.context.reads.used.calls, again.context.reads.used.left) == (9, 0)
@@ -192,7 +192,7 @@ async def test_reading_strangers_restricts_later_sub_agents(room: Open, reposito
     assert not restricts(session)
     await drive(session)
     assert restricts(session) is (repository is FOREIGN)
-    again = r.session(None, mode=Mode.PLAN, tools=(*ALL, GITHUB))
+    again = r.session(None, mode=Mode.PLAN, tools=(*ALL, GITHUB_READ_TOOL))
     again.context.reads = RepositoryReads(repository)
     again.restore(r.world.transcripts.load(session.id))
     assert restricts(again) is (repository is FOREIGN)
@@ -241,7 +241,7 @@ async def test_sub_agents(room: Open, kind: str, foreign: bool) -> None:
     r = room(delegating(kind))
     mode = Mode.ACCEPT_EDITS if kind == "code" else Mode.PLAN
     t = team(replace(r, world=replace(r.world, repository=repository)), mode=mode)
-    t.session.tools = {**t.session.tools, "GitHubRead": GITHUB}
+    t.session.tools = {**t.session.tools, "GitHubRead": GITHUB_READ_TOOL}
     t.session.context.reads = RepositoryReads(repository, strangers=mode is Mode.PLAN)
     await drive(t.session)
     sub = next(request for request in r.api.requests if any(BRIEF in each for each in request.texts()))

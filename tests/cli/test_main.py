@@ -42,7 +42,7 @@ def program(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[s
 
 
 def test_every_command_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """--help lists each command of interfaces.md that there is, and each has a help of its own."""
+    """--help lists each documented command, and each has a help of its own."""
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
@@ -56,7 +56,7 @@ def test_every_command_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("flag", ("--yes", "--dry-run", "--json", "--model", "--max-cost-usd", "--unsafe-no-sandbox"))
 def test_run_has_its_flags(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The flags of interfaces.md are in the help of `run`."""
+    """The documented flags are in the help of `run`."""
     with pytest.raises(SystemExit):
         main(["run", "--help"])
     assert flag in capsys.readouterr().out
@@ -99,7 +99,7 @@ def test_the_folder_one_stands_in_is_never_on_the_import_path(tmp_path: Path) ->
 
 
 def test_the_schema_is_json_of_all_keys() -> None:
-    """`plangate schema` prints one JSON schema that knows the keys of interfaces.md and refuses others."""
+    """`plangate schema` prints one JSON schema that knows the documented keys and refuses others."""
     done = program("schema")
     schema = json.loads(done.stdout)
     assert done.returncode == 0

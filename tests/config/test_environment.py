@@ -30,7 +30,7 @@ def test_nothing_set_gives_the_defaults() -> None:
 
 
 def test_each_variable_is_read() -> None:
-    """The variables of interfaces.md reach the settings as they are."""
+    """The documented variables reach the settings as they are."""
     given = settings(
         {
             "ANTHROPIC_API_KEY": "key",

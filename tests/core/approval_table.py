@@ -1,6 +1,6 @@
 """The decisions about a plan, one sentence a row: who said what (| under which circumstances) => what it comes to.
 
-Written by hand from product.md (Approval, Risk tiers), interfaces.md (commands, approve.*) and security.md (A1-A5);
+Written by hand from the requirements (A1-A5), not from the code;
 approval_cast.py says who everybody is and what the words mean. What is said is said a minute after the plan was
 shown unless a row says ``at N`` (seconds); reasons stand after the colon, whom they are about before them.
 """

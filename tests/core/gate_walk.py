@@ -21,7 +21,7 @@ PLAN, OTHER, STRAY = "aa", "bb", "cc"
 
 _COUNTERS: Final = ("ask", "plan", "round", "kept")
 
-# The table once more, written by hand from product.md: a stage, and where each move leads from it.
+# The table once more, written by hand: a stage, and where each move leads from it.
 _ROWS: Final = """
 listening         requested>planning stopped>listening
 planning          noted>planning planned>proposing answered>answered asked>asked ENDS

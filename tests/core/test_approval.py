@@ -97,7 +97,7 @@ NOW = NOON + timedelta(hours=1)
 
 
 def is_eligible(word: Candidate, look: Snapshot, policy: Policy) -> bool:
-    """Return whether a word counts, told a second time in one sentence (product.md, Approval)."""
+    """Return whether a word counts, told a second time in one sentence."""
     person = word.actor.kind is ActorKind.USER and word.actor.id != policy.bot
     may = word.role is not None and (word.listed is True or word.role >= policy.role)
     alone = policy.four_eyes and word.actor.id in look.requesters and word.opinion is Opinion.APPROVE

@@ -37,7 +37,7 @@ DIGEST = "0123456789ab"
     ),
 )
 def test_command(line: str, command: Command) -> None:
-    """Each command of interfaces.md is read with its argument, whatever its case and spacing."""
+    """Each documented command is read with its argument, whatever its case and spacing."""
     assert parse(line) == command
 
 

@@ -55,7 +55,7 @@ def test_tree() -> None:
     ),
 )
 def test_exit_codes(error: type[PlangateError], code: int) -> None:
-    """The exit codes are those of interfaces.md."""
+    """The exit codes are the documented ones."""
     assert error.exit_code == code
 
 

@@ -63,7 +63,7 @@ def test_slug_is_always_safe(text: str) -> None:
 
 @pytest.mark.req("G3")
 def test_branches() -> None:
-    """Branches are named as interfaces.md says: the round from the second on, eight hex digits for a local run."""
+    """Branch names have the round from the second on, eight hex digits for a local run."""
     assert thread_branch("Fix it!", FIVE, 1) == "plangate/5-fix-it"
     assert [is_thread_branch(name) for name in (thread_branch("x", FIVE, 1), "plangate/x", "5-x")] == [
         True,

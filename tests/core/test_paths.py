@@ -1,4 +1,4 @@
-"""Path classes, tiers and scope: the table of interfaces.md, in every spelling."""
+"""Path classes, tiers and scope: the documented table, in every spelling."""
 
 import pytest
 from hypothesis import given

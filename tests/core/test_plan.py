@@ -41,7 +41,7 @@ PLAN: Final = PlanDocument(
     budget_usd=5,
     expires=datetime(2026, 11, 27, 8, 30, tzinfo=UTC),
 )
-# Written by hand from interfaces.md: keys in order, no white space, UTF-8 as it is, LF inside of texts.
+# Written by hand, not by the code: keys in order, no white space, UTF-8 as it is, LF inside of texts.
 LITERAL: Final = (
     '{"base":"0123456789abcdef0123456789abcdef01234567","budget_usd":5.0,"commands":["pytest -q"],'
     '"dependencies":["attrs"],"expires":"2026-11-27T08:30:00Z","hosts":[],'

@@ -1,4 +1,4 @@
-"""What the specification says of a timeline: slow, obvious, and written from product.md without a look at the code.
+"""What the specification says of a timeline: slow, obvious, and written from the requirements alone.
 
 It keeps nothing but the list of what happened and where the thread stands. Each time somebody has to know whether the
 plan is approved, everything is looked up in that list from its beginning again.

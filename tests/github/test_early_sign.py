@@ -6,7 +6,7 @@ import pytest
 
 from bot.core.actor import Role
 from bot.core.turn import Acknowledgment, Turn
-from bot.github.dialogue import EARLY, GitHubDialogue
+from bot.github.dialogue import FRESH_AGE, GitHubDialogue
 from tests.github.conftest import HOME, Ground
 
 pytestmark = pytest.mark.req("PR3")
@@ -69,7 +69,7 @@ async def test_nobody_else_gets_a_sign(ground: Ground, told: str, body: str, by:
 async def test_what_may_have_been_heard_before_waits_for_the_journal(ground: Ground) -> None:
     """A delivery that comes again much later tells nothing new."""
     dialogue = ground.dialogue(ground.issue("@plangate fix it"), told="issue")
-    ground.clock.advance(EARLY.total_seconds())
+    ground.clock.advance(FRESH_AGE.total_seconds())
     await dialogue.subject()
     await dialogue.acknowledge_reported(may_ask=may_ask)
     assert signs(ground, dialogue.thread) == []

@@ -45,7 +45,7 @@ async def idle(service: Service) -> None:
     """Wait until every thread rests."""
     worker = files_of(service).worker
     assert worker is not None
-    await worker.idle()
+    await worker.wait_until_idle()
 
 
 def waiting(service: Service) -> tuple[Delivery, ...]:

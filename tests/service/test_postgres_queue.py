@@ -368,28 +368,6 @@ async def test_what_a_look_found_out_reaches_the_process_that_polls(jobs: Jobs) 
         assert await queue.threads_to_poll() == ()
 
 
-async def test_guids_are_forgotten(jobs: Jobs) -> None:
-    """Once GitHub does not redeliver them any more."""
-    await jobs.store(delivery(1))
-    await jobs.forget_deliveries()
-    assert await jobs.known_guids(("guid-1",)) == {"guid-1"}
-    await jobs.database.rows("UPDATE plangate_deliveries SET stored_at = now() - interval '5 days'")
-    await jobs.forget_deliveries()
-    assert await jobs.known_guids(("guid-1",)) == frozenset()
-
-
-async def test_whoever_begins_the_periodic_work_forgets_guids(jobs: Jobs) -> None:
-    """However soon its process ends: the next time would be an hour later."""
-    await jobs.store(delivery(1))
-    await jobs.database.rows("UPDATE plangate_deliveries SET stored_at = now() - interval '5 days'")
-    async with queue_of(jobs, Host()):
-        for _ in range(500):
-            if not await jobs.known_guids(("guid-1",)):
-                break
-            await asyncio.sleep(0.01)
-    assert await jobs.known_guids(("guid-1",)) == frozenset()
-
-
 async def test_what_fails_for_a_while_is_tried_again(jobs: Jobs) -> None:
     """After a pause."""
     host = Host(failures=[Transient("away")])

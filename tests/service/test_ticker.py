@@ -41,13 +41,13 @@ async def test_every_open_thread_is_looked_at_at_the_start_and_again(tmp_path: P
     tick = ticker(tmp_path, host)
     async with tick.running():
         await settle()
-        await worker_of(tick).idle()
+        await worker_of(tick).wait_until_idle()
         assert host.numbers() == [1, 2]
         host.opened, host.resting = (thread(3), thread(1)), (thread(1),)
         turn(tick, RECONCILE_SECONDS)
         await settle()
-        await worker_of(tick).idle()
-        assert worker_of(tick).reaction_watched == (thread(3), thread(1))
+        await worker_of(tick).wait_until_idle()
+        assert worker_of(tick).open_threads == (thread(3), thread(1))
     assert host.numbers() == [1, 2, 3]
 
 
@@ -57,11 +57,11 @@ async def test_reactions_wake(tmp_path: Path) -> None:
     tick = ticker(tmp_path, host)
     async with tick.running():
         await settle()
-        await worker_of(tick).idle()
+        await worker_of(tick).wait_until_idle()
         host.moved = [thread(2)]
         turn(tick, POLL)
         await settle()
-        await worker_of(tick).idle()
+        await worker_of(tick).wait_until_idle()
     assert host.numbers() == [1, 2, 2]
     assert host.asked[-1] == (thread(1), thread(2))
 
@@ -91,7 +91,7 @@ async def test_a_failure_is_said_and_the_next_tick_tries_again(
         assert [record.getMessage() for record in caplog.records] == ["reconcile"]
         turn(tick, AGAIN_SECONDS)
         await settle()
-        await worker_of(tick).idle()
+        await worker_of(tick).wait_until_idle()
         assert tick.github == "ok"
     assert host.numbers() == [1]
 
@@ -113,7 +113,7 @@ async def test_scheduled_tasks_run_at_the_start_and_every_five_minutes(tmp_path:
         for seconds in (0.0, MAINTAIN_SECONDS, AGAIN_SECONDS, AGAIN_SECONDS):
             turn(tick, seconds)
             await settle()
-            await worker_of(tick).idle()
+            await worker_of(tick).wait_until_idle()
     assert passes == [0.0, MAINTAIN_SECONDS, MAINTAIN_SECONDS + AGAIN_SECONDS]
     assert host.numbers() == [4, 4]
 
@@ -147,7 +147,7 @@ async def test_red_checks_are_looked_for_every_hour(tmp_path: Path) -> None:
         for seconds in (0.0, CHECK_SECONDS - 1, 1.0):
             turn(tick, seconds)
             await settle()
-            await worker_of(tick).idle()
+            await worker_of(tick).wait_until_idle()
     assert host.numbers() == [5, 5]
 
 
@@ -157,7 +157,7 @@ async def test_it_ends_with_its_context(tmp_path: Path) -> None:
     tick = ticker(tmp_path, host)
     async with tick.running():
         await settle()
-    await worker_of(tick).idle()
+    await worker_of(tick).wait_until_idle()
     turn(tick, RECONCILE_SECONDS)
     await settle()
     assert host.numbers() == [1]

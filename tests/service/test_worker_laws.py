@@ -85,7 +85,7 @@ class Play:
                 call.end.set_result(None)
             await threads.settle()
             self.check()
-        await work.idle()
+        await work.wait_until_idle()
 
     def step(self, work: Worker, what: str, number: int) -> None:
         looking = [call for call in self.host.under_way() if call.address.number == number]

@@ -27,7 +27,7 @@ def meet(tmp_path: Path) -> Iterator[Meet]:
 
 
 def described(value: Any) -> str:
-    """Return a value's JSON type, as interfaces.md names it."""
+    """Return a value's JSON type, by the word for it."""
     return {bool: "bool", int: "number", float: "number", str: "text", type(None): "null"}.get(
         type(value), type(value).__name__
     )

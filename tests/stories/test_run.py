@@ -38,7 +38,7 @@ RESULT = {
     "cost_usd": float,
     "seconds": float,
 }
-"""The fields of --json (interfaces.md) with their types where the work was done."""
+"""The fields of --json with their types where the work was done."""
 
 SUBAGENT = {
     "id": str,

@@ -22,8 +22,8 @@ from bot.service.overview.announcements import Announcements
 from bot.service.overview.file_index import FileIndex
 from bot.service.overview.journal_reader import JournalReader
 from bot.service.overview.overview import Overview
-from bot.service.overview.recorded_journal import RecordedJournal
 from bot.service.overview.recorder import Recorder
+from bot.service.overview.recording_journal import RecordingJournal
 from bot.service.overview.service_state import ServiceState
 from bot.service.overview.views import SentDelivery
 from bot.service.person_turns import PostedTurn, TurnOrder
@@ -123,9 +123,9 @@ class World:
     def application(self) -> ASGIApp:
         return application(self.service, Bounds(), self.routes)
 
-    def recorded(self, number: int) -> RecordedJournal:
+    def recorded(self, number: int) -> RecordingJournal:
         """Return the journal of a thread as a look appends to it."""
-        return RecordedJournal(self.journal, place(number), self.recorder)
+        return RecordingJournal(self.journal, place(number), self.recorder)
 
     async def append(self, number: int, entries: Sequence[Entry]) -> None:
         """Append as a look of this process does."""

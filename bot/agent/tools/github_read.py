@@ -83,7 +83,7 @@ def _quote(passage: Passage) -> str:
     return "\n".join((as_data(" ".join(passage.head.split())), *(f"{_QUOTE}{line}".rstrip() for line in lines)))
 
 
-GITHUB = Tool(
+GITHUB_READ_TOOL = Tool(
     name=GITHUB_READ,
     description=(
         "Read this repository on GitHub. `what`: issue, comments, pull_request (files, reviews), diff, checks (with "

@@ -10,7 +10,7 @@ from bot.agent.tools.bash import BASH, BASH_OUTPUT, KILL_SHELL
 from bot.agent.tools.exit_plan_mode import PLAN
 from bot.agent.tools.file_edits import EDIT, MULTI_EDIT, NOTEBOOK_EDIT, WRITE
 from bot.agent.tools.file_reads import GLOB, GREP, LS, NOTEBOOK_READ, READ
-from bot.agent.tools.github_read import GITHUB
+from bot.agent.tools.github_read import GITHUB_READ_TOOL
 from bot.agent.tools.todo import TODO_READ, TODO_WRITE
 from bot.agent.tools.tool import Tool, ToolInput
 from bot.agent.tools.web_fetch import WEB_FETCH
@@ -24,7 +24,7 @@ BACKGROUND = (BASH_OUTPUT, KILL_SHELL)
 LISTING = (TODO_READ, TODO_WRITE)
 READING_WEB = (WEB_FETCH, WEB_SEARCH)
 """Web tools. They run beside the loop, and a session gets them only where a rule opens them."""
-READING_GITHUB = (GITHUB,)
+READING_GITHUB = (GITHUB_READ_TOOL,)
 """Runs beside the loop, and a session gets it only if its thread is on GitHub."""
 ALL = (*LOOKING, *BACKGROUND, *EDITING, *LISTING, PLAN, ASK)
 
@@ -46,7 +46,7 @@ def optional_tools(resources: SessionResources) -> tuple[Tool, ...]:
     offers = {
         WEB_FETCH: resources.web is not None and any(rule.tool == WEB_FETCH.name for rule in rules),
         WEB_SEARCH: any(rule.tool == WEB_SEARCH.name and rule.pattern == "*" for rule in rules),
-        GITHUB: resources.repository is not None,
+        GITHUB_READ_TOOL: resources.repository is not None,
     }
     return tuple(tool for tool, is_offered in offers.items() if is_offered)
 

@@ -3,8 +3,7 @@
 Rules
 - The text is parsed as GitHub parses it. Nothing is searched for in the source.
 - Every removed fragment, invisible to people, is returned along with the text.
-- The part that addresses the bot is narrower than the visible part: no code, quotes, headings, links, or HTML
-  (product.md, Turns).
+- The part that addresses the bot is narrower than the visible part: no code, quotes, headings, links, or HTML.
 """
 
 import re

@@ -25,8 +25,8 @@ class ServiceState:
     """Returns what GitHub last reported about each installation's requests."""
 
     async def deliveries(self) -> tuple[DeliveryView, ...]:
-        """Return the deliveries that are stored, oldest first, as far as they are listed."""
-        return tuple(_view(delivery) for delivery in (await self.service.queue.list_stored())[:SHOWN])
+        """Return the newest deliveries that are stored, at most SHOWN of them, oldest first."""
+        return tuple(_view(delivery) for delivery in (await self.service.queue.list_stored())[-SHOWN:])
 
     async def health(self) -> Health:
         """Return the state of the service's parts. Nothing is asked of GitHub or the model more than once a minute."""
@@ -59,10 +59,11 @@ class ServiceState:
 
 
 def _view(delivery: StoredDelivery) -> DeliveryView:
+    known = "waiting" if delivery.is_waiting else "stored"
     return DeliveryView(
         guid=delivery.guid,
         event=delivery.event,
         thread=str(delivery.address or ""),
         stored=datetime.fromtimestamp(delivery.stored_at, UTC),
-        state="waiting" if delivery.is_readable else "unreadable",
+        state=known if delivery.is_readable else "unreadable",
     )

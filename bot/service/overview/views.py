@@ -210,7 +210,7 @@ class DeliveryView:
     """``owner/name#number``; "" for a delivery that concerns every thread."""
     stored: datetime
     state: str
-    """``waiting`` for a look, or ``unreadable`` and set aside."""
+    """``waiting`` for a look, ``stored`` where a look may have covered it, or ``unreadable`` and set aside."""
 
 
 @dataclass(frozen=True, slots=True)

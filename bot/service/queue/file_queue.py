@@ -32,7 +32,7 @@ class FileQueue:
         """Store a delivery as a file, and wake its thread. Joins a file that waits for the same look."""
         if not self._may_need_look(delivery):
             return Outcome.NOT_FOR_US
-        if self.worker and self.worker.covers(delivery.address):
+        if self.worker and self.worker.has_look_to_come(delivery.address):
             self.worker.wake(delivery.address)
             return Outcome.JOINED
         installation = delivery.address.installation if delivery.address else None
@@ -61,7 +61,7 @@ class FileQueue:
 
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
         """Return the open threads."""
-        return self.worker.reaction_watched if self.worker else ()
+        return self.worker.open_threads if self.worker else ()
 
     async def load(self) -> Load:
         """Return what waits and runs in this process."""

@@ -274,9 +274,12 @@ class Jobs:
         return Load(**(await self.database.rows(_LOAD))[0])
 
     async def list_stored(self) -> Sequence[StoredDelivery]:
-        """Return the 200 newest deliveries, oldest first. Their threads are not recorded."""
+        """Return the 200 newest deliveries, oldest first. Neither their threads are recorded, nor whether they wait."""
         rows = await self.database.rows(_NEWEST)
-        return [StoredDelivery(row["guid"], row["event"], None, row["stored_at"]) for row in reversed(rows)]
+        return [
+            StoredDelivery(row["guid"], row["event"], None, row["stored_at"], is_waiting=False)
+            for row in reversed(rows)
+        ]
 
     async def listen(self, hear: JobListener) -> None:
         """Call `hear` for each job that is deferred, until cancelled or the connection breaks."""

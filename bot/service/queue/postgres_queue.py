@@ -24,7 +24,7 @@ from bot.service.queue.job_worker import JobWorker, Pace
 from bot.service.queue.jobs import Jobs
 from bot.service.queue.queue_port import Load, Outcome, StoredDelivery
 from bot.service.queue.watching import Watching
-from bot.service.worker import THREADS
+from bot.service.worker import OS_THREADS
 from bot.store.postgres.database import Database
 from bot.store.postgres.migrations import require_current
 
@@ -112,7 +112,7 @@ class PostgresQueue:
                 yield
                 return
             looks, sessions = self.limits.looks, self.limits.sessions
-            threads = ThreadPoolExecutor(THREADS * (looks + sessions), "work")
+            threads = ThreadPoolExecutor(OS_THREADS * (looks + sessions), "work")
             asyncio.get_running_loop().set_default_executor(threads)
             worker = JobWorker(
                 self.host, self._jobs, self._watching, looks, sessions, self.breakers, self.pace, self.clock

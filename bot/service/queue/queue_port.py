@@ -37,6 +37,8 @@ class StoredDelivery:
     stored_at: float
     """Seconds since 1970."""
     is_readable: bool = True
+    is_waiting: bool = True
+    """Whether no look has covered it. False: the queue does not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Shows on the thread, as one text, what a session does while it runs (S12, product.md, Execution).
+"""Shows on the thread, as one text, what a session does while it runs (S12).
 
 The progress of approved work is shown from its first event on. That of planning is shown only if it takes long, and is
 replaced by one line at the end, so a quick plan posts nothing but the plan.

@@ -50,7 +50,7 @@ async def attached_pictures(context: ThreadContext, state: ThreadState, *, plann
     """Return the pictures attached to the requests that the plan covers.
 
     Planning also sees those of the opening post. Approved work sees only those of people who may ask, and only where
-    the request's own words cross the gate (product.md, Approval).
+    the request's own words cross the gate.
     """
     reader = context.resources.repository
     if reader is None or not (planning or not state.turn.foreign):

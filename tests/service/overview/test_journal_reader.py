@@ -8,7 +8,7 @@ from bot.core.errors import Transient
 from bot.core.names import ThreadNumber
 from bot.service.overview.file_index import FileIndex
 from bot.service.overview.journal_reader import LOOK_SECONDS, JournalReader
-from bot.service.overview.recorded_journal import RecordedJournal
+from bot.service.overview.recording_journal import RecordingJournal
 from bot.service.overview.thread_records import ThreadQuery
 from tests.core.journal_histories import histories
 from tests.service.ground import HandClock
@@ -49,7 +49,7 @@ async def test_github_fails() -> None:
 async def test_an_append_wakes_listeners(tmp_path: Path) -> None:
     """An append through the recorded journal is in the index, and wakes who listens to that thread, and nobody else."""
     made, at = recorder(FileIndex(tmp_path / "overview.sqlite3")), address(1)
-    recorded = RecordedJournal(SharedJournal(), at, made)
+    recorded = RecordingJournal(SharedJournal(), at, made)
     with made.announcements.listen(at) as news, made.announcements.listen(address(2)) as other:
         assert await recorded.append(ThreadNumber(1), 0, [(each.kind, each.body) for each in ENTRIES[:2]]) == 2
         assert news.is_set()

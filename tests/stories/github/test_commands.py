@@ -1,4 +1,4 @@
-"""Every command by everybody: who may give it, and what the bot answers (interfaces.md, Commands)."""
+"""Every command by everybody: who may give it, and what the bot answers (docs/commands.md)."""
 
 from dataclasses import dataclass
 from typing import Final

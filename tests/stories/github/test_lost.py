@@ -105,16 +105,16 @@ async def test_a_hook_of_the_repositorys_own(story: Story, tmp_path: Path) -> No
     worker = Worker(story.host, Inbox(tmp_path / "inbox"))
     async with worker.running(), asyncio.timeout(PATIENCE):
         worker.deliver(Delivery("1", "issues", replace(unnamed, told="issue")))
-        await worker.idle()
+        await worker.wait_until_idle()
         assert (story.signs(issue), len(story.plans()), worker.exit_code) == (["eyes"], 1, 0)
         worker.deliver(Delivery("2", "issues", story.address()))
         worker.deliver(Delivery("3", "issues", unnamed))
-        await worker.idle()
+        await worker.wait_until_idle()
         assert worker.exit_code == 0
-        assert worker.reaction_watched == (story.address(),)
-        await story.host.changed_threads(worker.reaction_watched)
+        assert worker.open_threads == (story.address(),)
+        await story.host.changed_threads(worker.open_threads)
         story.reacts("maya", "+1")
-        assert await story.host.changed_threads(worker.reaction_watched) == worker.reaction_watched
+        assert await story.host.changed_threads(worker.open_threads) == worker.open_threads
 
 
 @pytest.mark.req("W3")

@@ -103,7 +103,7 @@ async def test_each_waiting_thread_gets_its_session(story: Story, model: Model, 
         await asyncio.to_thread(until, lambda: story.said("tell", 3) and story.said("tell", 4), "the answers")
         assert len(model.heard) == before + 1
         pause.go_on()
-        await asyncio.wait_for(work.idle(), PATIENCE)
+        await asyncio.wait_for(work.wait_until_idle(), PATIENCE)
     assert "Stopped by will" in story.said("tell", 4)[0]
     assert [len(story.plans(number)) for number in (2, 3, 4)] == [1, 1, 0]
     assert len(story.pulls()) == 1

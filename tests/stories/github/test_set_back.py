@@ -1,4 +1,4 @@
-"""Somebody who can push sets a thread's ref back to an older state, or deletes it (security.md, A4b)."""
+"""Somebody who can push sets a thread's ref back to an older state, or deletes it (A4b)."""
 
 import pytest
 

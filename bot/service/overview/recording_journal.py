@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedJournal:
+class RecordingJournal:
     """The Journal port: the journal of one thread's repository, and the recorder of that thread's appends."""
 
     journal: Journal
