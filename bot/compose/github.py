@@ -162,11 +162,14 @@ class GitHubHost:
 
     def looked_at(self, address: ThreadAddress) -> LookedAt:
         """Return what the last look at a thread found out."""
-        return LookedAt(replace(address, told=""), self._polling.comment_of(address), self._resting.get(address))
+        polling, rest = self._polling, self._resting.get(address)
+        comment, polled = polling.comment_of(address), polling.settled_fingerprint(address)
+        return LookedAt(replace(address, told=""), comment, rest, polled)
 
     def recall(self, looked_at: LookedAt) -> None:
         """Record the result of another process's look."""
         self._polling.show(looked_at.address, looked_at.comment)
+        self._polling.recall(looked_at.address, looked_at.polled)
         self._resting.set(looked_at.address, looked_at.rest)
 
     def end_at_next_step(self) -> None:

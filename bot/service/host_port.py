@@ -19,6 +19,8 @@ class LookedAt:
     """The plan or question that is polled for reactions; "" for none."""
     rest: Rest | None
     """Until when the thread need not be looked at; None if it does not rest."""
+    polled: str = ""
+    """What polls see of the comment, once looks were asked for because of it; "" if this process does not know."""
 
 
 class HostPort(Protocol):

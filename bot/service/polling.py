@@ -13,6 +13,8 @@ from bot.service.connections import Connections
 
 TOLD: Final = 2
 """Number of polls at which each change of a plan comment is reported."""
+SETTLED: Final = TOLD + 1
+"""Number of polls that saw the same, after which nothing is left to report."""
 PATIENCE: Final = 10.0
 """Seconds that a call waits for answers. The next call reports the later ones."""
 _log: Final = logging.getLogger(__name__)
@@ -28,7 +30,7 @@ class Polling:
     patience: float = PATIENCE
     _shown: dict[ThreadAddress, str] = field(default_factory=dict)
     _seen: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """What the last poll saw of each plan comment, and how often it was reported."""
+    """What the last poll saw of each plan comment, and how many polls saw that, at most SETTLED."""
     _under_way: dict[int | None, Poll] = field(default_factory=dict)
     """The polls that no call has reported yet."""
 
@@ -43,6 +45,16 @@ class Polling:
     def comment_of(self, address: ThreadAddress) -> str:
         """Return the comment of a thread that is polled; "" for none."""
         return self._shown.get(address, "")
+
+    def settled_fingerprint(self, address: ThreadAddress) -> str:
+        """Return the fingerprint of a thread's comment if it was reported, and a later poll saw the same; else ""."""
+        fingerprint, times = self._seen.get(self.comment_of(address), ("", 0))
+        return fingerprint if times == SETTLED else ""
+
+    def recall(self, address: ThreadAddress, fingerprint: str) -> None:
+        """Take a settled fingerprint of another process for what was seen of a thread's comment, if nothing was yet."""
+        if fingerprint:
+            self._seen.setdefault(self.comment_of(address), (fingerprint, SETTLED))
 
     async def changed_threads(self, addresses: Iterable[ThreadAddress]) -> tuple[ThreadAddress, ...]:
         """Return the threads whose comment got a reaction or an edit since the last call. One query polls up to 100
@@ -98,7 +110,6 @@ class Polling:
     def _must_report(self, comment: str, fingerprint: str) -> bool:
         """Return whether a poll result must be reported, and count the report."""
         before, times = self._seen.get(comment, ("", 0))
-        if fingerprint == before and times >= TOLD:
-            return False
-        self._seen[comment] = fingerprint, times + 1 if fingerprint == before else 1
-        return True
+        times = min(times + 1, SETTLED) if fingerprint == before else 1
+        self._seen[comment] = fingerprint, times
+        return times < SETTLED

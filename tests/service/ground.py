@@ -116,6 +116,8 @@ class Host:
     unasked: list[Exception] = field(default_factory=list)
     """What the next questions raise."""
     calls: list[Call] = field(default_factory=list)
+    polled: str = ""
+    """What polls of this process saw of each comment."""
     recalled: dict[ThreadAddress, LookedAt] = field(default_factory=dict)
     """What looks of other processes found out."""
     ends_at_steps: bool = True
@@ -156,7 +158,7 @@ class Host:
         return Listening(self.bot, self.mention) if self.mention else None
 
     def looked_at(self, address: ThreadAddress) -> LookedAt:
-        return LookedAt(address, f"plan-{address.number}" if address in self.opened else "", None)
+        return LookedAt(address, f"plan-{address.number}" if address in self.opened else "", None, self.polled)
 
     def recall(self, looked_at: LookedAt) -> None:
         self.recalled[looked_at.address] = looked_at

@@ -54,6 +54,24 @@ async def test_one_installation_that_hangs(ground: Ground, tmp_path: Path) -> No
     await connections.close()
 
 
+async def test_a_successor_reports_only_what_changed(ground: Ground, tmp_path: Path) -> None:
+    """A process that takes the polling over learns what its predecessor saw, and looks at no thread because of it."""
+    connections = Connections(settings(ground.github, "", tmp_path / "polling"), ground.clock)
+    address, changed = (replace(thread(number), installation=ground.installation.id) for number in (1, 2))
+    predecessor, successor = Polling(connections), Polling(connections)
+    predecessor.show(address, "IC_1")
+    reported = list[ThreadAddress]()
+    while not (fingerprint := predecessor.settled_fingerprint(address)):
+        reported += await predecessor.changed_threads((address,))
+    assert reported == [address] * TOLD
+    for each, number in ((address, 1), (changed, 2)):
+        successor.show(each, f"IC_{number}")
+    successor.recall(address, fingerprint)
+    successor.recall(changed, "as it was before somebody reacted")
+    assert await successor.changed_threads((address, changed)) == (changed,)
+    await connections.close()
+
+
 async def test_one_installation_that_cannot_be_listed(ground: Ground, tmp_path: Path) -> None:
     """The repositories of the others are listed all the same."""
     world = ground.github.world

@@ -368,6 +368,21 @@ async def test_what_a_look_found_out_reaches_the_process_that_polls(jobs: Jobs) 
         assert await queue.threads_to_poll() == ()
 
 
+async def test_what_was_polled_reaches_the_process_that_polls_next(jobs: Jobs) -> None:
+    """It is kept as long as looks see the same comment, though they do not know what polls saw."""
+    looking, polling, successor = Host(opened=(thread(1),)), Host(opened=(thread(1),), polled="seen"), Host()
+    async with queue_of(jobs, looking) as queue:
+        await queue.store(delivery(1))
+        await looking.until(1)
+        await settled(queue)
+        await Watching(polling, jobs.database, jobs).threads_to_poll()
+        await queue.store(delivery(1, "again"))
+        await looking.until(2)
+        await settled(queue)
+    await Watching(successor, jobs.database, jobs).threads_to_poll()
+    assert successor.recalled[thread(1)].polled == "seen"
+
+
 async def test_what_fails_for_a_while_is_tried_again(jobs: Jobs) -> None:
     """After a pause."""
     host = Host(failures=[Transient("away")])

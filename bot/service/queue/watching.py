@@ -1,6 +1,6 @@
 """The open threads of all workers: each look leaves in the database what polling and reconciling need."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -23,7 +23,16 @@ ON CONFLICT (repository) DO UPDATE SET bot = excluded.bot, mention = excluded.me
 """
 _RECORD: Final = """
 INSERT INTO plangate_watched (repository, number, facts) VALUES (%(repository)s, %(number)s, %(facts)s)
-ON CONFLICT (repository, number) DO UPDATE SET facts = excluded.facts
+ON CONFLICT (repository, number) DO UPDATE SET facts = CASE
+    WHEN plangate_watched.facts -> 'comment' = excluded.facts -> 'comment' THEN plangate_watched.facts || excluded.facts
+    ELSE excluded.facts
+END
+"""
+_KEEP_POLLED: Final = """
+UPDATE plangate_watched w SET facts = w.facts || jsonb_build_object('polled', new.polled)
+FROM unnest(%(repositories)s::bigint[], %(numbers)s::bigint[], %(comments)s::text[], %(polled)s::text[])
+    AS new (repository, number, comment, polled)
+WHERE (w.repository, w.number, w.facts ->> 'comment') = (new.repository, new.number, new.comment)
 """
 _FORGET: Final = "DELETE FROM plangate_watched WHERE repository = %(repository)s AND number = %(number)s"
 _ALL: Final = "SELECT facts FROM plangate_watched"
@@ -44,7 +53,8 @@ class Watching:
         """
         look, place = self.host.looked_at(address), {"repository": address.repository, "number": address.number}
         if look.comment or look.rest is not None:
-            await self.database.rows(_RECORD, **place, facts=_reader().dump_json(look).decode())
+            facts = _reader().dump_json(look, exclude_defaults=True).decode()  # what is unknown here stays
+            await self.database.rows(_RECORD, **place, facts=facts)
         else:
             await self.database.rows(_FORGET, **place)
         if listening := self.host.listening(address.repository):
@@ -52,11 +62,27 @@ class Watching:
             await self.database.rows(_LISTENER, **values)
 
     async def threads_to_poll(self) -> tuple[ThreadAddress, ...]:
-        """Return the threads with a plan or question on display, after telling the host what all looks found out."""
+        """Return the threads with a plan or question on display, after telling the host what all looks found out.
+
+        What this process's polls saw is recorded, so that its successor does not look at every thread because of it.
+        """
         looks = [_reader().validate_python(row["facts"]) for row in await self.database.rows(_ALL)]
         for look in looks:
             self.host.recall(look)
+        await self._keep_polled(looks)
         return tuple(look.address for look in looks if look.comment)
+
+    async def _keep_polled(self, recorded: Sequence[LookedAt]) -> None:
+        known = [(look, self.host.looked_at(look.address)) for look in recorded]
+        new = [look for before, look in known if look.polled and look.polled != before.polled]
+        if new:
+            await self.database.rows(
+                _KEEP_POLLED,
+                repositories=[look.address.repository for look in new],
+                numbers=[look.address.number for look in new],
+                comments=[look.comment for look in new],
+                polled=[look.polled for look in new],
+            )
 
     async def wake_all(
         self,
