@@ -183,9 +183,10 @@ def commands_of(messages: Iterable[Json]) -> list[CommandRun]:
     """
     runs: list[CommandRun] = []
     for call, result in _calls_with_results(messages, "Bash"):
-        command, output = call["input"]["command"], result.get("content")
-        if call["input"].get("run_in_background") or not isinstance(output, str):
-            continue
+        command, output = call["input"].get("command"), result.get("content")
+        in_background = call["input"].get("run_in_background")
+        if in_background or not (isinstance(command, str) and isinstance(output, str)):
+            continue  # a call without a command was refused
         ending = _ENDING.fullmatch(output.rpartition("\n")[2])
         if not result.get("is_error"):
             runs.append(CommandRun(command, 0, output))

@@ -241,6 +241,8 @@ def test_commands_that_ran() -> None:
         "stopped": ("Cancelled before it finished.", True),
     }
     calls = [{"type": "tool_use", "id": n, "name": "Bash", "input": {"command": n}} for n in (*results, "pending")]
+    calls.append({"type": "tool_use", "id": "without a command", "name": "Bash", "input": {"cmd": "make"}})
+    results["without a command"] = ("Invalid input for Bash: command: Field required", True)
     blocks: list[dict[str, Any]] = [
         {"type": "tool_result", "tool_use_id": n, "content": said, **({"is_error": True} if is_error else {})}
         for n, (said, is_error) in results.items()
