@@ -132,8 +132,11 @@ class SandboxedToolhost:
                 await asyncio.wait([self._listening])
             self._fail_waiting_calls()
         finally:
-            if self._after is not None:
-                await self._after()
+            try:
+                await self._kill()  # if the end of the process was not waited for
+            finally:
+                if self._after is not None:
+                    await self._after()
 
     @property
     def _is_gone(self) -> bool:
