@@ -149,11 +149,12 @@ class PostgresQueue:
                 self._leads_until = began + LEASE_SECONDS
                 if not led:
                     say("this process does the periodic work")
-                    await self._forget()  # processes may never last as long as the next time
 
     async def _forget(self) -> None:
-        if self.leads:
-            await self._jobs.forget_deliveries()
+        """Delete the guids of old deliveries, as soon as this process leads: it may end before the next time."""
+        while not self.leads:
+            await self.clock.sleep(self.pace.poll)
+        await self._jobs.forget_deliveries()
 
     async def _defer_woken(self) -> None:
         while True:
