@@ -1,7 +1,7 @@
 """Lists the repositories that the bot can reach, and the installations that reach them."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.github.client import GitHubClient, Json
@@ -32,8 +32,8 @@ class ReachableRepository:
     """Its default branch."""
     pushed: datetime | None = None
     """When something was last pushed to it; None: never."""
-    kilobytes: int = 0
-    """Approximate size of its history on GitHub's disks."""
+    kilobytes: int = field(default=0, compare=False)
+    """Approximate size of its history on GitHub's disks. GitHub computes it again now and then, without a push."""
     archived: bool = False
     """Whether nobody can write to it."""
 
