@@ -85,9 +85,15 @@ class WebFlow:
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
         try:
             with requests.Session() as session:
-                session.verify, session.auth = self.authorities or True, without_netrc
-                # A redirect would carry the client's secret to another address.
-                answer = session.post(url, {**own, **form}, headers=headers, timeout=TIMEOUT, allow_redirects=False)
+                session.auth = without_netrc
+                answer = session.post(
+                    url,
+                    {**own, **form},
+                    headers=headers,
+                    timeout=TIMEOUT,
+                    verify=self.authorities or True,
+                    allow_redirects=False,  # a redirect would carry the client's secret to another address
+                )
                 fields = None if answer.is_redirect else answer.json()
         except (requests.exceptions.RequestException, ValueError, OSError):
             fields = None
