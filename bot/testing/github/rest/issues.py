@@ -59,7 +59,9 @@ def create_issue(call: ApiCall) -> RestAnswer:
 
 
 def change_issue(call: ApiCall) -> RestAnswer:
-    """Change the title, body, state, or labels."""
+    """Change the title, body, state, or labels. Other fields are not simulated."""
+    if unknown := call.body.keys() - {"title", "body", "state", "state_reason", "labels"}:
+        raise ApiError(422, f"not simulated: {', '.join(sorted(unknown))}")
     issue = call.issue
     if issue.author != call.actor.id and not _may_triage(call):
         raise ApiError(403, "Must have admin rights to Repository.")
@@ -146,6 +148,11 @@ def react(subject: Callable[[ApiCall], Issue | Comment | ReviewComment]) -> Call
     return run
 
 
+def list_reactions(call: ApiCall) -> RestAnswer:
+    """Return the reactions to a comment."""
+    return RestAnswer([reaction_json(call.site, each) for each in call.world.reactions_to(call.comment.node_id)])
+
+
 def line_comment(call: ApiCall) -> ReviewComment:
     """Return the line comment in the path."""
     comment = call.world.review_comments.get(int(call.path["comment_id"]))
@@ -226,6 +233,7 @@ ENDPOINTS = (
     Endpoint("DELETE", f"{THREAD}/labels/{{name:path}}", remove_label, WRITE, Role.TRIAGE),
     Endpoint("GET", "/repos/{owner}/{repo}/labels/{name}", get_label, READ),
     Endpoint("POST", "/repos/{owner}/{repo}/labels", create_label, WRITE, Role.WRITE),
+    Endpoint("GET", f"{COMMENT}/reactions", list_reactions, READ),
     Endpoint("POST", f"{COMMENT}/reactions", react(lambda call: call.comment), WRITE),
     Endpoint("POST", f"{THREAD}/reactions", react(lambda call: call.issue), WRITE),
     Endpoint("POST", f"{LINE_COMMENT}/reactions", react(line_comment), WRITE),
