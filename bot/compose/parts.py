@@ -124,7 +124,9 @@ def work_settings(
         day_usd=keys.budget.repository_day_usd,
         expires_days=keys.approve.expires_days,
         mode=Mode(execution.mode),
-        counts=SubagentCounts(execution.subagents.at_once, execution.subagents.in_all, execution.parallel_tasks),
+        subagent_counts=SubagentCounts(
+            execution.subagents.at_once, execution.subagents.in_all, execution.parallel_tasks
+        ),
         agents=_limits_by_type(keys),
         verify=tuple(execution.verify),
         repairs=execution.repairs,

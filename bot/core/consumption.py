@@ -30,10 +30,10 @@ class Consumption:
         """Return the higher of each number."""
         return self._combine(other, max)
 
-    def _combine(self, other: "Consumption", one: Callable[[Any, Any], Any]) -> "Consumption":
-        """Return what `one` makes of each number of both."""
-        tokens = (one(self.tokens_input, other.tokens_input), one(self.tokens_output, other.tokens_output))
-        return Consumption(one(self.usd, other.usd), *tokens)
+    def _combine(self, other: "Consumption", operation: Callable[[Any, Any], Any]) -> "Consumption":
+        """Return the result of an operation on each number of both."""
+        tokens = (operation(self.tokens_input, other.tokens_input), operation(self.tokens_output, other.tokens_output))
+        return Consumption(operation(self.usd, other.usd), *tokens)
 
     @property
     def dollars(self) -> float:

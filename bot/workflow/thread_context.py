@@ -73,7 +73,7 @@ class WorkSettings:
     """Budget of a repository on one day (UTC), over all its threads; None for no such budget."""
     expires_days: float = 7.0
     mode: Mode = Mode.ACCEPT_EDITS
-    counts: SubagentCounts = SubagentCounts()
+    subagent_counts: SubagentCounts = SubagentCounts()
     agents: Mapping[str, Limits] = field(default_factory=lambda: LIMITS)
     """Limits of sub-agents, by type."""
     verify: tuple[str, ...] = ()

@@ -144,6 +144,7 @@ def test_a_reason_is_that_of_the_newest_request() -> None:
     assert reason(request, failed) == "it refused"
     assert reason(request, failed, request, answered) == ""
     assert reason(request, failed, ("retried", {}), answered) == ""
+    assert reason(request, failed, ("stopped", {})) == "it refused"
 
 
 def test_an_event_is_of_one_kind() -> None:

@@ -131,7 +131,8 @@ def efforts(subject: Subject) -> Iterator[Finding]:
     elif effort is not None and effort not in subject.model.efforts:
         levels = ", ".join(subject.model.efforts)
         yield f"{place}: This model does not support effort level '{effort}'. Supported levels: {levels}."
-    off = "adaptive" in subject.model.thinking and subject.body.get("thinking") == {"type": "disabled"}
+    is_disabled = "thinking" in subject.body and subject.thinking == "disabled"
+    off = "adaptive" in subject.model.thinking and is_disabled
     if off and subject.effort not in EFFORTS_WITHOUT_THINKING:
         yield f'"thinking.type.disabled" is not supported with effort "{subject.effort}" for this model.'
 

@@ -109,7 +109,7 @@ async def _session_settings(context: ThreadContext, state: ThreadState, start: S
     return SessionSettings(
         start.session_id,
         settings.model,
-        SubagentSettings(settings.subagent_model, types, settings.counts, state.untrusted, settings.agents),
+        SubagentSettings(settings.subagent_model, types, settings.subagent_counts, state.untrusted, settings.agents),
         start.mode,
         Limits(settings.limits.steps, settings.limits.seconds),
         reviews=start.mode is Mode.PLAN and place.pull is not None,

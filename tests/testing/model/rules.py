@@ -9,8 +9,8 @@ from anthropic import BadRequestError
 
 Json = dict[str, Any]
 
-OPUS, OPUS_5, OPUS_4_6, OPUS_4_5 = "claude-opus-5-5", "claude-opus-5", "claude-opus-4-6", "claude-opus-4-5"
-SONNET, HAIKU, HAIKU_4_5 = "claude-sonnet-5-5", "claude-haiku-5-5", "claude-haiku-4-5"
+OPUS, OPUS_4_6, OPUS_4_5 = "claude-opus-5-5", "claude-opus-4-6", "claude-opus-4-5"
+HAIKU, HAIKU_4_5 = "claude-haiku-5-5", "claude-haiku-4-5"
 CLOSED: Json = {"type": "object", "additionalProperties": False}
 
 

@@ -9,8 +9,6 @@ import pytest
 from tests.testing.model.messages import body, user
 from tests.testing.model.rules import Json, refused
 
-CLEAR_AT = "mid-conversation-system-clear-at-2026-08-21"
-EFFORT = "mid-conversation-output-config-2026-07-01"
 COMPACT = "compact-2026-09-04"
 EDITS = "context-management-2025-06-27"
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.testing.model.rules import HAIKU_4_5, OPUS, Json, body, refused
 
-SUMMARIZE, EDITS, THRESHOLD = "compact-2026-09-04", "context-management-2025-06-27", "compact-2026-01-12"
-FAST, BUDGET = "fast-mode-2026-02-01", "task-budgets-2026-03-13"
+SUMMARIZE = "compact-2026-09-04"
 SEARCH: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
 FOUND: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
 READ: Json = {"type": "tool_use", "id": "a", "name": "Read", "input": {}}
@@ -27,14 +26,6 @@ def turns(answer: list[Json], reply: list[Json]) -> Json:
 
 def pictures(number: int, model: str) -> Json:
     return body(model, messages=[{"role": "user", "content": [MORE, *[IMAGE] * number]}])
-
-
-def edits(kind: str) -> Json:
-    return body(context_management={"edits": [{"type": kind}]})
-
-
-def budget(model: str) -> Json:
-    return body(model, output_config={"task_budget": {"type": "tokens", "total": 20_000}})
 
 
 ROWS: dict[str, tuple[Json, Json, str, tuple[str, ...]]] = {

@@ -10,10 +10,8 @@ from tests.rows import every_row
 from tests.testing.model.messages import IMAGE, assistant, body, result, text, use, user
 from tests.testing.model.rules import Json, refused
 
-SONNET_5 = "claude-sonnet-5"
 SERVED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
-DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
 UNANSWERED = "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each `tool_use`"
 NOT_EMPTY = "all messages must have non-empty content except for the optional final assistant message"
 PREFILL = "This model does not support assistant message prefill. The conversation must end with a user message."
