@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bot.core import marker
 from bot.core.actor import Actor
-from bot.core.command import Command, UnknownCommand, parse
+from bot.core.command import Command, UnknownCommand, mention_pattern, parse
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import without_mention
 from bot.core.names import ThreadNumber
@@ -27,7 +27,6 @@ from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
 from bot.github.turns import Listener
 
 _BOX: Final = re.compile(r"- \[([ xX])\] ")
-_TO_SOMEBODY: Final = re.compile(r"@[A-Za-z0-9]")
 _SUBJECT: Final = "closed comments(last: 100) { ...comments }"
 # https://docs.github.com/en/graphql/reference/objects#issuecomment
 _QUERY: Final = f"""
@@ -105,7 +104,7 @@ class AnswerReader:
             isinstance(command, Command) or (isinstance(command, UnknownCommand) and command.nearest)
             for command in commands
         )
-        return bool(text) and not is_for_bot and (parsed.speaks or _TO_SOMEBODY.match(text) is None)
+        return bool(text) and not is_for_bot and (parsed.speaks or mention_pattern().match(text) is None)
 
     def _unquoted_text(self, post: ThreadPost) -> str:
         """Return the visible text of a comment without its quotations, which may be somebody else's words."""

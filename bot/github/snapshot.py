@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.approval import Candidate, Opinion, ShownPlan, Snapshot, Way
-from bot.core.command import Command, Verb, parse
+from bot.core.command import Command, Verb, parse, without_item_mark
 from bot.core.errors import PlangateError
 from bot.core.markdown.visible import may_name
 from bot.core.names import CommitId
@@ -209,7 +209,7 @@ class SnapshotReader:
             if people[comment.actor].may_decide(self.approve):
                 lines = self._lines(comment.body)
             else:
-                lines = comment.body.splitlines() if len(comment.body) <= SHORT else ()
+                lines = [*map(without_item_mark, comment.body.splitlines())] if len(comment.body) <= SHORT else ()
             candidates += decisions(comment, lines, self.listener.mention)
         return candidates
 

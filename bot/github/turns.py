@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.actor import Actor, ActorKind, Role
-from bot.core.command import parse
+from bot.core.command import parse, without_item_mark
 from bot.core.errors import Refused
 from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
@@ -139,7 +139,8 @@ class TurnReader:
         lines = (line for body in post.words for line in self._parse(body).lines)
         command = next((line for line in lines if parse(line, mention) is not None), "")
         if command:
-            others = [line for line in text.split("\n") if line.strip() != without_mention(command, mention)]
+            own = without_mention(command, mention)
+            others = [line for line in text.split("\n") if own not in {line.strip(), without_item_mark(line).strip()}]
             text = "\n".join((command, *others)).strip()
         if post.key == "issue":
             shows.insert(0, visible_title(thread.title))

@@ -45,9 +45,9 @@ def test_nothing_is_closed(text: str) -> None:
 
 
 @pytest.mark.req("X2")
-@every_row("before", ("", ".", "-", "/", "é", "日本", "@", "("))
+@every_row("before", ("", ".", "-", "/", "_", "é", "日本", "@", "("))
 def test_nobody_is_mentioned(before: str) -> None:
-    """GitHub takes a name for a mention unless a letter, digit or line of ASCII stands before the @."""
+    """GitHub takes a name for a mention unless an ASCII letter or digit stands before the @."""
     assert "@octocat" not in shown(inert_markdown(f"Ask {before}@octocat"))
 
 

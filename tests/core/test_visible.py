@@ -124,7 +124,14 @@ def test_writing_keeps_what_it_needs(text: str) -> None:
         "**@plangate** do it",
         "(@plangate)",
         "/plangate status",
+        "/plangate, stop",
+        "- /plangate status",
         "one\n\n/plangate approve 0123456789ab",
+        "请@plangate 修复",
+        "@plangate修复",
+        "@plangateさん、お願いします",
+        "&#64;plangate do it",
+        "@@plangate",
     ),
 )
 def test_visible_prose_mentions(text: str) -> None:
@@ -152,8 +159,11 @@ def test_visible_prose_mentions(text: str) -> None:
         "me@plangate.example",
         "@plangate-dev",
         "@plangate/team",
-        "@@plangate",
+        "me@plangate",
+        "@plangate_",
+        "@plangate.example",
         "path/plangate status",
+        "> quoted\n/plangate approve 0123456789ab",
         "@plan\u200bgate",
     ),
 )
@@ -165,7 +175,41 @@ def test_other_places_do_not_mention(text: str) -> None:
 def test_command_lines_are_lines_of_top_level_prose() -> None:
     """Commands stand in paragraphs of their own; a digest may be in a code span, a command may not."""
     text = "@plangate approve `0123456789ab`\nnext\n\n> /plangate stop\n\n- /plangate stop\n\n`/plangate stop`"
-    assert command_lines(text) == ("@plangate approve 0123456789ab", "next", "`/plangate stop`")
+    assert command_lines(text) == ("@plangate approve 0123456789ab", "next", "/plangate stop", "`/plangate stop`")
+
+
+@every_row(
+    ("text", "lines"),
+    (
+        ("- /plangate stop", ("/plangate stop",)),
+        ("1. first\n2. /plangate stop", ("first", "/plangate stop")),
+        ("- one\n/plangate stop", ("one",)),
+        ("- one\n  /plangate stop", ("one",)),
+        ("- one\n\n  /plangate stop", ("one",)),
+        ("- - /plangate stop", ()),
+        ("- one\n  - /plangate stop", ("one",)),
+        ("- > /plangate stop", ()),
+        ("> - /plangate stop", ()),
+        ("- # /plangate stop", ()),
+        ("- `/plangate stop`", ("`/plangate stop`",)),
+        ("-     /plangate stop", ()),
+        ("- ```\n  /plangate stop\n  ```", ()),
+        ("- [ ] /plangate stop", ("[ ] /plangate stop",)),
+        ("\\- /plangate stop", ("- /plangate stop",)),
+    ),
+)
+def test_a_command_may_begin_an_item_of_a_top_level_list(text: str, lines: tuple[str, ...]) -> None:
+    assert command_lines(text) == lines
+
+
+@pytest.mark.req("PR1")
+@every_row(
+    "text", ("> quoted\n/plangate stop", "> a\n> b\n/plangate stop", "> > a\n/plangate stop", "> - a\n/plangate stop")
+)
+def test_a_line_directly_under_a_quote_is_part_of_it(text: str) -> None:
+    """It is a lazy continuation line: https://spec.commonmark.org/0.31.2/#lazy-continuation-line"""
+    assert command_lines(text) == ()
+    assert all(line.startswith(">") for line in visible_text(text).text.split("\n"))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +218,6 @@ def test_command_lines_are_lines_of_top_level_prose() -> None:
         ("> [a]: b\n/plangate stop", "> /plangate stop"),
         ("> > [a]: b 't'\n/plangate stop", "> > /plangate stop"),
         ("> [a]: b\n[c]: d\n    /plangate stop", "> /plangate stop"),
-        ("- [a]: b\n/plangate stop", "- /plangate stop"),
         ("[a]: b\n/plangate stop\n===", "# /plangate stop"),
         ("[a]: b\n|---|\n/plangate stop", "[a]: b\n/plangate stop"),
         ("/plangate stop\n| t |\n---", "## /plangate stop\n| t |"),
@@ -200,6 +243,8 @@ def test_a_command_after_a_definition(before: str) -> None:
         ("one\n@plangate two", "one\ntwo"),
         ("@plangate", ""),
         ("`@plangate` stays", "`@plangate` stays"),
+        ("请@plangate，修复", "请 修复"),
+        ("@plangate修复", "修复"),
     ),
 )
 def test_a_request_is_read_without_the_mention(text: str, left: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bot.core.codepoints import with_visible_codepoints
+from bot.core.command import mention_pattern
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.elements import fenced_block
 from bot.core.markdown.steps import TooComplex
@@ -42,8 +43,7 @@ _CLOSING: Final = re.compile(
     r"((?:[\w.-]+/[\w.-]+)?(?:\\?#|&#0*35;|&num;)\d+|GH-\d+|https?://\S{1,300}/(?:issues|pull)/\d+)",
     re.IGNORECASE,
 )
-# An @ is part of a word only after an ASCII letter, digit, or underscore.
-_PERSON: Final = re.compile(r"(?<![A-Za-z0-9_])@[A-Za-z0-9][A-Za-z0-9_-]*(?:/[\w.-]+)?")
+_PERSON: Final = mention_pattern()
 # https://docs.github.com/en/actions/how-tos/manage-workflow-runs/skip-workflow-runs
 _SKIPPING: Final = re.compile(r"\[\s*(skip ci|ci skip|no ci|skip actions|actions skip)\s*\]", re.IGNORECASE)
 # git-interpret-trailers(1): signatures and similar lines that a line of a message can be mistaken for.

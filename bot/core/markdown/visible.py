@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from bot.core.codepoints import with_visible_codepoints, without_invisible_runs
+from bot.core.command import mention_pattern, text_to_bot
 from bot.core.markdown import footnotes
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.elements import fenced_block
@@ -61,9 +62,8 @@ def mentions(text: str, mention: str) -> bool:
     """Return whether a Markdown text addresses `mention`, in visible prose or by a command line ``/name COMMAND``."""
     if not may_name(text, mention):
         return False
-    slash = re.compile(rf"\s*/{re.escape(mention.lstrip('@'))}\s+\S", re.IGNORECASE)
-    return bool(_mention_pattern(mention).search("\n".join(_read(text).speech))) or any(
-        map(slash.match, command_lines(text))
+    return bool(mention_pattern(mention).search("\n".join(_read(text).speech))) or any(
+        text_to_bot(line, mention) for line in command_lines(text)
     )
 
 
@@ -76,7 +76,10 @@ def may_name(text: str, mention: str) -> bool:
 
 
 def command_lines(text: str) -> tuple[str, ...]:
-    """Return the lines of a Markdown text that may be commands: those of its top-level paragraphs."""
+    """Return the lines of a Markdown text that may be commands.
+
+    Those of its top-level paragraphs, and the line that begins an item of a top-level list.
+    """
     return tuple(
         line.strip()
         for part in _read(text).commands
@@ -87,13 +90,9 @@ def command_lines(text: str) -> tuple[str, ...]:
 
 def without_mention(text: str, mention: str) -> str:
     """Return a visible text without mentions of the bot and the space around them."""
-    pattern = re.compile(rf"(?<![^\S\n])[^\S\n]*+{_mention_pattern(mention).pattern}[,:]?[^\S\n]*", re.IGNORECASE)
+    name = mention_pattern(mention).pattern
+    pattern = re.compile(rf"(?<![^\S\n])[^\S\n]*+(?<!`){name}[,:，：、]?[^\S\n]*", re.IGNORECASE)
     return re.sub(r"^[^\S\n]+", "", pattern.sub(" ", text), flags=re.MULTILINE).strip()
-
-
-def _mention_pattern(mention: str) -> re.Pattern[str]:
-    """Return a pattern for a mention that stands by itself, not in an address, a team, or a longer name."""
-    return re.compile(rf"(?<![\w@/.`-]){re.escape(mention)}(?![\w/-])", re.IGNORECASE)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -240,12 +239,13 @@ class _Page:
         if self.row is not None:
             self.row.append(drawn)
             return
+        begins_item = bool(self.mark) and len(self.containers) == 1
         self._emit(drawn)
         if not (self.heading or self.around) and "> " not in self.containers:
             spoken, _ = formulas(html.spoken)
             self.speech.append(spoken)
-            if not self.containers:
-                self.commands.append(spoken)
+            if not self.containers or begins_item:
+                self.commands.append(spoken.partition("\n")[0] if begins_item else spoken)
 
     def _code(self, token: "Token") -> None:
         """Add a code block; a diagram as it is drawn."""

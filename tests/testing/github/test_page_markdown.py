@@ -29,7 +29,7 @@ def test_folding_by_the_bot_is_shown() -> None:
 
 def test_references_are_linked_outside_of_code() -> None:
     """Numbers, people and addresses are shown as GitHub links them, not in code and not in links."""
-    shown = render_markdown("see #12, @ada, https://a.b/c. `#13` [#14](https://x.y)", HOME, Boxes(None))
+    shown = render_markdown("see #12, 请@ada修复, https://a.b/c. `#13` [#14](https://x.y)", HOME, Boxes(None))
     assert '<a href="/acme/parcel/issues/12"' in shown
     assert '<strong class="mention">@ada</strong>' in shown
     assert '<a href="https://a.b/c"' in shown

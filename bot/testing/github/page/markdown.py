@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from bot.core.command import mention_pattern
 from bot.testing.github.page.html import Html, element, join
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ HTML_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 FOLDING: Final = re.compile(r"(</?(?:details|summary)>|<details open>)", re.IGNORECASE)
 # https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/autolinked-references-and-urls
 REFERENCE: Final = re.compile(
-    r"(?P<url>https?://[^\s<>\"'`]*[^\s<>\"'`.,:;!?)\]])|(?<![\w/@])@(?P<login>[A-Za-z0-9][A-Za-z0-9-]{0,38})(?![\w-])"
+    rf"(?P<url>https?://[^\s<>\"'`]*[^\s<>\"'`.,:;!?)\]])|(?P<login>{mention_pattern().pattern})"
     r"|(?<![\w/&])#(?P<number>\d{1,9})\b"
 )
 
