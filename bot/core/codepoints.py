@@ -7,8 +7,10 @@ in Japanese names (https://www.unicode.org/reports/tr37/); the three flags that 
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable
+from html.entities import html5
 from typing import Final
 
 _SUSPECT: Final = re.compile(
@@ -24,6 +26,7 @@ _MARKS: Final = re.compile(
     "|[\U000110bd\U000110cd](?=[\U00011080-\U000110ba\U00011066-\U0001106f])"
     "|(?<=[\U00013000-\U0001342f])[\U00013430-\U0001345f](?=[\U00013000-\U0001342f])"
 )
+_ENTITY: Final = re.compile(r"(?<!\\)&(?:#(?:[xX]([0-9A-Fa-f]{1,6})|([0-9]{1,7}))|([A-Za-z][A-Za-z0-9]{1,31}));")
 _JOINERS: Final = frozenset("\u200c\u200d")
 _EMOJI_STYLE: Final = "\ufe0f"
 _STYLES: Final = frozenset("\ufe0e\ufe0f")
@@ -47,6 +50,22 @@ _KEYCAPS: Final = frozenset(f"{key}\ufe0f\u20e3" for key in "0123456789#*")
 def with_visible_codepoints(text: str) -> str:
     """Return a text with every invisible code point written as ‹U+XXXX›."""
     return _replace_invisible_runs(text, as_numbers)
+
+
+def with_invisible_entities_decoded(text: str) -> str:
+    """Return Markdown in which each entity of invisible code points is replaced by them, so that they can be judged."""
+    return _ENTITY.sub(_invisible_of_entity, text)
+
+
+def _invisible_of_entity(match: re.Match[str]) -> str:
+    """Return what an entity stands for if some of it may be invisible, else the entity.
+
+    https://spec.commonmark.org/0.31.2/#entity-and-numeric-character-references
+    """
+    hexadecimal, decimal, name = match.groups()
+    code = int(hexadecimal, 16) if hexadecimal else int(decimal or 0)
+    decoded = html5.get(f"{name};", "") if name else chr(code) if code <= sys.maxunicode else ""
+    return decoded if _SUSPECT.search(decoded) else match.group()
 
 
 def with_printable_signs(text: str) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from bot.core.codepoints import with_visible_codepoints
 from bot.core.markdown.gfm import parse
 from bot.core.markdown.inert import (
     POSTED_BYTES,
@@ -54,6 +55,21 @@ pytestmark = pytest.mark.req("X2")
         ("- [ ] box\n- [x] done", "- ☐ box\n- ☑ done"),
         ("a\u202eb", "a‹U+202E›b"),
         ("```\n@bob <b>\n::x\n```", "```\n@bob <b>\n\\::x\n```"),
+        ("a&#x202e;b", "a‹U+202E›b"),
+        ("a&#8203;&ZeroWidthSpace;b", "a‹U+200B›‹U+200B›b"),
+        ("&zwnj;&NoBreak;&lrm;&shy;", "‹U+200C›‹U+2060›‹U+200E›‹U+00AD›"),
+        ("a&#xE0041;&#917570;", "a‹U+E0041›‹U+E0042›"),
+        ("a&#27;[31m&#0;&#xD800;", "a‹U+001B›[31m‹U+0000›‹U+D800›"),
+        ("# a&#8203;\n\n| &#8203; |\n|---|\n| &rlm; |", "# a‹U+200B›\n\n| ‹U+200B› |\n|---|\n| ‹U+200F› |"),
+        ("[a&lrm;b](https://good.example/x)", "[a‹U+200E›b](https://good.example/x)"),
+        ("![a&#8203;](https://evil.example/x)", "a‹U+200B› (`https://evil.example/x`)"),
+        ("می&zwnj;خواهم 👩&zwj;💻", "می\u200cخواهم 👩\u200d💻"),
+        (
+            "&copy; &amp;#8203; &#65; \\&#8203; &#1234567;",
+            "&copy; &amp;#8203; &#65; \\&#8203; &#1234567;",
+        ),
+        ("`&#8203;`\n\n```\n&zwj;\n```", "`&#8203;`\n\n```\n&zwj;\n```"),
+        ("_@bob", "_`@bob`"),
     ),
 )
 def test_what_acts_is_made_text(text: str, posted: str) -> None:
@@ -157,6 +173,18 @@ def test_nobody_approves_what_nobody_sees(text: str) -> None:
     assert posted.count("SECRET") <= seen.text.count("SECRET")
     assert [part for part in seen.removed if "SECRET" in part] == []
     assert "before" in seen.text
+
+
+@pytest.mark.req("PR5")
+@every_row(
+    "text", ("\\\\&#x202e;", "\\`&#8203;\\`", '[a](https://good.example "&#8203;")', "&#x202e;" * 3 + "`&lrm;` &lrm;")
+)
+def test_no_invisible_code_point_is_left_once_entities_are_decoded(text: str) -> None:
+    """However an entity stands among escapes and code spans, what GitHub decodes is visible."""
+    tokens = MarkdownIt("commonmark").parse(inert_markdown(text, {"good.example"}))
+    parts = [part for token in tokens for part in (token, *(token.children or []))]
+    shown = "".join(f"{part.content if part.type == 'text' else ''}{part.attrGet('title') or ''}" for part in parts)
+    assert with_visible_codepoints(shown) == shown
 
 
 @pytest.mark.req("PR5")

@@ -181,7 +181,8 @@ def short_digest(digest: str | None) -> str:
 
 def markdown(text: str) -> Markup:
     """Return Markdown as HTML that cannot run scripts, load anything, or hide text."""
-    return Markup(_markdown().render(with_visible_codepoints(text)))  # noqa: S704  # the renderer escapes all HTML
+    html = with_visible_codepoints(_markdown().render(text))  # judged in the result, where entities are decoded
+    return Markup(html)  # noqa: S704  # the renderer escapes all HTML
 
 
 @cache

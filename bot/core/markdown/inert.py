@@ -12,7 +12,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from bot.core.codepoints import with_visible_codepoints
+from bot.core.codepoints import with_invisible_entities_decoded, with_visible_codepoints
 from bot.core.command import mention_pattern
 from bot.core.markdown.drawings import diagram, formulas, in_sight, language_of
 from bot.core.markdown.elements import fenced_block
@@ -135,9 +135,10 @@ class _Neutralizer:
             case "html_block" | "html_inline":
                 return False
             case "link_open" | "image":
-                return self._is_allowed_link(str(token.attrGet("href") or token.attrGet("src") or ""))
+                target = str(token.attrGet("href") or token.attrGet("src") or "")
+                return self._is_allowed_link(target) and _is_in_sight(str(token.attrGet("title") or ""))
             case "text":
-                return _PERSON.search(token.content) is None
+                return _PERSON.search(token.content) is None and _is_in_sight(token.content)
             case "inline":
                 return _CLOSING.search(_shown_text(token)) is None
             case _:
@@ -149,6 +150,7 @@ class _Neutralizer:
         return _outside_spans(text, self._words)
 
     def _words(self, text: str) -> str:
+        text = with_visible_codepoints(with_invisible_entities_decoded(text))
         text = _LINK.sub(self._link, text)
         text = _outside_spans(text, lambda part: _CLOSING.sub(lambda match: match[1] + _code(match[2]), part))
         text = _outside_spans(text, lambda part: _URL.sub(self._address, part))
@@ -170,6 +172,11 @@ class _Neutralizer:
             return target.startswith("#") or (parts.scheme in {"http", "https"} and parts.netloc.lower() in self.hosts)
         except ValueError:
             return False
+
+
+def _is_in_sight(text: str) -> bool:
+    """Return whether a text, with its entities decoded, has no invisible code points."""
+    return with_visible_codepoints(text) == text
 
 
 def _parse(text: str) -> list["Token"]:
