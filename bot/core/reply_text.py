@@ -9,6 +9,7 @@ from typing import Final
 from bot.core.approval import Reason, Verdict
 from bot.core.comment import REASONS, how_to_retry, mode_sign, reasons, todo_list
 from bot.core.gate import Stage
+from bot.core.lines import shorten_line
 from bot.core.markdown.elements import code, first_values
 from bot.core.plan import PlanDocument
 
@@ -23,6 +24,9 @@ NOTHING_TO_FINISH: Final = "There is nothing to finish: no approved work is runn
 DECIDE_IN_A_COMMENT: Final = "`approve` and `reject` don't count in a review. Post a comment in the conversation."
 APPROVERS_ONLY: Final = "Only people who may approve can change the budget or the mode."
 NOT_YOURS: Final = "Only people who asked for the work, and people with write access, can stop, finish, or retry it."
+
+_LINE_ROOM: Final = 200
+"""Characters of a person's line that an answer repeats."""
 
 
 def help_text(mention: str) -> str:
@@ -42,10 +46,19 @@ Put a command on the first line of a comment: `{mention} COMMAND`, or `/{mention
 - `status`, `help`: show where this thread stands, or this text (people who may ask)"""
 
 
+def no_decision(line: str, mention: str) -> str:
+    """Render the answer to words that say "approve" or "reject" while a plan waits, and are no command."""
+    return (
+        f"I don't take {code(shorten_line(line, _LINE_ROOM))} as a decision on the plan, and I changed nothing. To "
+        f"decide, comment one of these lines: `{mention} approve`, `{mention} approve DIGEST`, or "
+        f"`{mention} reject WHY`. To have the plan changed, comment `{mention} revise HOW`."
+    )
+
+
 def did_you_mean(line: str, nearest: str) -> str:
     """Render the answer to a line that looks like a command but is not one."""
     hint = f" Did you mean `{nearest}`?" if nearest else " The command `help` lists them all."
-    return f"I don't know the command {code(line)}.{hint}"
+    return f"I don't know the command {code(shorten_line(line, _LINE_ROOM))}.{hint}"
 
 
 def quota_reached(login: str, per_day: int, mention: str) -> str:

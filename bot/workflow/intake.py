@@ -17,7 +17,7 @@ from typing import Final
 
 from bot.agent.permissions.modes import Mode, next_mode
 from bot.core import reply_text
-from bot.core.command import Command, UnknownCommand, Verb, parse
+from bot.core.command import Command, UnknownCommand, Verb, parse, undecided_line
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Transient
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
@@ -116,6 +116,8 @@ async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> 
     if state.stage is Stage.ASKED and may_be_answer(state, turn) and not _is_command(command):
         return state  # it may be the answer; if not, it is taken in once the question is answered
     match command:
+        case None if not turn.mark and state.stage in PLAN_MAY_BE_SHOWN and (line := undecided_line(turn.text)):
+            return await _note(context, state, _heard(turn, reply_text.no_decision(line, context.settings.mention)))
         case None:
             return await _request(context, state, turn, turn.text)
         case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and state.stage is Stage.AWAITING_APPROVAL:

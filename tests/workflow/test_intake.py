@@ -131,6 +131,29 @@ async def test_a_misspelt_command_is_answered() -> None:
     assert ground.told == [reply_text.did_you_mean("@plangate statsu", "status")]
 
 
+@pytest.mark.req("PR1", "PR3")
+@pytest.mark.parametrize(
+    "text",
+    ("@plangate please do not approve this", "I would approve if it had tests.", "@plangate approve? Hm", "reject"),
+)
+async def test_words_about_a_decision_are_answered_and_not_planned(text: str) -> None:
+    ground = Ground()
+    await ground.planned()
+    requests = len(ground.model.requests)
+    ground.thread.say(MAYA, text)
+    state = await ground.look()
+    assert (state.stage, state.thread.plan, len(ground.model.requests)) == (Stage.AWAITING_APPROVAL, 1, requests)
+    assert len(ground.told) == 1
+    assert "approve" in ground.told[0]
+
+
+async def test_words_about_a_decision_are_a_request_where_no_plan_waits() -> None:
+    ground = Ground()
+    ground.thread.say(WILL, "Add a button that says approve.")
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    assert ground.told == []
+
+
 @pytest.mark.req("PR3")
 async def test_quota() -> None:
     """What is beyond a person's quota of a day is told once and not planned; commands and the next day go on."""
