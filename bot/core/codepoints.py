@@ -64,7 +64,7 @@ def _invisible_of_entity(match: re.Match[str]) -> str:
     """
     hexadecimal, decimal, name = match.groups()
     code = int(hexadecimal, 16) if hexadecimal else int(decimal or 0)
-    decoded = html5.get(f"{name};", "") if name else chr(code) if code <= sys.maxunicode else ""
+    decoded = html5.get(f"{name};", "") if name else chr(code if code <= sys.maxunicode else 0xFFFD)
     return decoded if _SUSPECT.search(decoded) else match.group()
 
 

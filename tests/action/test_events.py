@@ -38,6 +38,7 @@ HEARD: dict[str, Case] = {
     "its assignment": ("issues", issue("assigned", assignee={"login": "Plangate"}), ["work"]),
     "a request in a comment": ("issue_comment", comment("please\r\n\r\n@plangate fix it"), ["work"]),
     "stop before the label is there": ("issue_comment", comment("@plangate stop"), ["listen", "work"]),
+    "stop with a greeting": ("issue_comment", comment("Hi @plangate, please stop!"), ["listen", "work"]),
     "a command": ("issue_comment", comment("Wait.\n /Plangate stop", labels=[OPEN]), ["listen", "work"]),
     "an answer to its question": ("issue_comment", comment("The second.", labels=[OPEN]), ["work"]),
     "a tick": ("issue_comment", comment("", action="edited", comment=OF_BOT), ["work"]),

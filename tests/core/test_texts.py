@@ -139,6 +139,7 @@ REPLIES: Final = {
     "somebody else's work": reply_text.NOT_YOURS,
     "unknown command": reply_text.did_you_mean("@plangate xyzzy", ""),
     "misspelled command": reply_text.did_you_mean("@plangate aprove", "approve"),
+    "no decision": reply_text.no_decision("I would approve it if it had tests.", BOT),
     "quota reached": reply_text.quota_reached("will", 20, BOT),
     "quota of one reached": reply_text.quota_reached("will", 1, BOT),
     "budget set": reply_text.budget_raised("12.50"),

@@ -220,8 +220,10 @@ async def test_the_same_second_is_too_old(ground: Ground) -> None:
         ("/plangate approve {digest}", VerdictOutcome.APPROVED),
         ("@plangate approve `{digest}`", VerdictOutcome.APPROVED),
         ("@plangate approve 0123456789ab", VerdictOutcome.PENDING),
-        ("@plangate reject too big", VerdictOutcome.REJECTED),
-        ("> @plangate approve", VerdictOutcome.PENDING),
+        ("Looks good.\n\n- Hi @plangate, approve {digest}.", VerdictOutcome.APPROVED),
+        ("@plangate reject, too big", VerdictOutcome.REJECTED),
+        ("@plangate please do not approve this\n\n@plangate approve?", VerdictOutcome.PENDING),
+        ("> @plangate approve\n@plangate approve", VerdictOutcome.PENDING),
         ("`@plangate approve`", VerdictOutcome.PENDING),
     ),
 )

@@ -111,7 +111,7 @@ async def test_commands_of_who_may_not_decide_are_not_parsed(looks: Looks) -> No
     shown = (await dialogue.propose(plan, 1)).id
     for login in ("rea", "stranger-1", "stranger-2"):
         looks.says(login, LONG)
-    looks.says("rea", "Hm.\n\n@plangate approve")
+    looks.says("rea", "Hm.\n\n- @plangate approve")
     looks.says("mia", f"@plangate approve {plan.short_digest}")
     looks.says("ada", "I would not approve what `@plangate` says")
     snapshot = await dialogue.snapshot(plan, shown)

@@ -140,6 +140,21 @@ async def test_nothing_is_hidden_in_a_title(name: str) -> None:
     assert all(len(turn.hidden) >= 2 and "‹U+2028›‹U+2029›" in turn.hidden for turn in found)
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    (
+        ("- @plangate revise: use tabs\n- and no spaces", "@plangate revise: use tabs\n\n- and no spaces"),
+        ("Thanks.\n\nHi @plangate, stop!", "Hi @plangate, stop!\nThanks.\n"),
+        ("请@plangate 修复", "请 修复"),
+    ),
+)
+async def test_a_command_of_a_turn_is_its_first_line_once(body: str, text: str) -> None:
+    said = ThreadPost("comment-1", Actor(3, "tom"), body, AT)
+    with scripted(ROLE) as (client, _, _):
+        (turn,) = await turns_in(replace(THREAD, labels=frozenset(), assignees=frozenset(), comments=(said,)), client)
+    assert turn.text.split() == text.split()
+
+
 def test_a_title_is_no_markdown() -> None:
     """What would be markup elsewhere is text in a title, and people see it."""
     title = "Drop <b>this</b> <!-- and --> [that](x 'y') &amp; `more`"

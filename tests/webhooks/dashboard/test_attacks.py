@@ -197,6 +197,7 @@ HOSTILE = (
     EVERYTHING,
     "\u202egnp.exe",
     "a\u200bb",
+    "a&#x202e;&#8203;&ZeroWidthSpace;&#xE0041;&#917570;b [c&lrm;](https://a.b '&#x202e;')",
     "<!--",
     "{{ 7777*7777 }}",
     "{% include 'base.html' %}",
@@ -231,7 +232,7 @@ def test_hostile_text_stays_text(site: Site, text: str) -> None:
         assert not [name for each in everything for name in each if name.startswith("on") or name == "style"]
         links = [str(each.get("href", "")) for each in page.tags("a")]
         assert all(re.match(r"/(?!/)|https?://|\?|#", link) for link in links), links
-        assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", page.html)
+        assert not re.search("[\u200b-\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]", page.html)
         assert "60481729" not in page.html
 
 
