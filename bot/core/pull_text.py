@@ -10,7 +10,6 @@ from typing import Any, Final
 from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
 from bot.core.checks import Check, CheckState, result_text, state_of
-from bot.core.codepoints import with_visible_codepoints
 from bot.core.comment import NAMED, REASONS, AgentRow, contract, subagent_table
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.lines import shorten_line
@@ -225,7 +224,7 @@ def _result_cells(check: Check) -> str:
 def _command_table(commands: Sequence[Mapping[str, Any]]) -> str:
     """Render the last commands that the agents ran, folded, with the model's text made inert."""
     last = commands[-_CHECKS_SHOWN:]
-    rows = [f"{run['agent']} | `{cell(with_visible_codepoints(run['command']))}` | {_exit_code(run)}" for run in last]
+    rows = [f"{run['agent']} | `{cell(run['command'])}` | {_exit_code(run)}" for run in last]
     more = f"\n\nEarlier commands not shown: {len(commands) - len(last)}." if len(commands) > len(last) else ""
     return details("Commands that the agents ran", inert_markdown(table("agent | command | exit code", rows)) + more)
 
@@ -236,4 +235,5 @@ def _exit_code(command: Mapping[str, Any]) -> str:
 
 def _output(check: Check) -> str:
     """Render the end of a failing check's output, folded."""
-    return details(f"<code>{cell(check['command'])}</code>", fenced_block(str(check["output"])[-_OUTPUT_ROOM:]))
+    command = cell(check["command"]).replace("&", "&amp;")  # in HTML an entity would be decoded
+    return details(f"<code>{command}</code>", fenced_block(str(check["output"])[-_OUTPUT_ROOM:]))

@@ -80,6 +80,15 @@ def test_a_failing_check_mentions_nobody() -> None:
     assert "<summary><code>pytest -k '@octocat fixes #3'</code></summary>" in body
 
 
+@pytest.mark.req("PR5")
+def test_a_failing_check_shows_its_command_as_it_is() -> None:
+    check = {"command": "echo '&#x202e;' \u200b", "exit_code": 1, "seconds": 1.0, "output": ""}
+    origin = PullOrigin(("will",), Verdict(VerdictOutcome.APPROVED, (Actor(1, "maya"),)), PLAN.expires)
+    body = pull_body(PLAN, origin, summary="Done.", checks=[check])
+    assert "<code>echo '&amp;#x202e;' ‹U+200B›</code>" in body
+    assert "`echo '&#x202e;' ‹U+200B›`" in body
+
+
 @pytest.mark.req("X2")
 def test_a_title_closes_and_skips_nothing() -> None:
     """A title becomes the first line of a squashed commit: what stands there acts when that is pushed."""

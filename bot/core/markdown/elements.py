@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from bot.core.codepoints import with_printable_signs
+from bot.core.codepoints import with_printable_signs, with_visible_codepoints
 
 _CELL_ROOM: Final = 200
 """Characters of a cell."""
@@ -37,8 +37,8 @@ def table(head: str, rows: Sequence[str]) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text that fits in one table cell and in one line of HTML."""
-    line = " ".join(text.split())
+    """Return a text that fits in one table cell and in one line of HTML. Invisible code points become ‹U+XXXX›."""
+    line = " ".join(with_visible_codepoints(text).split())
     return (
         (line if len(line) <= _CELL_ROOM else f"{line[:_CELL_ROOM]}…")
         .replace("|", "\\|")
