@@ -7,7 +7,6 @@ in Japanese names (https://www.unicode.org/reports/tr37/); the three flags that 
 """
 
 import re
-import sys
 import unicodedata
 from collections.abc import Callable
 from html.entities import html5
@@ -64,7 +63,7 @@ def _invisible_of_entity(match: re.Match[str]) -> str:
     """
     hexadecimal, decimal, name = match.groups()
     code = int(hexadecimal, 16) if hexadecimal else int(decimal or 0)
-    decoded = html5.get(f"{name};", "") if name else chr(code if code <= sys.maxunicode else 0xFFFD)
+    decoded = html5.get(f"{name};", "") if name else chr(code if code <= 0x10FFFF else 0xFFFD)
     return decoded if _SUSPECT.search(decoded) else match.group()
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.command import Command, UnknownCommand, Verb, mention_pattern, parse, undecided_line
+from bot.core.command import Command, UnknownCommand, Verb, mention_pattern, parse, undecided_line, without_item_mark
 from tests.rows import every_row
 
 DIGEST = "0123456789ab"
@@ -217,6 +217,11 @@ def test_quoted_and_coded_words_are_no_decision(text: str) -> None:
 )
 def test_a_request_is_speech_in_any_script(line: str) -> None:
     assert parse(line) is None
+
+
+@every_row("line", ("- a", " * a", "+ a", "12. a", "1) a", "a"))
+def test_the_mark_of_an_item_is_removed(line: str) -> None:
+    assert without_item_mark(line) == "a"
 
 
 def test_thanks_alone_are_answered_as_before() -> None:
