@@ -15,7 +15,7 @@ from bot.toolhost.files import changed_files, read
 from bot.toolhost.hardening import confine, harden
 from bot.toolhost.listing import glob, ls
 from bot.toolhost.merge import merge
-from bot.toolhost.notebook_tools import edit_notebook, read_notebook
+from bot.toolhost.notebook import edit_notebook, read_notebook
 from bot.toolhost.operation import Call, Host, Operation
 from bot.toolhost.protocol import Config, Failure, OperationResult, Oversized, Writer, decode_request, lines
 from bot.toolhost.search import grep

@@ -1,65 +1,110 @@
-"""A notebook: its cells, found by id, and edited so that everything else stays byte for byte.
+"""NotebookRead and NotebookEdit: a notebook as cells, with the text and images of their outputs.
 
 The format: https://nbformat.readthedocs.io/en/latest/format_description.html. Cells have ids from 4.5 on; a cell
 without a valid, unique id is called ``cell-N``, counted from 0.
 
-Rules: a code cell whose source is replaced loses its outputs and its execution count, since they no longer belong to
-it. Edits use the file's own indent, line ends, escapes and form of a source (one text or a list of lines).
+Rules
+- A code cell whose source is replaced loses its outputs and its execution count, since they no longer belong to it.
+- A notebook is written as `json` writes it, with the file's own indentation, line ends, and escapes. The answer says so
+  if that changes more than the cell.
 """
 
+import base64
+import binascii
 import json
+import math
 import os
 import re
 from collections import Counter
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from bot.toolhost.files import BOM
-from bot.toolhost.json_spans import Composite, JsonSpan, decode_value, parse, split_members
-from bot.toolhost.protocol import Failure
+from bot.toolhost.checkout_paths import ResolvedPath, missing_message
+from bot.toolhost.files import BOM, RESULT_BYTES
+from bot.toolhost.images import IMAGE_BYTES, checked_image_block, media_type
+from bot.toolhost.operation import Arguments, Call, Host
+from bot.toolhost.protocol import Failure, OperationResult
+from bot.toolhost.storing import Before, check_stamp, encode_text, read_current, replace_file, resolve_writable
 
-KINDS = ("code", "markdown", "raw")
-TEXT_BYTES = 1 << 20
-_MOST_CELLS = 20_000
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_BREAK = re.compile(rb"(\r?\n)([ \t]*)$")
-_ESCAPED = re.compile(rb"\\u(?!00[01])[0-9a-fA-F]{4}")
+IMAGES: Final = 10
+KINDS: Final = ("code", "markdown", "raw")
+_MOST_CELLS: Final = 20_000
+_MOST_VALUES: Final = 1_000_000
+"""Brackets and commas of a file. Each of them may cost a hundred bytes once it is read."""
+_SOURCE: Final = 20_000
+_OUTPUT: Final = 4_000
+_OUTPUTS: Final = 20
+_ANSI: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_INDENT: Final = re.compile(rb"[{\[]\r?\n([ \t]*)")
+_ESCAPED: Final = re.compile(rb"\\u(?!00[01])[0-9a-fA-F]{4}")
+_FOREIGN: Final = {
+    "code": ("attachments",),
+    "markdown": ("outputs", "execution_count"),
+    "raw": ("outputs", "execution_count"),
+}
+"""The members that a cell of each kind may not have."""
+
+Cell = dict[str, Any]
 
 
-class Style(NamedTuple):
-    """How a file is formatted; `newline` is empty if everything is on one line."""
+def read_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
+    """Return the cells of a notebook, or one of them, with their outputs; images are blocks."""
+    place = host.root.resolve(arguments["notebook_path"])
+    before, notebook = _load(host, place)
+    ids = notebook.ids()
+    cell_id = arguments.get("cell_id")
+    chosen = [notebook.position(cell_id)] if cell_id else range(len(ids))
+    view = _View()
+    texts: list[str] = []
+    size = 0
+    for n in chosen:
+        cell = view.cell(notebook.cells[n], ids[n], whole=bool(cell_id))
+        size += len(cell.encode())
+        if size > RESULT_BYTES and texts:
+            remaining = f"{ids[n]} to {ids[-1]}" if n + 1 < len(ids) else ids[n]
+            texts.append(f"({len(ids) - n} more cells, {remaining}: give a cell_id to see one)")
+            break
+        texts.append(cell)
+    answer = "\n".join(texts) or f"({place.name} has no cells)"
+    return OperationResult(answer, blocks=tuple(view.blocks), stamps={place.name: before.stamp})
 
-    newline: bytes
-    indent: str
-    colon: str
-    comma: str
-    escaped: bool
 
-    def write(self, value: Any, margin: bytes) -> bytes:
-        """Return a value in the file's format, with `margin` before each further line."""
-        separators = (self.comma if not self.newline else ",", self.colon)
-        indent = self.indent if self.newline else None
-        text = json.dumps(value, ensure_ascii=self.escaped, indent=indent, separators=separators)
-        return text.encode().replace(b"\n", self.newline + margin)
+def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationResult:
+    """Replace, insert, or delete one cell."""
+    place = resolve_writable(host, arguments["notebook_path"])
+    encode_text(arguments.get("new_source") or "")
+    with host.writing:
+        before, notebook = _load(host, place)
+        check_stamp(place, before, arguments.get("stamp"))
+        reformats = notebook.write() != before.content
+        description = _apply_edit(notebook, arguments)
+        stamp = replace_file(host, place, notebook.write(), before.mode)
+    note = (
+        " The file was formatted in another way; its whole text is now as Python's json writes it." if reformats else ""
+    )
+    return OperationResult(f"{description} in {place.name}.{note}", stamps={place.name: stamp})
 
 
-class Notebook(NamedTuple):
-    """A notebook's bytes, split down to its cells."""
+@dataclass(slots=True)
+class Notebook:
+    """A notebook, and how its file is written."""
 
-    document: JsonSpan
-    top: Composite
-    cells: Composite
-    cells_lead: bytes
-    """The white space before the list of cells."""
-    style: Style
-    has_ids: bool
-    bom: bytes
+    top: dict[str, Any]
+    content: bytes
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells, to be changed in place."""
+        cells: list[Cell] = self.top["cells"]
+        return cells
 
     def ids(self) -> list[str]:
         """Return the id of every cell."""
-        own = [member_text(cell, "id") for cell in map(open_object, self.cells.parts)]
+        own = [_text(cell, "id") for cell in self.cells]
         count = Counter(own)
-        proper = (id_ if id_ and _ID.fullmatch(id_) and count[id_] == 1 else None for id_ in own)
-        return [id_ or f"cell-{n}" for n, id_ in enumerate(proper)]
+        return [id_ if _ID.fullmatch(id_) and count[id_] == 1 else f"cell-{n}" for n, id_ in enumerate(own)]
 
     def position(self, id_: str) -> int:
         """Return the position of a cell; raises Failure if there is none."""
@@ -72,137 +117,204 @@ class Notebook(NamedTuple):
         choices = ", ".join(ids[:20]) + (f" and {len(ids) - 20} more" if len(ids) > 20 else "")
         raise Failure(f"There is no cell {id_[:80]!r}. Cells: {choices or 'none'}.")
 
-    def with_cells(self, cells: Composite) -> bytes:
-        """Return the file's bytes with other cells."""
-        top = self.top.put("cells", cells.raw())
-        return self.bom + self.document._replace(value=top.raw()).raw()
+    def replace_cell(self, index: int, source: str, kind: str) -> None:
+        """Replace the source of a cell and, if it differs, its kind."""
+        cell = self.cells[index]
+        if kind != cell["cell_type"]:
+            cell["cell_type"] = kind
+            for name in _FOREIGN[kind]:
+                cell.pop(name, None)
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        cell["source"] = source if isinstance(cell.get("source"), str) else _lines(source)
 
-    def with_replaced_cell(self, index: int, source: str, kind: str | None) -> bytes:
-        """Return the file with another source, and optionally another kind, for one cell."""
-        part = self.cells.parts[index]
-        cell = open_object(part)
-        before = member_text(cell, "cell_type")
-        if kind and kind != before:
-            cell = _drop_foreign_members(cell.put("cell_type", self.style.write(kind, b"")), kind)
-        if (kind or before) == "code":
-            cell = cell.put("execution_count", b"null").put("outputs", b"[]")
-        cell = cell.put("source", self._source_lines(cell, source))
-        parts = (*self.cells.parts[:index], part._replace(value=cell.raw()), *self.cells.parts[index + 1 :])
-        return self.with_cells(self.cells._replace(parts=parts))
-
-    def without_cell(self, index: int) -> bytes:
-        """Return the file without one cell."""
-        return self.with_cells(self.cells.drop(index))
-
-    def with_inserted_cell(self, index: int, source: str, kind: str) -> tuple[bytes, str]:
-        """Return the file with a new cell before the one at `index`, and the new cell's id."""
-        id_ = os.urandom(4).hex() if self.has_ids else f"cell-{index}"
-        cell: dict[str, Any] = {"cell_type": kind}
+    def insert_cell(self, index: int, source: str, kind: str) -> str:
+        """Insert a cell before the one at `index`, and return its id."""
+        has_ids = self.top.get("nbformat_minor", 0) >= 5
+        id_ = os.urandom(4).hex() if has_ids else f"cell-{index}"
+        cell: Cell = {"cell_type": kind}
         cell |= {"execution_count": None} if kind == "code" else {}
-        cell |= {"id": id_} if self.has_ids else {}
+        cell |= {"id": id_} if has_ids else {}
         cell |= {"metadata": {}}
         cell |= {"outputs": []} if kind == "code" else {}
-        cell["source"] = _lines(source) if self._writes_line_lists() else source
-        style, cells = self.style, self.cells
-        if cells.parts:
-            lead = cells.parts[0].lead
-            return self.with_cells(cells.insert(index, JsonSpan(lead, b"", style.write(cell, _margin(lead))))), id_
-        outer = style.newline + _margin(self.cells_lead)
-        lead = outer + style.indent.encode() if style.newline else b""
-        only = JsonSpan(lead, b"", style.write(cell, _margin(lead)), outer if style.newline else b"")
-        return self.with_cells(Composite(b"[", (only,), b"]")), id_
+        as_text = bool(self.cells) and isinstance(self.cells[0].get("source"), str)
+        self.cells.insert(index, cell | {"source": source if as_text else _lines(source)})
+        return id_
 
-    def _source_lines(self, cell: Composite, source: str) -> bytes:
-        """Return a source in the form that the cell uses."""
-        old = cell.find("source")
-        as_list = old.value.startswith(b"[") if old else self._writes_line_lists()
-        margin = _margin(old.lead if old else cell.parts[0].lead)
-        return self.style.write(_lines(source) if as_list else source, margin)
-
-    def _writes_line_lists(self) -> bool:
-        """Return whether the file writes sources as lists of lines, as most do."""
-        sources = (open_object(part).find("source") for part in self.cells.parts[:1])
-        return all(source is None or source.value.startswith(b"[") for source in sources)
+    def write(self) -> bytes:
+        """Return the file's bytes, with the indentation, line ends, and escapes that it has."""
+        plain = self.content.removeprefix(BOM)
+        found = _INDENT.search(plain)
+        indent = found[1].decode() if found else None
+        colon = ": " if found or re.match(rb'\{"[^"]*": ', plain) else ":"
+        comma = "," if found or colon == ":" else ", "
+        escaped = plain.isascii() and _ESCAPED.search(plain) is not None
+        try:
+            text = json.dumps(self.top, indent=indent, ensure_ascii=escaped, separators=(comma, colon)).encode()
+        except UnicodeEncodeError:  # half of a pair, which only an escape can hold
+            text = json.dumps(self.top, indent=indent, separators=(comma, colon)).encode()
+        end = plain[len(plain.rstrip()) :]
+        lines = text.replace(b"\n", b"\r\n") if found and b"\r\n" in found[0] else text
+        return (BOM if plain is not self.content else b"") + lines + end
 
 
 def parse_notebook(content: bytes, name: str) -> Notebook:
     """Parse a notebook; raises Failure if it is not a valid one."""
-    bom = BOM if content.startswith(BOM) else b""
     try:
-        document = parse(content.removeprefix(bom))
-        top = split_members(document.value)
-        major, minor = _number(top, "nbformat"), _number(top, "nbformat_minor")
-        if major != 4:
+        top = _parse_json(content.removeprefix(BOM))
+        if not isinstance(top, dict) or top.get("nbformat") != 4:
             raise Failure("nbformat is not 4: upgrade it with `jupyter nbconvert --to notebook`")
-        member = top.find("cells")
-        if member is None or not member.value.startswith(b"["):
+        cells = top.get("cells")
+        if not isinstance(cells, list):
             raise Failure("it has no list of cells")
-        cells = split_members(member.value)
-        if len(cells.parts) > _MOST_CELLS:
+        if len(cells) > _MOST_CELLS:
             raise Failure(f"it has more than {_MOST_CELLS:,} cells")
-        for cell in cells.parts:
-            if member_text(open_object(cell), "cell_type") not in KINDS:
-                raise Failure("a cell's cell_type is none of " + ", ".join(KINDS))
+        if any(not isinstance(cell, dict) or cell.get("cell_type") not in KINDS for cell in cells):
+            raise Failure("a cell's cell_type is none of " + ", ".join(KINDS))
+        if not isinstance(top.get("nbformat_minor", 0), int):
+            raise Failure("nbformat_minor is no number")
     except Failure as failure:
         raise Failure(f"{name} is not a notebook that can be worked on: {failure}. Read shows its text.") from None
-    return Notebook(document, top, cells, member.lead, _style(content, top, member.lead), minor >= 5, bom)
+    return Notebook(top, content)
 
 
-def open_object(part: JsonSpan) -> Composite:
-    """Split a cell or another object into its parts; raises Failure for anything else."""
-    if not part.value.startswith(b"{"):
-        raise Failure("an object was expected")
-    return split_members(part.value)
+def _parse_json(content: bytes) -> Any:
+    """Return the value that a file holds. Raises Failure for what is not JSON, and for what would take too much."""
+    if sum(map(content.count, (b"{", b"[", b","))) > _MOST_VALUES:
+        raise Failure("it has too many brackets and commas")
+    try:
+        return json.loads(content.decode(), object_pairs_hook=_object, parse_float=_number)
+    except RecursionError:
+        raise Failure("its values are nested too deep") from None
+    except ValueError as error:
+        raise Failure(f"it is not JSON: {error}") from None
 
 
-def member_text(owner: Composite, name: str) -> str:
-    """Return a member's text, which may be a list of lines; "" if it is missing, a note if it is too long."""
-    member = owner.find(name)
-    if member is None:
-        return ""
-    if len(member.value) > TEXT_BYTES:
-        return f"[{len(member.value):,} bytes, too long to be shown]"
-    value = decode_value(member.value)
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(members)
+    if len(value) < len(members):
+        twice = next(name for name, times in Counter(name for name, _ in members).items() if times > 1)
+        raise Failure(f"an object has {twice[:80]!r} more than once")
+    return value
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise Failure(f"the number {text[:20]} is too large")
+    return value
+
+
+def _load(host: Host, place: ResolvedPath) -> tuple[Before, Notebook]:
+    """Read a notebook."""
+    if os.path.isdir(place.real):
+        raise Failure(f"{place.name} is a folder: give the path of a notebook.")
+    before = read_current(host, place)
+    if before.content is None:
+        raise Failure(f"{missing_message(host.root, place)} Write makes a new one.")
+    return before, parse_notebook(before.content, place.name)
+
+
+def _apply_edit(notebook: Notebook, arguments: Arguments) -> str:
+    """Make the requested change, and return a description of it."""
+    id_, kind, source = (arguments.get(name) for name in ("cell_id", "cell_type", "new_source"))
+    mode = arguments.get("edit_mode") or "replace"
+    if kind and kind not in KINDS:
+        raise Failure(f"cell_type is one of {', '.join(KINDS)}.")
+    if mode == "insert":
+        if not kind:
+            raise Failure("cell_type is needed to insert a cell: code or markdown.")
+        new_id = notebook.insert_cell(notebook.position(id_) + 1 if id_ else 0, source or "", kind)
+        return f"Inserted the {kind} cell {new_id} {f'after {id_}' if id_ else 'at the beginning'}"
+    if not id_:
+        raise Failure(f"cell_id is needed to {mode} a cell: NotebookRead shows them.")
+    index = notebook.position(id_)
+    if mode == "delete":
+        del notebook.cells[index]
+        return f"Deleted the cell {id_}"
+    cell = notebook.cells[index]
+    before = cell["cell_type"]
+    if _text(cell, "source") == source and kind in {None, before}:
+        raise Failure(f"The cell {id_} has this source already: nothing was changed.")
+    notebook.replace_cell(index, source or "", kind or before)
+    return f"Replaced the cell {id_}" + (" (its outputs were cleared)" if (kind or before) == before == "code" else "")
+
+
+@dataclass(slots=True)
+class _View:
+    """Renders the cells of a notebook, and collects their images up to a limit."""
+
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    room: int = IMAGE_BYTES
+
+    def cell(self, cell: Cell, id_: str, *, whole: bool) -> str:
+        """Return one cell with its outputs; a source that is too long is cut, later if the cell is shown alone."""
+        source = _cut(_text(cell, "source"), RESULT_BYTES // 2 if whole else _SOURCE)
+        outputs = cell.get("outputs")
+        texts = self._outputs(outputs, RESULT_BYTES // 4 if whole else _OUTPUT) if isinstance(outputs, list) else []
+        return "\n".join([f'<cell id="{id_}" type="{cell["cell_type"]}">', source, "</cell>", *texts])
+
+    def _outputs(self, outputs: list[Any], most: int) -> list[str]:
+        """Return the texts of a cell's outputs."""
+        shown = [output for output in outputs[:_OUTPUTS] if isinstance(output, dict)]
+        texts = [_cut(_ANSI.sub("", self._output(output)), most) for output in shown]
+        texts += [f"({len(outputs) - _OUTPUTS} more outputs)"] if len(outputs) > _OUTPUTS else []
+        return [f"<output>\n{output.rstrip()}\n</output>" for output in texts]
+
+    def _output(self, output: dict[str, Any]) -> str:
+        """Return the text of one output."""
+        match output.get("output_type"):
+            case "stream":
+                return _text(output, "text")
+            case "error":
+                return _text(output, "traceback") or f"{_text(output, 'ename')}: {_text(output, 'evalue')}"
+            case _:
+                return self._display(output.get("data"))
+
+    def _display(self, data: Any) -> str:
+        """Return notes on an output's images, with its text if it has any, or else the names of its types."""
+        members = data if isinstance(data, dict) else {}
+        notes = [self._add_image(_text(members, kind), kind) for kind in _IMAGES if kind in members]
+        kinds = ", ".join(_well_formed(name)[:80] for name in list(members)[:_OUTPUTS])
+        hidden = "" if notes else f"(output of type {kinds or 'unknown'}, not shown)"
+        return "\n".join(filter(None, [_text(members, "text/plain") or hidden, *notes]))
+
+    def _add_image(self, text: str, kind: str) -> str:
+        """Add an image to the blocks, and return a note; the note has the reason if the image is left out."""
+        if len(self.blocks) >= IMAGES or len(text) * 3 // 4 > self.room:
+            return f"({kind}: left out, too many or too large)"
+        try:
+            content = base64.b64decode("".join(text.split()), validate=True)
+            if media_type(content) != kind:
+                return f"({kind}: left out, it is not what it says)"
+            self.blocks.append(checked_image_block(content, kind, kind))
+        except (binascii.Error, ValueError, Failure):
+            return f"({kind}: left out, it is broken or too large)"
+        self.room -= len(content)
+        return f"({kind}: image {len(self.blocks)} below)"
+
+
+def _text(owner: dict[str, Any], name: str) -> str:
+    """Return a member's text, which may be a list of lines; "" if it is missing."""
+    value = owner.get(name)
     if isinstance(value, list):
-        return "".join(line for line in value if isinstance(line, str))
-    return value if isinstance(value, str) else ""
+        value = "".join(line for line in value if isinstance(line, str))
+    return _well_formed(value) if isinstance(value, str) else ""
 
 
-def _drop_foreign_members(cell: Composite, kind: str) -> Composite:
-    """Return a cell without the members that its kind may not have."""
-    unwanted = {"attachments"} if kind == "code" else {"outputs", "execution_count"}
-    for n in reversed(range(len(cell.parts))):
-        if cell.parts[n].name() in unwanted:
-            cell = cell.drop(n)
-    return cell
-
-
-def _number(top: Composite, name: str) -> int:
-    """Return a small number; -1 if there is none."""
-    member = top.find(name)
-    value = decode_value(member.value) if member and len(member.value) < 10 else None
-    return value if isinstance(value, int) else -1
-
-
-def _style(content: bytes, top: Composite, lead: bytes) -> Style:
-    """Return the format in which a file is written."""
-    broken = _BREAK.search(lead)
-    key = top.parts[0].key
-    return Style(
-        newline=broken[1] if broken else b"",
-        indent=broken[2].decode() if broken else "",
-        colon=": " if key.endswith(b" ") else ":",
-        comma=", " if any(part.lead == b" " for part in top.parts) else ",",
-        escaped=content.removeprefix(BOM).isascii() and _ESCAPED.search(content) is not None,
-    )
-
-
-def _margin(lead: bytes) -> bytes:
-    """Return the white space that begins a line at this depth."""
-    match = _BREAK.search(lead)
-    return match[2] if match else b""
+def _well_formed(text: str) -> str:
+    """Return a text with halves of characters, which JSON can hold, joined or replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _lines(source: str) -> list[str]:
     """Split a source into lines that keep their ends, as nbformat writes it."""
     return [line for line in re.split(r"(?<=\n)", source) if line]
+
+
+def _cut(value: str, most: int) -> str:
+    """Return the beginning and the end of a text that is too long."""
+    if len(value) <= most:
+        return value
+    half = most // 2
+    return f"{value[:half]}\n[... {len(value) - 2 * half:,} characters left out ...]\n{value[-half:]}"
