@@ -26,6 +26,7 @@ class Way(StrEnum):
     REACTION = "reaction"
     TICK = "tick"
     COMMAND = "command"
+    MAIL = "mail"
     DASHBOARD = "dashboard"
     TERMINAL = "terminal"
 
@@ -56,6 +57,7 @@ class Reason(StrEnum):
     OTHER_PLAN = "other_plan"
     NO_DIGEST = "no_digest"
     COMMENT_EDITED = "comment_edited"
+    SENT_BY_MAIL = "sent_by_mail"
     REVISION_ASKED = "revision_asked"
     TOO_FEW = "too_few"
     CODE_OWNER = "code_owner"
@@ -271,7 +273,7 @@ def approval_attempts(snapshot: Snapshot, policy: Policy, since: datetime) -> tu
         candidate.actor
         for candidate in snapshot.candidates
         if candidate.opinion is Opinion.APPROVE
-        and candidate.way is not Way.COMMAND
+        and candidate.way not in {Way.COMMAND, Way.MAIL}
         and candidate.at > since
         and _objection_to_actor(snapshot, policy, candidate) in {None, Reason.FOUR_EYES}
     )
@@ -323,6 +325,8 @@ def _objection_to_opinion(plan: PlanDocument, snapshot: Snapshot, candidate: Can
     """Return why an opinion does not apply to this plan as it is shown now, or None if it does."""
     if candidate.edited:
         return Reason.COMMENT_EDITED
+    if candidate.way is Way.MAIL and candidate.opinion is not Opinion.REJECT:  # it may quote somebody else (A6)
+        return Reason.SENT_BY_MAIL
     if candidate.at <= snapshot.shown.since:
         return _reason_too_early(candidate, snapshot.shown.since)
     if candidate.digest:
@@ -338,7 +342,7 @@ def _reason_too_early(candidate: Candidate, since: datetime) -> Reason:
 
     Unlike a reaction, a comment cannot be re-added.
     """
-    if candidate.way is not Way.COMMAND:
+    if candidate.way not in {Way.COMMAND, Way.MAIL}:
         return Reason.TOO_OLD
     return Reason.SAME_SECOND if candidate.at == since else Reason.SAID_BEFORE
 

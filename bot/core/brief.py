@@ -60,7 +60,7 @@ class ExecutionBrief:
         ]
         if self.withheld:
             count = "1 text is" if self.withheld == 1 else f"{self.withheld} texts are"
-            texts.append(f"{count} left out, edited after being posted or of somebody else.")
+            texts.append(f"{count} left out, edited after being posted, sent by mail, or of somebody else.")
         return [_BEFORE, *texts] if texts else ["None."]
 
     def _checks(self) -> str:

@@ -46,6 +46,7 @@ REASONS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.OTHER_PLAN: "the digest belongs to another plan",
         Reason.NO_DIGEST: "this request has had several plans: add the digest",
         Reason.COMMENT_EDITED: "the comment was edited, so it doesn't count: comment again",
+        Reason.SENT_BY_MAIL: "the comment was sent by mail, so it doesn't count: react on GitHub or comment there",
         Reason.REVISION_ASKED: "a revision was requested: comment what should change",
         Reason.TOO_FEW: "another approval is needed",
         Reason.CODE_OWNER: "a code owner of everything that may change, so one approval is enough",

@@ -28,7 +28,7 @@ class CountedOpinion:
     listed: bool
     """Whether `approve.users` or a team of `approve.teams` names the person."""
     way: str
-    """``reaction``, ``tick``, ``command``, ``dashboard``, or ``terminal``."""
+    """``reaction``, ``tick``, ``command``, ``mail``, ``dashboard``, or ``terminal``."""
     at: datetime
 
     def to_json(self) -> Json:

@@ -175,7 +175,8 @@ def _add_reply(state: ThreadState, event: moves.Replied | moves.Instructed) -> T
     """Add an answer of people, and the call that it permits for the rest of the plan in force."""
     state = replace(state, replies=(event, *state.replies))
     if isinstance(event, moves.Replied) and event.login and event.grant is None:
-        return replace(state, answers=(*state.answers, _planner_answer(state, event)))
+        answers = (*state.answers, _planner_answer(state, event))
+        return replace(state, answers=answers, untrusted=state.untrusted or event.edited)
     if isinstance(event, moves.Instructed) and event.grant is Grant.PLAN:
         return replace(state, granted=state.granted | {(event.tool or "", event.subject or "")})
     return state

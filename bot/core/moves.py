@@ -93,7 +93,7 @@ class Answering(EntryFacts):
     turn: str = ""
     """The key of the comment that is the answer; "" if boxes were ticked."""
     edited: bool = False
-    """Whether that comment was edited, so that the execution session does not get its words."""
+    """Whether that comment was edited or sent by mail, so that the execution session does not get its words."""
     grant: Grant | None = None
     tool: str | None = None
     subject: str | None = None

@@ -130,6 +130,7 @@ class AnswerComment:
     at: datetime
     text: str
     edited: bool = False
+    by_mail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ class IgnoreReason(StrEnum):
     MAY_NOT = "may_not"
     CHANGED = "changed"
     EDITED = "edited"
+    BY_MAIL = "by_mail"
     ONE_ONLY = "one_only"
 
 
@@ -176,12 +178,13 @@ class Reply:
     turn: str = ""
     """The key of the comment that carried the words."""
     edited: bool = False
-    """Whether that comment was ever edited. Its words may then be somebody else's."""
+    """Whether that comment was ever edited or was sent by mail. Its words may then be somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRules:
-    """Who may answer. `steers`: the answer steers approved work, so edited comments do not count."""
+    """Who may answer. `steers`: the answer steers approved work, so comments that were edited or sent by mail do not
+    count. By mail nobody grants a permission either."""
 
     may: Callable[[Author], bool]
     steers: bool
@@ -197,12 +200,14 @@ def find_reply(
     replies = [*([by_boxes] if by_boxes else []), *_answer_comments(asking, look, rules)]
     if replies:
         return min(replies, key=lambda reply: reply.at), ()
-    edited = [
-        IgnoredAnswer(IgnoreReason.EDITED, comment.by.actor)
+    ignored = [
+        IgnoredAnswer(why, comment.by.actor)
         for comment in look.words
-        if _is_edited_answer(asking, comment, rules)
+        if (why := _objection(asking, comment, rules))
+        and rules.may(comment.by)
+        and _is_meant_as_answer(asking, comment)
     ]
-    return None, tuple(dict.fromkeys([*findings, *edited]))
+    return None, tuple(dict.fromkeys([*findings, *ignored]))
 
 
 def grant_of(text: str) -> tuple[Grant, str] | None:
@@ -260,15 +265,24 @@ def _granted_reply(asking: Asking, chosen: list[tuple[str, ...]]) -> Grant | Non
 def _answer_comments(asking: Asking, look: AnswerSnapshot, rules: AnswerRules) -> Iterator[Reply]:
     """Yield the comments that are an answer."""
     for comment in look.words:
-        if not rules.may(comment.by) or (rules.steers and comment.edited):
+        if not rules.may(comment.by) or _objection(asking, comment, rules):
             continue
         if asking.matter is AskKind.QUESTION:
-            yield Reply(comment.by.actor, comment.at, words=comment.text, turn=comment.key, edited=comment.edited)
+            edited = comment.edited or comment.by_mail
+            yield Reply(comment.by.actor, comment.at, words=comment.text, turn=comment.key, edited=edited)
         elif (spoken := grant_of(comment.text)) is not None:
             yield Reply(comment.by.actor, comment.at, words=spoken[1], grant=spoken[0], turn=comment.key)
 
 
-def _is_edited_answer(asking: Asking, comment: AnswerComment, rules: AnswerRules) -> bool:
-    """Return whether a comment would be an answer if nobody had edited it."""
-    speaks = asking.matter is AskKind.QUESTION or grant_of(comment.text) is not None
-    return rules.steers and comment.edited and speaks and rules.may(comment.by)
+def _objection(asking: Asking, comment: AnswerComment, rules: AnswerRules) -> IgnoreReason | None:
+    """Return why a comment of somebody who may answer cannot be the answer, or None if it can."""
+    if rules.steers and comment.edited:
+        return IgnoreReason.EDITED
+    decides = rules.steers or asking.matter is AskKind.PERMISSION
+    return IgnoreReason.BY_MAIL if decides and comment.by_mail else None
+
+
+def _is_meant_as_answer(asking: Asking, comment: AnswerComment) -> bool:
+    """Return whether a comment would be an answer if nothing spoke against it."""
+    begins = comment.by_mail and comment.text.lower().startswith(("allow", "deny"))
+    return begins or asking.matter is AskKind.QUESTION or grant_of(comment.text) is not None

@@ -16,6 +16,7 @@ _NOT_COUNTED: Final[Mapping[IgnoreReason, str]] = MappingProxyType(
         IgnoreReason.CHANGED: "changed more of my question than its boxes, so that edit doesn't count: "
         "untick the boxes and tick them again",
         IgnoreReason.EDITED: "the answer was edited, so it doesn't count: answer in a new comment",
+        IgnoreReason.BY_MAIL: "the answer was sent by mail, so it doesn't count: tick a box or comment on GitHub",
         IgnoreReason.ONE_ONLY: "a question that takes one answer has several ticked boxes: leave one",
     }
 )

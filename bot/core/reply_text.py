@@ -18,6 +18,10 @@ EDITED: Final = (
     "That comment was edited, so I don't accept it as a command: anyone with write access can edit other people's "
     "comments. Post the command in a new comment."
 )
+SENT_BY_MAIL: Final = (
+    "That was sent by mail, which can repeat other people's words, so I don't accept it as a command: react on GitHub "
+    "or comment there. By mail you can ask, `revise`, `reject`, and `stop`."
+)
 NOTHING_TO_RETRY: Final = "There is nothing to retry: nothing was interrupted."
 NOTHING_TO_STOP: Final = "There is nothing to stop: nothing is running here."
 NOTHING_TO_FINISH: Final = "There is nothing to finish: no approved work is running here."

@@ -24,7 +24,7 @@ class PlannerAnswer:
     login: str
     text: str
     edited: bool
-    """Whether the comment was edited, so that the text may be another person's."""
+    """Whether the comment was edited or sent by mail, so that the text may be another person's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,16 @@ class Turn:
     edited: bool = False
     """Whether the comment was ever edited. An edited comment is not a command (A4a)."""
     foreign: bool = False
-    """Whether the words may be another person's: they or their title were edited, or a label points at them."""
+    """Whether the words may be another person's: they or their title were edited, a label points at them, or they were
+    sent by mail."""
+    by_mail: bool = False
+    """Whether it was sent by mail. Then it may ask, stop, and reject, and nothing else (A6)."""
     mark: bool = False
     """Whether nothing was said: a label was set or the bot was assigned."""
     aside: bool = False
     """Whether this is no turn after all. It is journaled only so that it is not judged again."""
     strangers: bool = False
-    """Whether the planner reads words of people on the thread who have no rights here."""
+    """Whether the planner reads words of people on the thread who have no rights here, or that a mail may quote."""
     hands: tuple[int, ...] = ()
     """Numeric ids of other people who may have written the words: those who edited them or renamed the thread, and the
     author that a label points at."""

@@ -11,16 +11,16 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from bot.core import marker
+from bot.core import mail, marker
 from bot.core.actor import Actor
 from bot.core.command import Command, UnknownCommand, mention_pattern, parse
 from bot.core.errors import PlangateError
-from bot.core.markdown.visible import without_mention
+from bot.core.markdown.visible import visible_title, without_mention
 from bot.core.names import ThreadNumber
 from bot.core.question import AnswerComment, AnswerSnapshot, Author, BoxEdit
 from bot.github.client import Json
 from bot.github.edit_history import EDIT_FIELDS, versions
-from bot.github.parsed_texts import ParsedTextCache
+from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
 from bot.github.threads import COMMENTS, ThreadPost, Threads, is_closed
@@ -88,7 +88,7 @@ class AnswerReader:
         return AnswerSnapshot(
             tuple(BoxEdit(authors[by], at, before, after) for by, at, before, after in edits),
             tuple(
-                AnswerComment(said.key, authors[said.actor], said.at, self._unquoted_text(said), said.edited)
+                AnswerComment(said.key, authors[said.actor], said.at, self._text(said), said.edited, said.by_mail)
                 for said in spoken
             ),
             None if node["isMinimized"] else ticks(node["body"], posted, boxes),
@@ -98,7 +98,7 @@ class AnswerReader:
 
     def _can_answer(self, post: ThreadPost) -> bool:
         """Return whether a comment speaks to everybody or to the bot, and holds no command."""
-        text, parsed = self._unquoted_text(post), self.parsed_texts.parse(post.body, self.listener.mention)
+        text, parsed = self._own_text(post), self._parse(post)
         commands = (parse(line, self.listener.mention) for line in parsed.lines)
         is_for_bot = any(
             isinstance(command, Command) or (isinstance(command, UnknownCommand) and command.nearest)
@@ -106,11 +106,20 @@ class AnswerReader:
         )
         return bool(text) and not is_for_bot and (parsed.speaks or mention_pattern().match(text) is None)
 
-    def _unquoted_text(self, post: ThreadPost) -> str:
-        """Return the visible text of a comment without its quotations, which may be somebody else's words."""
-        lines = self.parsed_texts.parse(post.body, self.listener.mention).shown.text.split("\n")
-        own = "\n".join(line for line in lines if not line.lstrip().startswith(">"))
+    def _text(self, post: ThreadPost) -> str:
+        """Return what a comment answers, with a note if it was sent by mail."""
+        return f"{self._own_text(post)}\n\n{mail.NOTE}" if post.by_mail else self._own_text(post)
+
+    def _own_text(self, post: ThreadPost) -> str:
+        """Return the visible text of a comment without what may be somebody else's words: its quotations, and all but
+        the first line of a mail."""
+        first = visible_title(mail.first_line(post.body)).text
+        shown = first if post.by_mail else self._parse(post).shown.text
+        own = "\n".join(line for line in shown.split("\n") if not line.lstrip().startswith(">"))
         return without_mention(own, self.listener.mention).strip()
+
+    def _parse(self, post: ThreadPost) -> ParsedText:
+        return self.parsed_texts.parse(post.body, self.listener.mention, by_mail=post.by_mail)
 
 
 def ticks(text: str | None, posted: str, boxes: int) -> frozenset[int] | None:

@@ -1,12 +1,12 @@
 """Attributes what people wrote, and withholds it from sessions that may not read it (K8, S9).
 
-A text counts as foreign unless its author may ask, or is the bot, and nobody else ever edited it. A session that reads
-nothing foreign is not shown the bot's own words either, because those may quote somebody. What is withheld is not
-parsed.
+A text counts as foreign unless its author may ask, or is the bot, nobody else ever edited it, and it was not sent by
+mail. A session that reads nothing foreign is not shown the bot's own words either, because those may quote somebody.
+What is withheld is not parsed.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,7 +16,7 @@ from bot.core.errors import PlangateError
 from bot.core.markdown.visible import visible_title
 from bot.core.repository_text import Passage
 from bot.github.client import GitHubClient, Json
-from bot.github.edit_history import editors
+from bot.github.edit_history import Provenance, provenances
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
@@ -60,15 +60,17 @@ class Attribution:
         """Return a passage for each item, with at most `longest` characters of its text."""
         if not items:
             return ()
-        trusted = await self.trusted_ids(items)
+        known = await self._provenances(items)
+        trusted = await self._trusted(items, known)
+        mails = {node for node, provenance in known.items() if provenance.by_mail}
         shown = [strangers or (item.node in trusted and item.actor.id != self.listener.bot.id) for item in items]
         texts = await asyncio.to_thread(
             lambda: [
-                self._text(item, longest, titled=strangers) if is_shown else WITHHELD
+                self._text(item, longest, titled=strangers, by_mail=item.node in mails) if is_shown else WITHHELD
                 for item, is_shown in zip(items, shown, strict=True)
             ]
         )
-        heads = [await self._head(item) for item in items]
+        heads = [await self._head(item, by_mail=item.node in mails) for item in items]
         return tuple(
             Passage(head, text, foreign=is_shown and item.node not in trusted)
             for item, head, text, is_shown in zip(items, heads, texts, shown, strict=True)
@@ -84,23 +86,31 @@ class Attribution:
 
     async def trusted_ids(self, items: Sequence[WrittenText]) -> set[str]:
         """Return the global ids of the texts that nobody but people who may ask, or the bot, can have written."""
-        await self.roles.prefetch_roles({text.actor for text in items})
-        own = [text for text in items if await self.is_trusted(text.actor)]
-        try:
-            hands = await editors(self.client, [text.node for text in own])
-        except PlangateError:  # who edited them is unknown
-            return set()
-        return {text.node for text in own if hands[text.node] <= {text.actor.id}}
+        return await self._trusted(items, await self._provenances(items))
 
-    async def _head(self, text: WrittenText) -> str:
+    async def _provenances(self, items: Sequence[WrittenText]) -> dict[str, Provenance]:
+        """Return the provenance of each text, by its global id; none if it is unknown."""
+        try:
+            return await provenances(self.client, [text.node for text in items])
+        except PlangateError:
+            return {}
+
+    async def _trusted(self, items: Sequence[WrittenText], known: Mapping[str, Provenance]) -> set[str]:
+        await self.roles.prefetch_roles({text.actor for text in items})
+        own = [text for text in items if text.node in known and await self.is_trusted(text.actor)]
+        found = ((text, known[text.node]) for text in own)
+        return {text.node for text, past in found if past.editors <= {text.actor.id} and not past.by_mail}
+
+    async def _head(self, text: WrittenText, *, by_mail: bool) -> str:
         if text.actor.id == self.listener.bot.id:
             right = "the bot"
         else:
             right = "may ask" if await self.is_trusted(text.actor) else "may not ask"
+        right += "; sent by mail: parts may be other people's words" if by_mail else ""
         return f"{text.what} by @{text.actor.login} ({right}), {text.at:%Y-%m-%d %H:%M} UTC"
 
-    def _text(self, text: WrittenText, longest: int, *, titled: bool) -> str:
-        shown = self.parsed_texts.parse(text.markdown, self.listener.mention).shown.text
+    def _text(self, text: WrittenText, longest: int, *, titled: bool, by_mail: bool) -> str:
+        shown = self.parsed_texts.parse(text.markdown, self.listener.mention, by_mail=by_mail).shown.text
         above = f"{text.title if titled else ''}\n{text.place}"
         lines = [line for above_line in above.splitlines() if (line := visible_title(above_line).text)]
         return cut(self.clean("\n\n".join(filter(None, ("\n".join(lines), shown)))), longest)

@@ -26,7 +26,8 @@ async def asked_before(
             is_earlier_today = day <= post.at and (post.at, post.key) < (turn.at, turn.key)
             if not (is_own and is_earlier_today and listener.is_addressed(activity.thread, post, parsed_texts)):
                 continue
-            if _is_request(parsed_texts.parse(post.body, listener.mention), listener.mention):
+            parsed = parsed_texts.parse(post.body, listener.mention, by_mail=post.by_mail)
+            if _is_request(parsed, listener.mention):
                 yield int(activity.thread.number), post.key
 
 

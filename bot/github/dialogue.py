@@ -118,7 +118,7 @@ class GitHubDialogue:
         if not self.settings.untrusted_context or all(turn.aside for turn in turns):
             return turns
         beside = await has_strangers(self._read, self.listener, roles)
-        return [replace(turn, strangers=beside and not turn.aside) for turn in turns]
+        return [replace(turn, strangers=(turn.strangers or beside) and not turn.aside) for turn in turns]
 
     async def thread_as_read(self) -> GitHubThread:
         """Return the thread as it was when its turns were read."""

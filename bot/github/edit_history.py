@@ -28,6 +28,7 @@ _EDITORS: Final = f"""
 query ($ids: [ID!]!, $after: String) {{
   nodes(ids: $ids) {{
     ... on Comment {{
+      createdViaEmail
       userContentEdits(first: 100, after: $after) {{
         nodes {{ editor {{ ...who }} }}
         pageInfo {{ hasNextPage endCursor }}
@@ -67,16 +68,26 @@ class History:
     tick: BoxTick | None
 
 
-async def editors(client: GitHubClient, texts: Sequence[str]) -> dict[str, frozenset[int]]:
-    """Return, by the global id of each text, the numeric ids of everybody who ever edited it; none for a text that is
-    gone."""
-    ids: dict[str, frozenset[int]] = {}
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Who may have written parts of a text, apart from its author. Of a text that is gone, nobody."""
+
+    editors: frozenset[int]
+    """The numeric ids of everybody who ever edited it."""
+    by_mail: bool
+    """Whether it was sent by mail, so that it may quote anybody (A6)."""
+
+
+async def provenances(client: GitHubClient, texts: Sequence[str]) -> dict[str, Provenance]:
+    """Return the provenance of each text, by its global id."""
+    found: dict[str, Provenance] = {}
     for start in range(0, len(texts), AT_ONCE):
         some = texts[start : start + AT_ONCE]
         data = await client.graphql(_EDITORS, {"ids": some, "after": None}, partial=True)
         for text, node in zip(some, data["nodes"], strict=True):
-            ids[text] = frozenset([who async for who in _editors(client, text, node)])
-    return ids
+            editors = frozenset([who async for who in _editors(client, text, node)])
+            found[text] = Provenance(editors, by_mail=bool(node and node["createdViaEmail"]))
+    return found
 
 
 async def _editors(client: GitHubClient, text: str, node: Json | None) -> AsyncIterator[int]:

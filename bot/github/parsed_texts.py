@@ -11,7 +11,9 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Final
 
-from bot.core.markdown.visible import Visible, command_lines, mentions, visible_text
+from bot.core.codepoints import without_invisible_runs
+from bot.core.mail import addressing_line
+from bot.core.markdown.visible import LIMIT, Visible, command_lines, mentions, newlines, visible_text
 
 REMEMBERED: Final = 4_000_000
 """Maximum characters that all cached texts hold together."""
@@ -45,8 +47,10 @@ class ParsedTextCache:
     _known: OrderedDict[bytes, ParsedText] = field(default_factory=OrderedDict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
-    def parse(self, text: str, mention: str) -> ParsedText:
+    def parse(self, text: str, mention: str, *, by_mail: bool) -> ParsedText:
         """Return a text parsed for a bot with that mention, from the cache if it was parsed before."""
+        if by_mail:
+            return _parse_mail(text, mention)
         key = blake2b(f"{mention}\n{text}".encode(errors="surrogatepass"), digest_size=32).digest()
         with self._lock:
             if key in self._known:
@@ -65,3 +69,9 @@ class ParsedTextCache:
         while self.size > self.limit:
             _, forgotten = self._known.popitem(last=False)
             self.size -= forgotten.size
+
+
+def _parse_mail(text: str, mention: str) -> ParsedText:
+    """Return a text sent by mail, which GitHub shows as it is, as plain text (A6)."""
+    line = addressing_line(text, mention)
+    return ParsedText(Visible(*without_invisible_runs(newlines(text)[:LIMIT])), bool(line), (line,) if line else ())

@@ -191,12 +191,12 @@ class SnapshotReader:
         speaking = {
             comment.actor
             for comment in comments
-            if len(comment.body) > SHORT or decisions(comment, self._lines(comment.body), self.listener.mention)
+            if len(comment.body) > SHORT or decisions(comment, self._lines(comment), self.listener.mention)
         }
         return {comment.actor for comment in comments} - speaking
 
-    def _lines(self, body: str) -> Sequence[str]:
-        return self.parsed_texts.parse(body, self.listener.mention).lines
+    def _lines(self, comment: ThreadPost) -> Sequence[str]:
+        return self.parsed_texts.parse(comment.body, self.listener.mention, by_mail=comment.by_mail).lines
 
     def _commands(self, comments: Sequence[ThreadPost], people: Mapping[Actor, "_Person"]) -> list[Candidate]:
         """Return the opinions that comments express on the plan.
@@ -206,8 +206,8 @@ class SnapshotReader:
         """
         candidates: list[Candidate] = []
         for comment in comments:
-            if people[comment.actor].may_decide(self.approve):
-                lines = self._lines(comment.body)
+            if comment.by_mail or people[comment.actor].may_decide(self.approve):
+                lines = self._lines(comment)
             else:
                 lines = [*map(without_item_mark, comment.body.splitlines())] if len(comment.body) <= SHORT else ()
             candidates += decisions(comment, lines, self.listener.mention)
@@ -251,7 +251,7 @@ def decisions(post: ThreadPost, lines: Sequence[str], mention: str) -> list[Cand
     return [
         Candidate(
             post.actor,
-            Way.COMMAND,
+            Way.MAIL if post.by_mail else Way.COMMAND,
             _COMMANDS[command.verb],
             post.at,
             None,

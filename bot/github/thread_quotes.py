@@ -86,9 +86,10 @@ class ThreadQuotes:
             yield entry
 
     def _quote(self, post: ThreadPost, limit: int) -> _Quotation:
-        if self._is_in_task(post):
+        if self._is_in_task(post) and not post.by_mail:  # the task has one line of a mail
             return _Quotation(post, f"> {_attribution(post)} (These words are in the task.)")
-        shows = [self.parsed_texts.parse(part, self.listener.mention).shown for part in post.parts]
+        parse, mention = self.parsed_texts.parse, self.listener.mention
+        shows = [parse(part, mention, by_mail=post.by_mail).shown for part in post.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
         lines = (f"> {line}".rstrip() for line in (_attribution(post), *body.split("\n")))
         return _Quotation(post, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))
@@ -121,4 +122,6 @@ def _shown_size(thread: GitHubThread) -> int:
 
 
 def _attribution(post: ThreadPost) -> str:
-    return f"@{post.actor.login} at {post.at:%Y-%m-%d %H:%M} UTC{', edited' if post.edited else ''}:"
+    edited = ", edited" if post.edited else ""
+    by_mail = ", sent by mail (parts may be other people's words)" if post.by_mail else ""
+    return f"@{post.actor.login} at {post.at:%Y-%m-%d %H:%M} UTC{edited}{by_mail}:"

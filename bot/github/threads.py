@@ -27,13 +27,13 @@ SMALLEST_PAGE: Final = 6
 
 COMMENTS: Final = """
 fragment comments on IssueCommentConnection {
-  nodes { id fullDatabaseId body createdAt lastEditedAt isMinimized author { ...who } editor { ...who } }
+  nodes { id fullDatabaseId body createdAt lastEditedAt createdViaEmail author { ...who } editor { ...who } }
   pageInfo { hasPreviousPage startCursor }
   totalCount
 }
 """
 _NOTES: Final = """
-        nodes { id fullDatabaseId body createdAt lastEditedAt editor { ...who } path line }
+        nodes { id fullDatabaseId body createdViaEmail createdAt lastEditedAt editor { ...who } path line }
         pageInfo { hasNextPage endCursor }
 """
 
@@ -43,7 +43,8 @@ _NOTES: Final = """
 def subject(newest: int | str) -> str:
     """Return the fields of an issue or a pull request, with `newest` of its comments (a number or a variable)."""
     return f"""
-  id number title body createdAt updatedAt lastEditedAt closed closedAt author {{ ...who }} editor {{ ...who }}
+  id number title body createdViaEmail createdAt updatedAt lastEditedAt closed closedAt
+  author {{ ...who }} editor {{ ...who }}
   labels(first: 100) {{ nodes {{ name }} }}
   assignees(first: 100) {{ nodes {{ databaseId }} }}
   comments(last: {newest}) {{ ...comments }}
@@ -62,7 +63,7 @@ def _page_of_reviews(newest: int | str) -> str:
     """Return the fields of a page of reviews, each with up to `newest` of its comments."""
     return f"""
     nodes {{
-      id fullDatabaseId body createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
+      id fullDatabaseId body createdViaEmail createdAt submittedAt lastEditedAt author {{ ...who }} editor {{ ...who }}
       comments(first: {newest}) {{ {_NOTES} }}
     }}
     pageInfo {{ hasPreviousPage startCursor }}
@@ -130,6 +131,8 @@ class ThreadPost:
     """Global ids of its edited texts."""
     node: str = ""
     """Its global id."""
+    by_mail: bool = False
+    """Whether one of its texts was sent by mail, so that it may quote anybody without a mark (A6)."""
     more: str = ""
     """Cursor of a review's further comments; "" if all are here."""
 
@@ -330,6 +333,7 @@ def _parse_text(key: str, node: Json) -> ThreadPost:
         editors=_editors(node),
         changed=_edited_ids(node),
         node=node["id"],
+        by_mail=node["createdViaEmail"],
     )
 
 
@@ -374,6 +378,7 @@ def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
         notes=(*review.notes, *((_line_reference(comment), comment["body"]) for comment in comments)),
         editors=(*review.editors, *_editors(*comments)),
         changed=(*review.changed, *_edited_ids(*comments)),
+        by_mail=review.by_mail or any(comment["createdViaEmail"] for comment in comments),
         more=page["endCursor"] if page["hasNextPage"] else "",
     )
 

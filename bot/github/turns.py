@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bot.core import mail
 from bot.core.actor import Actor, ActorKind, Role
 from bot.core.command import parse, without_item_mark
 from bot.core.errors import Refused
+from bot.core.mail import first_line
 from bot.core.markdown.visible import may_name, visible_title, without_mention
 from bot.core.turn import Turn
 from bot.github.client import GitHubClient, Json
-from bot.github.edit_history import editors
+from bot.github.edit_history import provenances
 from bot.github.parsed_texts import ParsedText, ParsedTextCache
 from bot.github.people import rest_actor, time
 from bot.github.permissions import Roles
@@ -46,19 +48,22 @@ class Listener:
 
     def may_be_addressed(self, thread: GitHubThread, post: ThreadPost) -> bool:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
-        return self._is_reviewed(thread, post) or any(may_name(text, self.mention) for text in post.words)
+        texts = map(first_line, post.words) if post.by_mail else post.words
+        return self._is_reviewed(thread, post) or any(may_name(text, self.mention) for text in texts)
 
     def is_addressed(self, thread: GitHubThread, post: ThreadPost, parsed_texts: ParsedTextCache) -> bool:
         """Return whether something that was said addresses the bot."""
         if self._is_reviewed(thread, post):
             return True
         return any(
-            may_name(text, self.mention) and parsed_texts.parse(text, self.mention).speaks for text in post.words
+            may_name(text, self.mention) and parsed_texts.parse(text, self.mention, by_mail=post.by_mail).speaks
+            for text in post.words
         )
 
     def _is_reviewed(self, thread: GitHubThread, post: ThreadPost) -> bool:
-        """Return whether it is a review of the bot's own pull request, which always addresses the bot."""
-        return post in thread.reviews and thread.opened.actor.id == self.bot.id
+        """Return whether it is a review of the bot's own pull request, which always addresses the bot, unless it was
+        sent by mail."""
+        return post in thread.reviews and thread.opened.actor.id == self.bot.id and not post.by_mail
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +137,15 @@ class TurnReader:
 
     def _turn(self, thread: GitHubThread, post: ThreadPost, turn: Turn) -> Turn:
         """Return a turn with its text as people see it. A command keeps its line, including the mention, as its first
-        line."""
+        line. Of a text sent by mail, only the line that addresses the bot is part of the turn."""
         mention = self.listener.mention
-        shows = [self._parse(part).shown for part in post.parts]
+        shows = [self._parse(part, post).shown for part in post.parts]
         text = "\n\n".join(without_mention(part.text, mention) for part in shows).strip()
-        lines = (line for body in post.words for line in self._parse(body).lines)
+        lines = [line for body in post.words for line in self._parse(body, post).lines]
         command = next((line for line in lines if parse(line, mention) is not None), "")
-        if command:
+        if post.by_mail:
+            text = f"{command or without_mention(lines[0], mention)}\n\n{mail.NOTE}"
+        elif command:
             own = without_mention(command, mention)
             others = [line for line in text.split("\n") if own not in {line.strip(), without_item_mark(line).strip()}]
             text = "\n".join((command, *others)).strip()
@@ -150,16 +157,19 @@ class TurnReader:
 
     def _read_mark(self, thread: GitHubThread, turn: Turn) -> Turn:
         """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
-        title, shows = visible_title(thread.title), self._parse(thread.opened.body).shown
+        title, shows = visible_title(thread.title), self._parse(thread.opened.body, thread.opened).shown
         text = _with_title(title.text, without_mention(shows.text, self.listener.mention))
         return replace(turn, text=text, hidden=(*title.removed, *shows.removed))
 
-    def _parse(self, text: str) -> ParsedText:
-        return self.parsed_texts.parse(text, self.listener.mention)
+    def _parse(self, text: str, post: ThreadPost) -> ParsedText:
+        return self.parsed_texts.parse(text, self.listener.mention, by_mail=post.by_mail)
 
 
 async def has_strangers(thread: GitHubThread, listener: Listener, roles: Roles) -> bool:
-    """Return whether anybody on a thread has less than triage access. A failed look-up counts as such a person."""
+    """Return whether anybody on a thread has less than triage access, or may be quoted in a mail. A failed look-up
+    counts as such a person."""
+    if any(post.by_mail for post in thread.everything()):
+        return True
     speakers = {post.actor.id: post.actor for post in thread.everything() if post.actor.id != listener.bot.id}
     for speaker in speakers.values():
         if (await roles.of(speaker) or Role.NONE) < Role.TRIAGE:
@@ -168,14 +178,23 @@ async def has_strangers(thread: GitHubThread, listener: Listener, roles: Roles) 
 
 
 def _unread(post: ThreadPost) -> Turn:
-    """Return a post as a turn without its text. An edited post may contain somebody else's words."""
-    hands = _other_writers(post, post.actor)
-    return Turn(post.key, post.actor, "", post.at, edited=post.edited, foreign=post.edited, hands=hands)
+    """Return a post as a turn without its text. A post that was edited or sent by mail may contain others' words."""
+    return Turn(
+        post.key,
+        post.actor,
+        "",
+        post.at,
+        edited=post.edited,
+        foreign=post.edited or post.by_mail,
+        strangers=post.by_mail,
+        hands=_other_writers(post, post.actor),
+        by_mail=post.by_mail,
+    )
 
 
 def _no_turn(turn: Turn, post: ThreadPost) -> Turn:
     """Return a text that is not a turn, under the key of its current version, because an edit can make it a turn."""
-    return replace(turn, key=post.version, aside=True, foreign=False, hands=())
+    return replace(turn, key=post.version, aside=True, foreign=False, strangers=False, hands=())
 
 
 def _other_writers(post: ThreadPost, who: Actor) -> tuple[int, ...]:
@@ -201,11 +220,11 @@ async def _with_editors(client: GitHubClient, thread: GitHubThread, turns: Colle
     changed = {post.key: post.changed for post in thread.everything()}
     texts = {turn.key: changed.get(turn.key, thread.opened.changed) for turn in turns if turn.edited}
     try:
-        by = await editors(client, [text for some in texts.values() for text in some])
+        by = await provenances(client, [text for some in texts.values() for text in some])
     except Refused as error:
         _log.warning("only the last editor of each text can be seen on #%s: %s", thread.number, error)
         return list(turns)
-    hands = {key: {who for text in some for who in by[text]} for key, some in texts.items()}
+    hands = {key: {who for text in some for who in by[text].editors} for key, some in texts.items()}
     return [
         replace(turn, hands=tuple(sorted({*turn.hands, *hands.get(turn.key, ())} - {0, turn.actor.id})))
         for turn in turns
@@ -231,9 +250,9 @@ def _label_and_assignment(
         who = rest_actor(event.get("assigner") or event["actor"])
         key = f"{'label' if kind == 'labeled' else kind}-{event['id']}"
         if listener.hears(who) and key not in seen:
-            foreign = thread.opened.edited or thread.opened.actor.id != who.id
-            at, edited, hands = time(event["created_at"]), thread.opened.edited, _other_writers(thread.opened, who)
-            yield Turn(key, who, "", at, edited=edited, foreign=foreign, hands=hands, mark=True)
+            opened = replace(_unread(thread.opened), key=key, actor=who, at=time(event["created_at"]), mark=True)
+            foreign, hands = opened.foreign or thread.opened.actor.id != who.id, _other_writers(thread.opened, who)
+            yield replace(opened, foreign=foreign, hands=hands, by_mail=False)
 
 
 async def _events(client: GitHubClient, address: Address, number: int) -> AsyncIterator[Json]:

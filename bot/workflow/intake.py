@@ -21,6 +21,7 @@ from bot.core.command import Command, UnknownCommand, Verb, parse, undecided_lin
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Transient
 from bot.core.gate import ON_ENTER, PLAN_MAY_BE_SHOWN, TRANSITIONS, Move, Stage
+from bot.core.mail import counts_by_mail
 from bot.core.moves import Closed, Noted, Resumed, Retried, Stopped
 from bot.core.notes import Heard
 from bot.core.plan import Hidden
@@ -120,14 +121,22 @@ async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> 
             return await _note(context, state, _heard(turn, reply_text.no_decision(line, context.settings.mention)))
         case None:
             return await _request(context, state, turn, turn.text)
-        case Command(Verb.APPROVE | Verb.REJECT) if turn.edited and state.stage is Stage.AWAITING_APPROVAL:
-            return defer_notes(context, state, _heard(turn))  # the verdict says why it does not count
+        case Command(Verb.APPROVE | Verb.REJECT) if _is_explained(state, turn):
+            return defer_notes(context, state, _heard(turn))
         case Command() | UnknownCommand() if turn.edited:
             return await _note(context, state, _heard(turn, reply_text.EDITED))
+        case _ if turn.by_mail and not counts_by_mail(command):
+            return await _note(context, state, _heard(turn, reply_text.SENT_BY_MAIL))
         case UnknownCommand():
             return await _note(context, state, _heard(turn, reply_text.did_you_mean(command.line, command.nearest)))
         case Command():
             return await _command(context, state, turn, command)
+
+
+def _is_explained(state: ThreadState, turn: Turn) -> bool:
+    """Return whether the verdict on the plan that waits says why a decision does not count, or counts it."""
+    is_unsure = turn.edited or turn.by_mail
+    return is_unsure and state.stage is Stage.AWAITING_APPROVAL and not turn.key.startswith("review")
 
 
 def _asked_already(state: ThreadState, mark: Turn) -> bool:

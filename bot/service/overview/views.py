@@ -127,7 +127,7 @@ class ApprovalView:
     role: str
     """The role on the repository at that moment; "" if the journal does not have it."""
     way: str
-    """``reaction``, ``tick``, ``command``, ``dashboard``, ``terminal``, or "" if the journal does not have it."""
+    """``reaction``, ``tick``, ``command``, ``mail``, ``dashboard``, ``terminal``, or "" if unknown."""
     decision: str
     """``approved`` or ``rejected``."""
     at: datetime

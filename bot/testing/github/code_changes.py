@@ -13,7 +13,6 @@ from typing import Literal
 from bot.testing.github.conversation import Detail, open_issue, set_state, store, touch_thread
 from bot.testing.github.entities import (
     CheckRun,
-    EditableText,
     Event,
     Issue,
     Pull,
@@ -130,7 +129,7 @@ def review(
         pull = pull_of(issue)
         home = by.world.repositories[issue.repository]
         new = Review(
-            by.world.next_id(), home.id, issue.number, EditableText(body), by.id, verdict, pull.head_sha, by.world.now()
+            by.world.next_id(), home.id, issue.number, by.write(body), by.id, verdict, pull.head_sha, by.world.now()
         )
         by.world.reviews[new.id] = new
         issue = touch_thread(by.world, issue)
@@ -151,7 +150,7 @@ def add_line_comment(by: ActingUser, review: Review, note: LineNote, *, reply_to
             review=review.id,
             repository=home.id,
             number=issue.number,
-            text=EditableText(note.body),
+            text=by.write(note.body),
             author=by.id,
             path=note.path,
             line=note.line,

@@ -44,7 +44,7 @@ def open_issue(
     with by.world.lock:
         number = 1 + max((n for home, n in by.world.issues if home == repository.id), default=0)
         now = by.world.now()
-        issue = Issue(by.world.next_id(), repository.id, number, title, EditableText(body), by.id, now, now, pull=pull)
+        issue = Issue(by.world.next_id(), repository.id, number, title, by.write(body), by.id, now, now, pull=pull)
         by.world.issues[repository.id, number] = issue
         by.world.emit(Event("pull_request" if pull else "issues", "opened", by.id, repository, issue))
         return issue
@@ -124,7 +124,7 @@ def comment(by: ActingUser, issue: Issue, body: str, *, app: int | None = None) 
     """Post a comment."""
     with by.world.lock:
         now = by.world.now()
-        new = Comment(by.world.next_id(), issue.repository, issue.number, EditableText(body), by.id, now, now, app)
+        new = Comment(by.world.next_id(), issue.repository, issue.number, by.write(body), by.id, now, now, app)
         by.world.comments[new.id] = new
         touch_thread(by.world, issue)
         _tell_comment(by, new, "created")
@@ -197,7 +197,7 @@ def with_edit(by: ActingUser, text: EditableText, body: str, *, posted: tuple[in
         return text
     author, created = posted
     history = text.edits or (Edit(by.world.next_id(), author, created, text.body),)
-    return EditableText(body, (*history, Edit(by.world.next_id(), by.id, by.world.now(), body)))
+    return replace(text, body=body, edits=(*history, Edit(by.world.next_id(), by.id, by.world.now(), body)))
 
 
 def store(by: ActingUser, issue: Issue, action: str, *, detail: Detail = NOTHING_ELSE) -> Issue:

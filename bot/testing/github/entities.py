@@ -141,6 +141,8 @@ class EditableText:
 
     body: str
     edits: tuple[Edit, ...] = ()
+    by_mail: bool = False
+    """Whether it was sent by mail. Edits do not change that."""
 
     @property
     def last_edited_at(self) -> datetime | None:

@@ -7,7 +7,7 @@ because the web interface would not offer it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.testing.github import code_changes, conversation
 from bot.testing.github.code_changes import LineNote, NewPull, Verdict
@@ -29,6 +29,10 @@ class Person(ActingUser):
     def user(self) -> User:
         """The user."""
         return self.world.users[self.id]
+
+    def by_mail(self) -> Person:
+        """Return the same person, whose texts are sent by mail from now on (`createdViaEmail`)."""
+        return replace(self, mails=True)
 
     # --- threads -----------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from bot.testing.github.entities import (
     App,
     CheckRun,
     Comment,
+    EditableText,
     Event,
     Installation,
     Issue,
@@ -66,6 +67,12 @@ class ActingUser:
     world: GitHubState
     id: int
     app: int | None = None
+    mails: bool = False
+    """Whether the user writes by mail: GitHub sends a mail of every post, and stores the replies."""
+
+    def write(self, body: str) -> EditableText:
+        """Return a new text of this user."""
+        return EditableText(body, by_mail=self.mails)
 
 
 @dataclass(slots=True)

@@ -77,8 +77,8 @@ async def _wait_for_decision(
 
 
 def _decides(context: ThreadContext, turn: Turn) -> bool:
-    """Return whether a turn is a `retry` command of somebody who may approve, in a comment that was never edited."""
+    """Return whether a turn is a `retry` command of somebody who may approve, in a comment that was neither edited nor
+    sent by mail."""
     command = parse(turn.text.split("\n", 1)[0], context.settings.mention)
-    return (
-        isinstance(command, Command) and command.verb is Verb.RETRY and not turn.edited and may_approve(context, turn)
-    )
+    is_retry = isinstance(command, Command) and command.verb is Verb.RETRY
+    return is_retry and not (turn.edited or turn.by_mail) and may_approve(context, turn)

@@ -183,6 +183,8 @@ async def wait_until_moved(context: ThreadContext, state: ThreadState, session: 
             return
         if session is not None and later.stage is Stage.PLANNING:
             session.queued += unsent_additions(session, later)
+            if later.untrusted:
+                session.mark_untrusted()
         if session is not None and later.is_finishing:
             request_finish(session)
     await asyncio.Event().wait()

@@ -216,6 +216,7 @@ class Nodes:
             "author": self.actor(of.author),
             "createdAt": stamp(created_at),
             "updatedAt": stamp(created_at if isinstance(of, Review) else of.updated_at),
+            "createdViaEmail": text.by_mail,
             "lastEditedAt": stamp_or_none(text.last_edited_at),
             "editor": self.actor(text.editor),
             # Newest first; the original text is last.
