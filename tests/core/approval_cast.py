@@ -70,6 +70,8 @@ _SAYS: Final = {
     "ticks": (Way.TICK, Opinion.APPROVE),
     "approves": (Way.COMMAND, Opinion.APPROVE),
     "rejects": (Way.COMMAND, Opinion.REJECT),
+    "mails yes": (Way.MAIL, Opinion.APPROVE),
+    "mails no": (Way.MAIL, Opinion.REJECT),
     "clicks": (Way.DASHBOARD, Opinion.APPROVE),
     "types yes": (Way.TERMINAL, Opinion.APPROVE),
     "types no": (Way.TERMINAL, Opinion.REJECT),

@@ -94,6 +94,21 @@ maya rejects edited => pending: maya comment edited, nobody
 maya rejects at 0 => pending: maya same second, nobody
 maya approves, max rejects edited => approved by maya: max comment edited
 maya approves edited, max approves => approved by max: maya comment edited
+--- a command sent by mail
+maya mails yes => pending: maya sent by mail, nobody
+maya mails yes 12-digits => pending: maya sent by mail, nobody
+maya mails yes 12-digits | locked => pending: maya sent by mail, thread locked
+maya mails yes edited => pending: maya comment edited, nobody
+will mails yes => pending: will role too low, nobody
+maya mails no => rejected by maya
+maya mails no | two plans => rejected by maya
+maya mails no edited => pending: maya comment edited, nobody
+maya mails no at 0 => pending: maya same second, nobody
+maya mails no at -1 => pending: maya said before, nobody
+will mails no => pending: will role too low, nobody
+maya 👎, maya mails yes at 61 => rejected by maya: maya sent by mail
+maya 👍, maya mails no at 61 => rejected by maya
+maya mails yes, max approves => approved by max: maya sent by mail
 --- the dashboard and the terminal
 maya clicks => approved by maya
 maya clicks | two plans => approved by maya

@@ -155,6 +155,7 @@ def test_order_of_reading_does_not_matter(look: Snapshot, policy: Policy, order:
         (yes(ANA, role=None), ""),
         (yes(ANA, opinion=Opinion.REJECT), ""),
         (yes(ANA, way=Way.COMMAND), ""),
+        (yes(ANA, way=Way.MAIL), ""),
         (yes(Actor(BOT, "bot")), ""),
     ),
 )
@@ -170,6 +171,7 @@ def test_hopeful(word: Candidate, named: str) -> None:
     (
         ("maya 👎", "maya"),
         ("maya rejects", "maya"),
+        ("maya mails no", "maya"),
         ("maya 👍, ada 👎", "ada"),
         ("maya 👎 | drifted", "maya"),
         ("maya 👎 | locked", "maya"),

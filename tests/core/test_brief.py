@@ -30,7 +30,7 @@ def test_brief() -> None:
         "# Additions and answers\n\nSaid before the plan was approved. Where the plan differs from these words, "
         "the plan decides.\n\n`@maya` added:\n\n> And the docs.\n\n"
         "`@will` answered the planner's question `Where does it begin?`:\n\n> From 50 on\n\n"
-        "2 texts are left out, edited after being posted or of somebody else.\n\n"
+        "2 texts are left out, edited after being posted, sent by mail, or of somebody else.\n\n"
         f"# Approved plan\n\nPlan 3 ({BRIEF.plan.short_digest}), made for commit 0123456789ab. Carry out exactly this."
         f"\n\n{PLAN.markdown}\n\n## Notes of the planner\n\nRoot cause: `a.py:3`.\n\n"
         "## What you may do\n\n- Files: `src/**`, `docs/*.md`\n- Commands to prove it: `pytest -q`\n"

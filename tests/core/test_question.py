@@ -56,8 +56,8 @@ def edits(*steps: tuple[Author, set[int] | None]) -> AnswerSnapshot:
     return AnswerSnapshot(tuple(made), ticked=before)
 
 
-def says(who: Author, text: str, second: int = 1, *, edited: bool = False) -> AnswerComment:
-    return AnswerComment(f"comment-{second}", who, NOW + timedelta(seconds=second), text, edited)
+def says(who: Author, text: str, second: int = 1, *, edited: bool = False, by_mail: bool = False) -> AnswerComment:
+    return AnswerComment(f"comment-{second}", who, NOW + timedelta(seconds=second), text, edited, by_mail)
 
 
 SETTLED: dict[str, tuple[Asking, AnswerSnapshot, object]] = {
@@ -118,6 +118,18 @@ OPEN: dict[str, tuple[Asking, AnswerSnapshot, tuple[IgnoredAnswer, ...]]] = {
     ),
     "edited words of a stranger": (asking(), AnswerSnapshot(words=(says(BEN, "b", edited=True),)), ()),
     "edited talk": (REQUEST, AnswerSnapshot(words=(says(ANN, "hm", edited=True),)), ()),
+    "words sent by mail": (
+        asking(),
+        AnswerSnapshot(words=(says(ANN, "b", by_mail=True),)),
+        (IgnoredAnswer(IgnoreReason.BY_MAIL, ANN.actor),),
+    ),
+    "allowed by mail": (
+        REQUEST,
+        AnswerSnapshot(words=(says(ANN, "allow.Ann LeeOn Jan 30, Bo Ray wrote:", by_mail=True),)),
+        (IgnoredAnswer(IgnoreReason.BY_MAIL, ANN.actor),),
+    ),
+    "a stranger's mail": (REQUEST, AnswerSnapshot(words=(says(BEN, "allow", by_mail=True),)), ()),
+    "talk sent by mail": (REQUEST, AnswerSnapshot(words=(says(ANN, "Hm.", by_mail=True),)), ()),
     "talk beside a request": (REQUEST, AnswerSnapshot(words=(says(ANN, "Hm."),)), ()),
     "closed": (asking(), replace(edits((ANN, {0})), open=False), ()),
     "not looked up": (asking(), replace(edits((ANN, {0})), complete=False), ()),
@@ -139,6 +151,24 @@ def test_edited_words_of_planning() -> None:
     reply, _ = find_reply(asking(), AnswerSnapshot(words=(says(ANN, "b", edited=True),)), replace(RULES, steers=False))
     assert reply is not None
     assert (reply.words, reply.turn) == ("b", "comment-1")
+
+
+@pytest.mark.req("A6")
+def test_a_planners_question_is_answered_by_mail_as_by_an_edited_comment() -> None:
+    """The words may be another person's, so the execution session does not get them."""
+    look = AnswerSnapshot(words=(says(ANN, "b", by_mail=True),))
+    reply, _ = find_reply(asking(), look, replace(RULES, steers=False))
+    assert reply is not None
+    assert (reply.words, reply.edited) == ("b", True)
+
+
+@pytest.mark.req("A6")
+def test_no_permission_is_granted_by_mail_while_planning_either() -> None:
+    look = AnswerSnapshot(words=(says(ANN, "allow", by_mail=True),))
+    assert find_reply(REQUEST, look, replace(RULES, steers=False)) == (
+        None,
+        (IgnoredAnswer(IgnoreReason.BY_MAIL, ANN.actor),),
+    )
 
 
 SPOKEN = {

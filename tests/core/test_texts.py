@@ -129,6 +129,7 @@ def named(texts: Mapping[str, str]) -> str:
 REPLIES: Final = {
     "no plan waits": reply_text.NO_PLAN_WAITS,
     "edited command": reply_text.EDITED,
+    "command sent by mail": reply_text.SENT_BY_MAIL,
     "nothing to retry": reply_text.NOTHING_TO_RETRY,
     "nothing to stop": reply_text.NOTHING_TO_STOP,
     "nothing to finish": reply_text.NOTHING_TO_FINISH,

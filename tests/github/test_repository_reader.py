@@ -86,7 +86,7 @@ async def test_comments_page_by_page(ground: Ground, reading: Reading) -> None:
         ground.person(f"person-{number}").comment(HOME, thread, f"{number} " + "x" * COMMENT)
     before = len(ground.asked())
     first = await reading.read(Topic.COMMENTS, thread)
-    assert len(ground.asked()) - before == 2
+    assert len(ground.asked()) - before == 3
     last = await reading.read(Topic.COMMENTS, thread, page=2)
     assert (len(first.passages), first.more, len(last.passages), last.more) == (COMMENTS, True, 1, False)
     assert last.passages[0].text.startswith(f"{COMMENTS} xxx")

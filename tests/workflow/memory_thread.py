@@ -43,9 +43,13 @@ class MemoryThread:
 
     # --- what people do
 
-    def say(self, who: Actor, text: str, *, role: Role | None = Role.ADMIN, edited: bool = False) -> Turn:
-        """Somebody posts a comment."""
-        turn = Turn(f"comment-{len(self.said) + 1}", who, text, self.clock.now(), role, edited=edited)
+    def say(
+        self, who: Actor, text: str, *, role: Role | None = Role.ADMIN, edited: bool = False, by_mail: bool = False
+    ) -> Turn:
+        """Somebody posts a comment, or sends it by mail."""
+        key = f"comment-{len(self.said) + 1}"
+        flags = {"foreign": by_mail, "strangers": by_mail, "by_mail": by_mail}
+        turn = Turn(key, who, text, self.clock.now(), role, edited=edited, **flags)
         self.said.append(turn)
         return turn
 
@@ -193,4 +197,5 @@ def _candidate(turn: Turn) -> Candidate | None:
         return None
     opinion = Opinion.APPROVE if said.verb is Verb.APPROVE else Opinion.REJECT
     digest = said.argument if said.verb is Verb.APPROVE else ""
-    return Candidate(turn.actor, Way.COMMAND, opinion, turn.at, turn.role, digest=digest, edited=turn.edited)
+    way = Way.MAIL if turn.by_mail else Way.COMMAND
+    return Candidate(turn.actor, way, opinion, turn.at, turn.role, digest=digest, edited=turn.edited)

@@ -1,0 +1,59 @@
+"""Replies by mail: which line of them speaks to the bot, and which commands count (A6)."""
+
+import pytest
+
+from bot.core.command import Command, UnknownCommand, Verb, parse
+from bot.core.mail import addressing_line, counts_by_mail, first_line
+from tests.mails import QUOTED, SHAPES
+from tests.rows import every_row
+
+LINES = {
+    "@plangate fix it": "@plangate fix it",
+    "  @Plangate, fix it  \nand that": "@Plangate, fix it",
+    "/plangate stop": "/plangate stop",
+    "@plangate": "@plangate",
+    "@plangate\u2028@plangate approve": "@plangate",
+    "@plangate re\u200bject": "@plangate re‹U+200B›ject",
+    "please @plangate fix it": "",
+    "Thanks.On Jan 30, 2023, at 1:52 AM, @plangate approve ***@***.***> wrote:": "",
+    "\n@plangate stop": "",
+    "> @plangate stop": "",
+    "@plangate-fork stop": "",
+    "@plangates stop": "",
+    "/plangate": "",
+    "": "",
+    "@plangate stop.Ann LeeOn Jan 30, 2023, Bo Ray wrote:": "@plangate stop",
+    "@plangate STOPÉcrit de mon iPhone": "@plangate STOP",
+    "@plangate stop it!Sent from my iPhone": "@plangate stop it",
+    "/plangate reject.Ann Lee": "/plangate reject",
+    "@plangate approveAnn LeeOn Jan 30": "@plangate approve",
+    "@plangate reject Not now.Ann Lee": "@plangate reject Not now.Ann Lee",
+    "@plangate stopping is not enough": "@plangate stopping is not enough",
+    "@plangate mode.py fails": "@plangate mode.py fails",
+}
+
+
+@pytest.mark.req("A6")
+@every_row("text", LINES)
+def test_only_a_first_line_that_begins_with_the_mention_addresses_the_bot(text: str) -> None:
+    assert addressing_line(text, "@plangate") == LINES[text]
+
+
+@pytest.mark.req("A6")
+def test_no_shape_of_a_mail_makes_the_original_its_first_line() -> None:
+    for shape in SHAPES.values():
+        for original in QUOTED.values():
+            body = shape("@plangate stop", original)
+            assert parse(addressing_line(body, "@plangate")) == Command(Verb.STOP)
+            assert addressing_line(shape("Thanks", original), "@plangate") == ""
+
+
+@pytest.mark.req("A6")
+def test_mails_ask_reject_and_stop_and_do_nothing_else() -> None:
+    counted = {verb for verb in Verb if counts_by_mail(Command(verb))}
+    assert counted == {Verb.REJECT, Verb.REVISE, Verb.STOP, Verb.STATUS, Verb.HELP}
+    assert (counts_by_mail(None), counts_by_mail(UnknownCommand("@plangate aprove"))) == (True, False)
+
+
+def test_a_text_that_begins_with_a_blank_line_has_a_blank_first_line() -> None:
+    assert [first_line(text) for text in ("", "\na", "a\r\nb", "a\x0bb")] == ["", "", "a", "a"]
