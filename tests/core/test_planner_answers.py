@@ -1,5 +1,6 @@
 """What people answered to planners: kept for the work that it was asked for, and no longer (K1)."""
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -28,6 +29,12 @@ def test_answers_to_a_planner() -> None:
     kept = PlannerAnswer("t1", "Where to? When?", "will", "Here.", edited=True)
     assert after(REQUESTED, ASKED, REPLIED).answers == (kept,)
     assert after(REQUESTED, ASKED, REPLIED, PLANNED, PROPOSED, APPROVED).answers == (kept,)
+
+
+@pytest.mark.req("S9")
+def test_an_answer_that_may_be_another_persons_makes_the_thread_untrusted() -> None:
+    assert after(REQUESTED, ASKED, REPLIED).untrusted
+    assert not after(REQUESTED, ASKED, replace(REPLIED, edited=False)).untrusted
 
 
 @pytest.mark.req("K1")

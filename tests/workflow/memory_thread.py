@@ -191,8 +191,8 @@ class MemoryThread:
 
 
 def _candidate(turn: Turn) -> Candidate | None:
-    """Return the opinion that a comment gives as a command, or None."""
-    said = parse(turn.text)
+    """Return the opinion that a comment gives as a command, or None. A review gives none."""
+    said = None if turn.key.startswith("review") else parse(turn.text)
     if not isinstance(said, Command) or said.verb not in {Verb.APPROVE, Verb.REJECT}:
         return None
     opinion = Opinion.APPROVE if said.verb is Verb.APPROVE else Opinion.REJECT

@@ -87,6 +87,51 @@ async def test_everybody(name: str, command: str) -> None:
     assert len(ground.thread.texts("plan")) == 1 + (command == "revise S." and sign is SEEN)
 
 
+MAILED: Final = {
+    "status": APPROVER["status"],
+    "help": APPROVER["help"],
+    "approve": ("the comment was sent by mail, so it doesn't count: react on GitHub", Stage.AWAITING_APPROVAL),
+    "reject N.": APPROVER["reject N."],
+    "revise S.": APPROVER["revise S."],
+    "stop": APPROVER["stop"],
+}
+"""What an admin's commands do by mail; the others are refused."""
+
+
+@pytest.mark.req("A6")
+@pytest.mark.parametrize("command", (*COMMANDS, "aprove", "mode next", "budget 20.Ann Lee"))
+async def test_a_mail_may_ask_reject_and_stop(command: str) -> None:
+    said, stage = MAILED.get(command, (reply_text.SENT_BY_MAIL, Stage.AWAITING_APPROVAL))
+    ground = Ground()
+    await ground.planned()
+    ground.thread.say(MAYA, f"@plangate {command}", by_mail=True)
+    state = await ground.look()
+    words = "\n".join((*ground.told, *ground.thread.texts("explanation")))
+    assert (said in words, state.stage) == (True, stage)
+    assert (state.budget_usd, state.chosen_mode) == (0, "")
+    again = await ground.look()
+    assert (again.position, "\n".join((*ground.told, *ground.thread.texts("explanation")))) == (state.position, words)
+
+
+@pytest.mark.req("A6")
+async def test_a_mail_in_a_review_is_not_left_without_an_answer() -> None:
+    ground = Ground()
+    await ground.planned()
+    for number, text in enumerate(("@plangate approve", "@plangate reject")):
+        turn = ground.thread.say(MAYA, text, by_mail=True)
+        ground.thread.said[-1] = replace(turn, key=f"review-{number}")
+    await ground.look()
+    assert ground.told == [reply_text.SENT_BY_MAIL, reply_text.DECIDE_IN_A_COMMENT]
+
+
+@pytest.mark.req("A6", "K1", "S9")
+async def test_a_request_by_mail_makes_the_thread_untrusted() -> None:
+    ground = Ground()
+    ground.thread.say(WILL, "Do it.", by_mail=True)
+    state = await ground.look()
+    assert (state.untrusted, state.turn.foreign, state.stage) == (True, True, Stage.AWAITING_APPROVAL)
+
+
 @pytest.mark.req("PR3")
 async def test_few_signs_for_who_may_not_ask() -> None:
     """Some signs a day, and after that not even those: each is a write."""

@@ -2,13 +2,14 @@
 
 import pytest
 
-from bot.core.errors import Conflict
+from bot.core.errors import Conflict, Unreadable
+from bot.core.gate import Stage
 from bot.core.moves import Answered
 from bot.core.notes import Spent
 from bot.core.thread_state import ThreadState
 from bot.workflow.journal.writing import append_move, append_notes, defer_notes, flush_notes, read_state
 from bot.workflow.thread_context import ThreadContext
-from tests.workflow.ground import Ground
+from tests.workflow.ground import MAYA, Ground
 
 
 async def set_back() -> tuple[ThreadContext, ThreadState]:
@@ -39,3 +40,17 @@ async def test_it_never_catches_up() -> None:
     with pytest.raises(Conflict):
         await flush_notes(job, defer_notes(job, state, Spent(session="plan-1", cost_usd=0.5)))
     assert (await read_state(job)).position == 1
+
+
+@pytest.mark.req("A4b", "A6")
+async def test_a_journal_that_was_set_back_is_not_continued_by_mail() -> None:
+    ground = Ground()
+    await ground.planned()
+    ground.thread.newest = 7
+    with pytest.raises(Unreadable):
+        await ground.look()
+    ground.thread.say(MAYA, "@plangate retry", by_mail=True)
+    with pytest.raises(Unreadable):
+        await ground.look()
+    ground.thread.say(MAYA, "@plangate retry")
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL

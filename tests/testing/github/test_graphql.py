@@ -143,3 +143,13 @@ def test_pages_lead_through_all_comments(ground: Ground) -> None:
         seen = [node["body"] for node in page["nodes"]] + seen
         before, more = page["pageInfo"]["startCursor"], page["pageInfo"]["hasPreviousPage"]
     assert seen == [comment.text.body, "0", "1", "2", "3"]
+
+
+def test_only_graphql_says_that_a_text_was_sent_by_mail(ground: Ground) -> None:
+    """And an edit on GitHub does not change that."""
+    alice = ground.github.world.person("alice")
+    sent = alice.by_mail().comment(NAME, alice.open_issue(NAME, "Broken").number, "By mail")
+    alice.edit_comment(sent.id, "Typed")
+    query = "query($ids: [ID!]!) { nodes(ids: $ids) { ... on Comment { createdViaEmail } } }"
+    assert ground.query(query, ids=[sent.node_id])["data"]["nodes"] == [{"createdViaEmail": True}]
+    assert "mail" not in str(ground.ask("GET", f"/repos/{NAME}/issues/comments/{sent.id}").json)
