@@ -92,7 +92,8 @@ class ThreadQuotes:
         shows = [parse(part, mention, by_mail=post.by_mail).shown for part in post.parts]
         body = cut_middle("\n\n".join(shown.text for shown in shows), limit)
         lines = (f"> {line}".rstrip() for line in (_attribution(post), *body.split("\n")))
-        return _Quotation(post, "\n".join(lines), tuple(fragment for shown in shows for fragment in shown.removed))
+        own = [shown for shown in shows if not self._is_in_task(post)]  # the turn itself tells what it hid
+        return _Quotation(post, "\n".join(lines), tuple(fragment for shown in own for fragment in shown.removed))
 
     def _is_in_task(self, post: ThreadPost) -> bool:
         return not self.requested.isdisjoint({post.key, post.node})

@@ -4,6 +4,7 @@ import pytest
 
 from bot.core.command import Command, UnknownCommand, Verb, parse
 from bot.core.mail import addressing_line, counts_by_mail, first_line
+from bot.core.markdown.visible import command_lines, mentions
 from tests.mails import QUOTED, SHAPES
 from tests.rows import every_row
 
@@ -57,3 +58,14 @@ def test_mails_ask_reject_and_stop_and_do_nothing_else() -> None:
 
 def test_a_text_that_begins_with_a_blank_line_has_a_blank_first_line() -> None:
     assert [first_line(text) for text in ("", "\na", "a\r\nb", "a\x0bb")] == ["", "", "a", "a"]
+
+
+@pytest.mark.req("A6")
+@pytest.mark.parametrize(
+    "quote", ("> a", "> > a", "> - a", "> 1. a", "- > a", "> a  ", "> a\\", "> **a", "> [^1]: a", "> a\x0b", ">a")
+)
+@pytest.mark.parametrize("line", ("@plangate approve", "   /plangate stop"))
+def test_a_line_directly_under_a_quote_stays_part_of_it(quote: str, line: str) -> None:
+    """As GitHub shows Markdown that was written there; below a blank line, it is the author's."""
+    assert (command_lines(f"{quote}\n{line}"), mentions(f"{quote}\n{line}", "@plangate")) == ((), False)
+    assert command_lines(f"{quote}\n\n<!-- -->\n\n{line}") == (line.strip(),)

@@ -1,6 +1,7 @@
 """Replies by mail on a thread: what they quote never acts, and counts as words of strangers (A6, K8, S9)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -185,6 +186,14 @@ async def test_the_planner_reads_a_mail_as_plain_text_with_its_origin(ground: Gr
     context = await ground.dialogue(thread).context([f"comment-{sent.id}"])
     assert "sent by mail (parts may be other people's words):\n> @plangate fix the tests\n" in context
     assert "> # Not a heading\n> <!-- seen -->\n" in context
+
+
+async def test_what_nobody_sees_in_a_mail_is_reported_once(ground: Ground) -> None:
+    thread = ground.issue("nothing")
+    ground.person("mia").by_mail().comment(HOME, thread, outlook(ASKS, "a\u200b\u200b\u200bb"))
+    turn, dialogue = await the_turn(ground, thread), ground.dialogue(thread)
+    assert (len(turn.hidden), list(await dialogue.hidden_fragments(turn))) == (1, [])
+    assert len(await dialogue.hidden_fragments(replace(turn, key="comment-1"))) == 1
 
 
 async def test_sessions_read_a_mail_as_words_of_strangers(ground: Ground) -> None:
