@@ -61,7 +61,7 @@ class Attribution:
         if not items:
             return ()
         known = await self._provenances(items)
-        trusted = await self._trusted(items, known)
+        trusted = await self._select_trusted(items, known)
         mails = {node for node, provenance in known.items() if provenance.by_mail}
         shown = [strangers or (item.node in trusted and item.actor.id != self.listener.bot.id) for item in items]
         texts = await asyncio.to_thread(
@@ -86,7 +86,7 @@ class Attribution:
 
     async def trusted_ids(self, items: Sequence[WrittenText]) -> set[str]:
         """Return the global ids of the texts that nobody but people who may ask, or the bot, can have written."""
-        return await self._trusted(items, await self._provenances(items))
+        return await self._select_trusted(items, await self._provenances(items))
 
     async def _provenances(self, items: Sequence[WrittenText]) -> dict[str, Provenance]:
         """Return the provenance of each text, by its global id; none if it is unknown."""
@@ -95,7 +95,7 @@ class Attribution:
         except PlangateError:
             return {}
 
-    async def _trusted(self, items: Sequence[WrittenText], known: Mapping[str, Provenance]) -> set[str]:
+    async def _select_trusted(self, items: Sequence[WrittenText], known: Mapping[str, Provenance]) -> set[str]:
         await self.roles.prefetch_roles({text.actor for text in items})
         own = [text for text in items if text.node in known and await self.is_trusted(text.actor)]
         found = ((text, known[text.node]) for text in own)

@@ -47,9 +47,8 @@ class MemoryThread:
         self, who: Actor, text: str, *, role: Role | None = Role.ADMIN, edited: bool = False, by_mail: bool = False
     ) -> Turn:
         """Somebody posts a comment, or sends it by mail."""
-        key = f"comment-{len(self.said) + 1}"
-        flags = {"foreign": by_mail, "strangers": by_mail, "by_mail": by_mail}
-        turn = Turn(key, who, text, self.clock.now(), role, edited=edited, **flags)
+        turn = Turn(f"comment-{len(self.said) + 1}", who, text, self.clock.now(), role, edited=edited)
+        turn = replace(turn, foreign=by_mail, strangers=by_mail, by_mail=by_mail)
         self.said.append(turn)
         return turn
 
