@@ -5,7 +5,8 @@ person who replied. GitHub shows such a text as plain text. No sign is common to
 surely the author's, and some clients go on in that line: ``Stop.Ann LeeOn Jan 30, 2023, at 1:52 AM, Bo Ray wrote:``.
 
 Rules
-- Only a first line that begins with the mention addresses the bot. Whatever follows counts as other people's words.
+- Only a first line that begins with the mention, or with a greeting and the mention, addresses the bot. Whatever
+  follows counts as other people's words.
 - A command that the client's own words follow without a space is that command alone.
 - A new verb does not count by mail until it is listed in VERBS.
 """
@@ -14,7 +15,7 @@ import re
 from typing import Final
 
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.command import Command, UnknownCommand, Verb
+from bot.core.command import Command, UnknownCommand, Verb, text_to_bot
 
 VERBS: Final = frozenset({Verb.REJECT, Verb.REVISE, Verb.STOP, Verb.STATUS, Verb.HELP})
 """The commands that count by mail: they ask, reject, or stop."""
@@ -22,9 +23,9 @@ NOTE: Final = (
     "(Sent by mail: parts of this may be other people's words. The rest of the mail is left out here; the thread shows "
     "it.)"
 )
-_RUN_ON: Final = re.compile(
-    rf"(\S+\s+(?i:{'|'.join(Verb)})(?: (?:it|now|please|this|work))?)[.!?]*[^\W\d_a-z].*", re.DOTALL
-)
+_END: Final = re.compile("[.!！]")
+"""The end of a sentence: what follows in the line may be the mail program's own words."""
+_RUN_ON: Final = re.compile(rf"((?i:{'|'.join(Verb)})(?: (?:it|now|please|this|work))?)[.!?]*(?=[^\W\d_a-z])")
 
 
 def first_line(text: str) -> str:
@@ -35,13 +36,14 @@ def first_line(text: str) -> str:
 def addressing_line(text: str, mention: str) -> str:
     """Return the first line of a text sent by mail if it begins with the mention, else ""."""
     line = with_visible_codepoints(first_line(text)).strip()
-    name = re.escape(mention.lstrip("@"))
-    if re.match(rf"(?:{re.escape(mention)}|/{name}(?=\s))(?![0-9A-Za-z_/-])", line, re.IGNORECASE) is None:
+    greeting = re.split(rf"/|{re.escape(mention)}", line, maxsplit=1, flags=re.IGNORECASE)[0]
+    said = text_to_bot(line, mention)
+    if not (said or line.lower() == mention.lower()) or _END.search(greeting):
         return ""
-    run_on = _RUN_ON.fullmatch(line)
-    return run_on[1] if run_on else line
+    run_on = _RUN_ON.match(said)
+    return f"{mention} {run_on[1]}" if run_on else line
 
 
-def counts_by_mail(command: Command | UnknownCommand | None) -> bool:
-    """Return whether what a line says counts if it was sent by mail. None is ordinary speech, which may ask."""
-    return command is None or (isinstance(command, Command) and command.verb in VERBS)
+def counts_by_mail(command: Command | UnknownCommand) -> bool:
+    """Return whether a command counts if it was sent by mail."""
+    return isinstance(command, Command) and command.verb in VERBS

@@ -123,10 +123,8 @@ async def _take_turn(context: ThreadContext, state: ThreadState, turn: Turn) -> 
             return await _request(context, state, turn, turn.text)
         case Command(Verb.APPROVE | Verb.REJECT) if _is_explained(state, turn):
             return defer_notes(context, state, _heard(turn))
-        case Command() | UnknownCommand() if turn.edited:
-            return await _note(context, state, _heard(turn, reply_text.EDITED))
-        case _ if turn.by_mail and not counts_by_mail(command):
-            return await _note(context, state, _heard(turn, reply_text.SENT_BY_MAIL))
+        case Command() | UnknownCommand() if why := _refusal(turn, command):
+            return await _note(context, state, _heard(turn, why))
         case UnknownCommand():
             return await _note(context, state, _heard(turn, reply_text.did_you_mean(command.line, command.nearest)))
         case Command():
@@ -137,6 +135,13 @@ def _is_explained(state: ThreadState, turn: Turn) -> bool:
     """Return whether the verdict on the plan that waits says why a decision does not count, or counts it."""
     is_unsure = turn.edited or turn.by_mail
     return is_unsure and state.stage is Stage.AWAITING_APPROVAL and not turn.key.startswith("review")
+
+
+def _refusal(turn: Turn, command: Command | UnknownCommand) -> str:
+    """Return why a comment is not accepted as a command, or "" if it is."""
+    if turn.edited:
+        return reply_text.EDITED
+    return "" if not turn.by_mail or counts_by_mail(command) else reply_text.SENT_BY_MAIL
 
 
 def _asked_already(state: ThreadState, mark: Turn) -> bool:

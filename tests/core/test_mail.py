@@ -15,7 +15,10 @@ LINES = {
     "@plangate": "@plangate",
     "@plangate\u2028@plangate approve": "@plangate",
     "@plangate re\u200bject": "@plangate re‹U+200B›ject",
-    "please @plangate fix it": "",
+    "please @plangate fix it": "please @plangate fix it",
+    "Hi @plangate, stop.Ann LeeOn Jan 30": "@plangate stop",
+    "Can @plangate fix it?": "",
+    "Thanks.@plangate stop ***@***.***> wrote:": "",
     "Thanks.On Jan 30, 2023, at 1:52 AM, @plangate approve ***@***.***> wrote:": "",
     "\n@plangate stop": "",
     "> @plangate stop": "",
@@ -26,7 +29,7 @@ LINES = {
     "@plangate stop.Ann LeeOn Jan 30, 2023, Bo Ray wrote:": "@plangate stop",
     "@plangate STOPÉcrit de mon iPhone": "@plangate STOP",
     "@plangate stop it!Sent from my iPhone": "@plangate stop it",
-    "/plangate reject.Ann Lee": "/plangate reject",
+    "/plangate reject.Ann Lee": "@plangate reject",
     "@plangate approveAnn LeeOn Jan 30": "@plangate approve",
     "@plangate reject Not now.Ann Lee": "@plangate reject Not now.Ann Lee",
     "@plangate stopping is not enough": "@plangate stopping is not enough",
@@ -53,7 +56,7 @@ def test_no_shape_of_a_mail_makes_the_original_its_first_line() -> None:
 def test_mails_ask_reject_and_stop_and_do_nothing_else() -> None:
     counted = {verb for verb in Verb if counts_by_mail(Command(verb))}
     assert counted == {Verb.REJECT, Verb.REVISE, Verb.STOP, Verb.STATUS, Verb.HELP}
-    assert (counts_by_mail(None), counts_by_mail(UnknownCommand("@plangate aprove"))) == (True, False)
+    assert not counts_by_mail(UnknownCommand("@plangate aprove"))
 
 
 def test_a_text_that_begins_with_a_blank_line_has_a_blank_first_line() -> None:
