@@ -1,4 +1,5 @@
-"""Decides who may read the service's data: callers with the API token or, if none is set, programs on this machine."""
+"""Decides who may read the service's data: callers with the API token or, at a service that is not public and has none,
+programs on this machine."""
 
 import hmac
 from typing import Final
@@ -6,7 +7,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request
 
-from bot.config.settings import Secret
+from bot.config.settings import Settings
 from webhooks.problems import Problem
 
 _FORWARDED: Final = frozenset({"forwarded", "via", "x-real-ip"})
@@ -15,16 +16,22 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1"})
 _NAMES: Final = _LOOPBACK | {"localhost"}
 
 
-def may_read(api_token: Secret, request: Request) -> bool:
-    """Return whether a caller has the API token or, if none is set, whether it is a program on this machine.
+def may_read(settings: Settings, request: Request) -> bool:
+    """Return whether a caller has the API token or, at a service with neither a token nor a public URL, whether it is a
+    program on this machine.
 
-    A proxy on this machine that adds no header looks like such a program, whoever its client is. So once a token is
-    set, only the token counts.
+    A proxy on this machine looks like such a program, whoever its client is, if it adds no header and names this machine
+    as the host, as nginx does by default. So as soon as a token or a public URL is set, only the token counts (W1b).
     """
-    if token := api_token.reveal().encode():
+    if token := settings.github.api_token.reveal().encode():
         presented = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
         return hmac.compare_digest(presented, token)
-    return is_local(request)
+    return is_served_locally(settings, request)
+
+
+def is_served_locally(settings: Settings, request: Request) -> bool:
+    """Return whether a request is one of this machine to a service that is meant for this machine alone."""
+    return not settings.service.public_url and is_local(request)
 
 
 def is_local(request: Request) -> bool:
@@ -44,8 +51,8 @@ def _names_this_machine(request: Request) -> bool:
         return False
 
 
-def require_operator(api_token: Secret, request: Request) -> None:
+def require_operator(settings: Settings, request: Request) -> None:
     """Raise Problem for everybody but the operator, who may read everything."""
-    if not may_read(api_token, request):
-        fix = "send the header `Authorization: Bearer` with PLANGATE_API_TOKEN"
+    if not may_read(settings, request):
+        fix = "send the header `Authorization: Bearer` with PLANGATE_API_TOKEN, which the service must have, too"
         raise Problem(401, "a bearer token is needed", "Authorization", fix, headers={"www-authenticate": "Bearer"})

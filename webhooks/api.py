@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field, create_model
 
-from bot.config.settings import Secret
+from bot.config.settings import Settings
 from bot.core.errors import Refused
 from bot.core.gate import Stage
 from bot.core.names import ThreadAddress
@@ -82,11 +82,11 @@ class ApiParts:
     """What the reading routes share."""
 
     overview: Overview
-    api_token: Secret
+    settings: Settings
 
     async def find(self, request: Request, path: ThreadPath) -> ThreadAddress:
         """Return the address of a thread, to the operator. Raises Problem: 401 for others, or 404."""
-        require_operator(self.api_token, request)
+        require_operator(self.settings, request)
         repository = f"{path.owner}/{path.repo}"
         address = await self.overview.find(repository, path.number)
         if address is None:
@@ -114,7 +114,7 @@ def _add_list(router: APIRouter, parts: ApiParts) -> None:
 
         The header `Link` has the next page, `X-Total-Count` the number of threads on all pages.
         """
-        require_operator(parts.api_token, request)
+        require_operator(parts.settings, request)
         try:
             page = await parts.overview.page(filters.query())
         except Refused as error:

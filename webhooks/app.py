@@ -23,7 +23,7 @@ from bot.compose.receipts import published_keys
 from bot.compose.worker_process import HAND_BACK_SECONDS, forced_exit_timer, periodic_work, reporting_host
 from bot.config.environment import redactor_for
 from bot.config.environment import settings as read_settings
-from bot.config.settings import Secret, Settings
+from bot.config.settings import Settings
 from bot.core.errors import Misconfigured, Unreadable
 from bot.core.secrets.redaction import Redactor
 from bot.logs import failure, say, setup
@@ -83,13 +83,14 @@ def _add_health(app: FastAPI, service: Service) -> None:
     async def readyz(request: Request) -> JSONResponse:
         """Respond 200 if deliveries can be stored. Callers who may read /metrics get details in the body."""
         is_ready = await service.can_store()
-        details = await service.state() if may_read(service.api_token, request) else {}
+        details = await service.state() if may_read(service.settings, request) else {}
         return JSONResponse({"status": "ready" if is_ready else "not ready", **details}, 200 if is_ready else 503)
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=_METRICS)
     async def metrics(request: Request) -> PlainTextResponse:
-        """Return metrics for Prometheus. Requires the API token; without one, only this machine may read them."""
-        if not may_read(service.api_token, request):
+        """Return metrics for Prometheus. Requires the API token; a service without one that is not
+        public lets this machine read them."""
+        if not may_read(service.settings, request):
             return PlainTextResponse("a bearer token is needed\n", 401, {"www-authenticate": "Bearer"})
         return PlainTextResponse(service.metrics(), media_type="text/plain; version=0.0.4")
 
@@ -113,11 +114,11 @@ def _add_receipt_keys(app: FastAPI, service: Service) -> None:
         return Response(content, media_type="application/json")
 
 
-def api_routes(overview: Overview, turns: TurnPoster, api_token: Secret, streams: Streams) -> Routes:
+def api_routes(overview: Overview, turns: TurnPoster, settings: Settings, streams: Streams) -> Routes:
     """Return a function that adds the API's routes to an application: reading, event streams, and turns of people."""
 
     def add(app: FastAPI) -> None:
-        parts = ApiParts(overview, api_token)
+        parts = ApiParts(overview, settings)
         add_api(app, parts)
         add_events(app, parts, streams)
         add_turns(app, turns)
@@ -195,7 +196,7 @@ def _serve(settings: Settings, listener: socket.socket, *, worker: bool, log: tu
             limits = ClientLimits(per_address=settings.service.connections_per_address)
             overview = overview_of(service, github, recorder, rounds, open_streams=lambda: streams.count)
             turns = PersonTurns(GitHubPersonHost(github), TurnLedger(settings.data_dir / "turns"), github.clock)
-            api = api_routes(overview, turns, service.api_token, streams)
+            api = api_routes(overview, turns, settings, streams)
             sign_in = SignIn(settings, github.clock, redactor)
             pages = partial(add_dashboard, reading=overview, sign_in=sign_in, streams=streams)
             await run(service, listener, limits, stopping=stop, further=(api, pages))

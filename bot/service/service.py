@@ -56,7 +56,6 @@ class Service:
         self.host = host
         self.counters = Counters()
         self.settings = settings
-        self.api_token = settings.github.api_token
         self.secret = settings.github.webhook_secret
         self.queue = _open_queue(settings, host, worker=worker)
         self.missed = MissedStore(periodic.reading, self.queue, self.receive) if periodic.reading else None

@@ -96,15 +96,15 @@ class Sessions:
 class World:
     """One repository with random threads, and a service that shows them."""
 
-    def __init__(self, folder: Path, *, token: str = TOKEN, streams: Streams | None = None) -> None:
+    def __init__(self, folder: Path, *, token: str = TOKEN, public_url: str = "", streams: Streams | None = None) -> None:
         self.clock, self.journal, self.turns = HandClock(), SharedJournal(), Posted()
         self.recorder = Recorder(
             FileIndex(folder / "overview.sqlite3"), Announcements(), Redactor(((SECRET, "PASSWORD"),)), SERVER
         )
         given = settings(folder)
-        self.service = Service(
-            replace(given, github=replace(given.github, api_token=Secret(token))), Host(), worker=False
-        )
+        given = replace(given, github=replace(given.github, api_token=Secret(token)))
+        given = replace(given, service=replace(given.service, public_url=public_url))
+        self.service = Service(given, Host(), worker=False)
         self.streams, self.sessions = streams or Streams(), Sessions()
         self.overview = Overview(
             self.recorder.index,
@@ -118,7 +118,7 @@ class World:
             self.sessions,
             NothingDue(),
         )
-        self.routes = api_routes(self.overview, self.turns, Secret(token), self.streams)
+        self.routes = api_routes(self.overview, self.turns, given, self.streams)
 
     def application(self) -> ASGIApp:
         return application(self.service, Bounds(), self.routes)

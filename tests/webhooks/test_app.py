@@ -259,7 +259,7 @@ def test_readiness_says_more_to_those_who_may_know(tmp_path: Path) -> None:
     with host_application(application(service)) as base:
         assert call(base, "GET", "/readyz").body == {"status": "ready", **details}
         assert call(base, "GET", "/readyz", given=[("X-Forwarded-For", "10.0.0.9")]).body == {"status": "ready"}
-        service.api_token = Secret("t")
+        service.settings = replace(service.settings, github=replace(service.settings.github, api_token=Secret("t")))
         assert call(base, "GET", "/readyz").body == {"status": "ready"}
         given = [("Authorization", "Bearer t")]
         assert call(base, "GET", "/readyz", given=given).body == {"status": "ready", **details}
@@ -321,7 +321,7 @@ def test_metrics_are_for_a_token_or_without_one_for_this_machine(tmp_path: Path)
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(rebound, timeout=20)  # noqa: S310 - our own address
         assert call(base, "GET", "/metrics", given=[through, ("Authorization", "Bearer ")]).status == 401
-        service.api_token = Secret("t")
+        service.settings = replace(service.settings, github=replace(service.settings.github, api_token=Secret("t")))
         for given in ([], [wrong], [through, wrong], [("Authorization", "Bearer ")]):
             assert call(base, "GET", "/metrics", given=given).status == 401
         assert call(base, "GET", "/metrics", given=[through, right]).status == 200

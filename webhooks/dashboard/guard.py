@@ -16,7 +16,8 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
-from webhooks.access import is_local
+from bot.config.settings import Settings
+from webhooks.access import is_served_locally
 
 FORM_BYTES: Final = 20_000
 HEADERS: Final[Mapping[str, str]] = {
@@ -58,11 +59,14 @@ class Origin:
         return f"__Host-{name}" if self.is_secure else name
 
 
-def origin_of(request: Request, public_url: str) -> Origin:
-    """Return the origin of the dashboard for a request. Raises NotServed."""
-    if public_url:
-        return Origin(public_url)
-    if not is_local(request):
+def origin_of(request: Request, settings: Settings) -> Origin:
+    """Return the origin of the dashboard for a request. Raises NotServed.
+
+    A service without an App has no sign-in, so a public address shows nobody its pages.
+    """
+    if settings.service.public_url and settings.github.as_app:
+        return Origin(settings.service.public_url)
+    if not is_served_locally(settings, request):
         raise NotServed
     return Origin(f"http://{request.headers['host']}")
 

@@ -56,7 +56,7 @@ class SignInPages:
 
         async def answer(request: Request) -> Response:
             try:
-                return await serve(request, origin_of(request, self.pages.dashboard.public_url))
+                return await serve(request, origin_of(request, self.pages.dashboard.sign_in.settings))
             except NotServed:
                 return not_served()
 

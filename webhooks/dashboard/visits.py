@@ -82,20 +82,15 @@ class Dashboard:
         return self.sign_in.clock
 
     @property
-    def public_url(self) -> str:
-        """Where browsers reach the dashboard; "" if only those of this machine do."""
-        return self.sign_in.settings.service.public_url
-
-    @property
     def needs_sign_in(self) -> bool:
         """Whether people sign in. A service without an App serves its operator on this machine."""
         return self.sign_in.settings.github.as_app
 
     async def visit(self, request: Request, *, is_use: bool = True) -> Visit:
         """Return the visit of a request. Raises NotServed, NotSignedIn, and Transient."""
+        origin = origin_of(request, self.sign_in.settings)
         if not self.needs_sign_in:
-            return Visit(origin_of(request, ""))  # only this machine, whatever the public address is
-        origin = origin_of(request, self.public_url)
+            return Visit(origin)
         name = request.cookies.get(origin.cookie(SESSION_COOKIE), "")
         session = self.sessions.find(name, is_use=is_use)
         if session is None:
