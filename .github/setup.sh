@@ -76,6 +76,15 @@ database_for_tests() {
     (distribution_install postgresql) || say "going on without PostgreSQL: the tests that need it will skip"
 }
 
+# The documented configuration of a proxy is tested with the distribution's nginx. Only an automated run installs it. The
+# package also starts a server on port 80; where that port is taken, this fails, and the program is there all the same.
+proxy_for_tests() {
+    [[ $kind == dev && ${CI:-} == true ]] || return 0
+    [[ -x /usr/sbin/nginx ]] && return 0
+    (distribution_install nginx-light) || [[ -x /usr/sbin/nginx ]] ||
+        say "going on without nginx: the tests that need it will skip"
+}
+
 check_sandbox() {
     bwrap --unshare-user --ro-bind / / true 2>/dev/null ||
         say "warning: this system does not let bubblewrap make a user namespace, so nothing can run in the sandbox;" \
@@ -108,6 +117,7 @@ mapfile -t missing < <(missing_packages "$python")
 [[ ${#missing[@]} == 0 ]] || distribution_install "${missing[@]}"
 browser_for_tests
 database_for_tests
+proxy_for_tests
 check_sandbox
 if has_uv; then
     with_uv "$python"

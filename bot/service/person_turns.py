@@ -1,11 +1,13 @@
 """Turns that people say through the API: each is posted on its thread by the person's own token, never by the bot.
 
 Rules
-- GitHub says who a token belongs to and what the person may see, at every request. Nothing about it is kept.
+- GitHub says who a token belongs to and what the person may see, at every request, by the person's own token. Only then
+  the installation is asked what the person may do here. A "no" counts for a minute, and the number of them is limited
+  for each person and in all (W1b); people who may speak are not affected.
 - A person who may not see a repository learns nothing about it: the answer is the same as if it did not exist.
 - The same idempotency key posts once, also after a death between the post and its record: then the person's comments
   are read first (E1).
-- Tokens that GitHub refuses are counted. After too many, only tokens that were good before are tried, because GitHub
+- Tokens that GitHub refuses are limited. After too many, only tokens that were good before are tried, because GitHub
   blocks clients that keep sending bad ones.
   https://docs.github.com/en/rest/authentication/authenticating-to-the-rest-api#failed-login-limit
 """
@@ -13,11 +15,10 @@ Rules
 import asyncio
 import hashlib
 import re
-from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from bot.core.actor import Actor, ActorKind
 from bot.core.errors import Refused
@@ -27,16 +28,28 @@ from bot.github.errors import BadToken, Forbidden, Missing
 from bot.github.people import rest_actor
 from bot.github.repository import Address
 from bot.ports import Clock
+from bot.service.attempt_limit import AttemptLimit
 from bot.service.turn_ledger import TurnLedger, TurnRecord
 
 # https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github#githubs-token-formats
 _OF_PEOPLE: Final = re.compile(r"(?:gh[pou]_[A-Za-z0-9_]{10,255}|github_pat_[A-Za-z0-9_]{10,255})")
 """Tokens that can belong to a person. An installation's (``ghs_``) cannot."""
-MOST_REFUSALS: Final = 20
+MOST_BAD_TOKENS: Final = 20
+MOST_REFUSALS: Final = 10
+"""Refused turns of one person."""
+MOST_REFUSALS_IN_ALL: Final = 100
 REFUSAL_SECONDS: Final = 600.0
+DENIAL_SECONDS: Final = 60.0
+"""How long the installation is not asked again about a person whom it refused in a repository."""
 REMEMBERED: Final = 1_000
+"""Maximum number of tokens, and of people, that are remembered."""
 DRIFT: Final = timedelta(minutes=1)
 """How far GitHub's clock may be behind ours."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_Place: TypeAlias = tuple[int, int]
+"""The numbers of a person and of a repository."""
 
 
 class TurnFault(StrEnum):
@@ -109,9 +122,17 @@ class PersonTurns:
     host: PersonHost
     ledger: TurnLedger
     clock: Clock
-    _refusals: deque[float] = field(default_factory=deque)
+    _bad_tokens: AttemptLimit = field(init=False)
+    _refusals: AttemptLimit = field(init=False)
     _good: dict[str, None] = field(default_factory=dict)
     """SHA-256 of tokens that GitHub accepted."""
+    _allowed: dict[_Place, None] = field(default_factory=dict)
+    _denied: dict[_Place, tuple[float, TurnFault]] = field(default_factory=dict)
+    """When and why a person was refused in a repository."""
+
+    def __post_init__(self) -> None:
+        self._bad_tokens = AttemptLimit(self.clock, MOST_BAD_TOKENS, MOST_BAD_TOKENS, REFUSAL_SECONDS)
+        self._refusals = AttemptLimit(self.clock, MOST_REFUSALS, MOST_REFUSALS_IN_ALL, REFUSAL_SECONDS)
 
     async def post(self, order: TurnOrder) -> PostedTurn:
         """Post a turn once per person and key, and return where it is. Raises TurnRefused and Transient."""
@@ -121,9 +142,6 @@ class PersonTurns:
         try:
             person = await self._person(client, order.token)
             part = await self._participation(client, at, person, where=where)
-            if not part.is_allowed:
-                fix = "ask somebody with write access, or comment on GitHub"
-                raise TurnRefused(TurnFault.NOT_ALLOWED, "you may not ask the bot in this repository", fix=fix)
             text = await asyncio.to_thread(_address_bot, part.mention, client.redactor.redact(order.text))
             place = f"{person.id}/{part.repository}/{order.number}/{order.key}"
             with self.ledger.hold(place) as record:
@@ -139,13 +157,8 @@ class PersonTurns:
         """Return a client for a token that may be a person's. Raises TurnRefused."""
         if not _OF_PEOPLE.fullmatch(token):
             raise _not_signed_in("a GitHub token of a person is needed")
-        now = self.clock.monotonic()
-        while self._refusals and self._refusals[0] <= now - REFUSAL_SECONDS:
-            self._refusals.popleft()
-        if len(self._refusals) >= MOST_REFUSALS and _hash(token) not in self._good:
-            raise TurnRefused(
-                TurnFault.TOO_MANY, "GitHub refused too many tokens lately", fix="try again in 10 minutes"
-            )
+        if _hash(token) not in self._good and not self._bad_tokens.has_room(None):
+            raise _too_many("GitHub refused too many tokens lately")
         return self.host.person_client(token)
 
     async def _person(self, client: GitHubClient, token: str) -> Actor:
@@ -154,29 +167,48 @@ class PersonTurns:
         https://docs.github.com/en/rest/users/users#get-the-authenticated-user
         """
         try:
-            account = rest_actor(await client.get("/user"))
+            with self._bad_tokens.count(None):
+                account = rest_actor(await client.get("/user"))
         except (BadToken, Forbidden, Missing):
-            self._refusals.append(self.clock.monotonic())
             self._good.pop(_hash(token), None)
             raise _not_signed_in("GitHub does not accept the token") from None
         if account.kind is not ActorKind.USER or not account.id:
             raise _not_signed_in("the token belongs to no person")
-        self._good[_hash(token)] = None
-        while len(self._good) > REMEMBERED:
-            del self._good[next(iter(self._good))]
+        _remember(self._good, _hash(token), None)
         return account
 
     async def _participation(self, client: GitHubClient, at: Address, person: Actor, *, where: str) -> Participation:
-        """Return the person's part in a repository that is served and that the person may see. Raises the same
-        TurnRefused for every other repository."""
-        hidden = TurnRefused(TurnFault.NOT_VISIBLE, "there is no such thread, or you may not see it", where=where)
+        """Return the person's part in a repository that is served, that the person may see, and where the person may
+        speak. Raises TurnRefused, which is the same for every repository that is not served, or that is hidden."""
         try:
             repository = int((await client.get(at.path))["id"])
+        except (Missing, Forbidden):
+            raise _refusal(TurnFault.NOT_VISIBLE, where) from None
+        place = person.id, repository
+        denied_at, fault = self._denied.get(place, (float("-inf"), TurnFault.NOT_ALLOWED))
+        if self.clock.monotonic() - denied_at < DENIAL_SECONDS:
+            raise _refusal(fault, where)
+        if place not in self._allowed and not self._refusals.has_room(person.id):
+            raise _too_many("too many turns were refused lately")
+        try:
+            with self._refusals.count(person.id):
+                part = await self._read_participation(at, person, repository, where=where)
+        except TurnRefused as error:
+            self._allowed.pop(place, None)
+            _remember(self._denied, place, (self.clock.monotonic(), error.fault))
+            raise
+        _remember(self._allowed, place, None)
+        return part
+
+    async def _read_participation(self, at: Address, person: Actor, repository: int, *, where: str) -> Participation:
+        """Return what the installation reads of the person's part in a repository. Raises TurnRefused."""
+        try:
             part = await self.host.participation(at, person)
         except (Missing, Forbidden):
-            raise hidden from None
-        if repository != part.repository:
-            raise hidden
+            raise _refusal(TurnFault.NOT_VISIBLE, where) from None
+        if part.repository != repository or not part.is_allowed:
+            fault = TurnFault.NOT_ALLOWED if part.repository == repository else TurnFault.NOT_VISIBLE
+            raise _refusal(fault, where)
         return part
 
     async def _post_once(self, client: GitHubClient, comment: "_Comment", record: TurnRecord) -> str:
@@ -239,6 +271,26 @@ def _plain(text: str) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _remember(known: dict[_K, _V], key: _K, value: _V) -> None:
+    """Remember a value under a key as the newest one, and forget the oldest beyond REMEMBERED."""
+    known.pop(key, None)
+    known[key] = value
+    while len(known) > REMEMBERED:
+        del known[next(iter(known))]
+
+
+def _refusal(fault: TurnFault, where: str) -> TurnRefused:
+    """Return the refusal of a person in a repository."""
+    if fault is TurnFault.NOT_VISIBLE:
+        return TurnRefused(fault, "there is no such thread, or you may not see it", where=where)
+    fix = "ask somebody with write access, or comment on GitHub"
+    return TurnRefused(fault, "you may not ask the bot in this repository", where=where, fix=fix)
+
+
+def _too_many(what: str) -> TurnRefused:
+    return TurnRefused(TurnFault.TOO_MANY, what, fix="try again in 10 minutes")
 
 
 def _not_signed_in(what: str) -> TurnRefused:

@@ -1,5 +1,6 @@
 """Turns of people, posted with their own tokens on the simulated GitHub."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from bot.compose.person_host import GitHubPersonHost
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.markdown.visible import mentions
-from bot.service.person_turns import MOST_REFUSALS, PersonTurns, TurnFault, TurnOrder, TurnRefused
+from bot.service.person_turns import DENIAL_SECONDS, MOST_BAD_TOKENS, MOST_REFUSALS, PersonTurns, TurnFault, TurnOrder, TurnRefused
 from bot.service.turn_ledger import TurnLedger
 from bot.testing.github.credentials import install, personal_token
 from bot.testing.github.person import Person
 from bot.testing.github.simulated_github import SimulatedGitHub
+from tests.service.ground import HandClock
 from tests.stories.github.clocks import QuickClock
 
 HOME, ELSEWHERE = "acme/shop", "zoe/secret"
@@ -162,13 +164,49 @@ async def test_too_many_bad_tokens(github: SimulatedGitHub, turns: PersonTurns) 
     good = order(github, "wen")
     await turns.post(good)
     bad = order(github, "wen", token="ghp_" + "0" * 36, key="k2")
-    for _ in range(MOST_REFUSALS):
+    for _ in range(MOST_BAD_TOKENS):
         assert await fault_of(turns, bad) is TurnFault.NOT_SIGNED_IN
     before = len(github.requests)
     assert await fault_of(turns, bad) is TurnFault.TOO_MANY
     assert await fault_of(turns, order(github, "ada")) is TurnFault.TOO_MANY
     assert len(github.requests) == before
     assert (await turns.post(good)).author == "wen"
+
+
+@pytest.mark.req("W1b")
+async def test_refused_turns_of_one_person_ask_the_installation_a_few_times(
+    github: SimulatedGitHub, turns: PersonTurns
+) -> None:
+    """One after the other, many at once, and minute by minute. Who may speak is not affected."""
+    limited = PersonTurns(turns.host, turns.ledger, clock := HandClock())
+    github.world.add_repository("acme/open", {"README.md": "# Open\n"})
+    refused, allowed = order(github, "rea"), order(github, "wen")
+    await limited.post(allowed)
+    for _ in range(3):
+        assert await fault_of(limited, refused) is TurnFault.NOT_ALLOWED
+    assert asked_of_the_installation(github) == 2
+    clock.turn(DENIAL_SECONDS)
+    found = await asyncio.gather(*(fault_of(limited, refused) for _ in range(20)))
+    assert set(found) <= {TurnFault.NOT_ALLOWED, TurnFault.TOO_MANY}
+    for _ in range(MOST_REFUSALS - 2):
+        clock.turn(DENIAL_SECONDS)
+        assert await fault_of(limited, refused) in {TurnFault.NOT_ALLOWED, TurnFault.TOO_MANY}
+    assert await fault_of(limited, order(github, "rea", repository="acme/open")) is TurnFault.TOO_MANY
+    assert asked_of_the_installation(github) == 1 + MOST_REFUSALS
+    assert (await limited.post(allowed)).author == "wen"
+
+
+@pytest.mark.req("W1b")
+async def test_who_sees_no_repository_asks_nothing_of_the_installation(
+    github: SimulatedGitHub, turns: PersonTurns
+) -> None:
+    assert await fault_of(turns, order(github, "zoe")) is TurnFault.NOT_VISIBLE
+    assert asked_of_the_installation(github) == 0
+
+
+def asked_of_the_installation(github: SimulatedGitHub) -> int:
+    """Count how often the service asked what somebody may do in a repository."""
+    return sum(each.path.endswith("/installation") for each in github.requests)
 
 
 async def test_a_missing_issue(github: SimulatedGitHub, turns: PersonTurns) -> None:
