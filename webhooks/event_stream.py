@@ -5,6 +5,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from webhooks.problems import Problem
 
 MOST_STREAMS: Final = 100
 """Open streams in all. With them, other clients still find connections (`client_limits.ClientLimits`)."""
+STREAMS_PER_PERSON: Final = 6
+"""Open streams of one person, who may have several tabs. Once half of all streams are open, a person gets only one."""
 STREAM_SECONDS: Final = 600.0
 """Seconds that a stream lasts. The client then connects again, and its right to read is checked again."""
 SEND_SECONDS: Final = 10.0
@@ -33,7 +36,8 @@ class Streams:
     most: int = MOST_STREAMS
     seconds: float = STREAM_SECONDS
     send_seconds: float = SEND_SECONDS
-    count: int = field(init=False, default=0)
+    _open: Counter[int] = field(init=False, default_factory=Counter)
+    """Number of open streams of each person, by the account's number; 0 for the operator."""
     is_over: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Set when the service ends, and every stream with it."""
 
@@ -41,21 +45,27 @@ class Streams:
         """End every stream, so that none keeps the service from ending. Clients connect again, to what runs then."""
         self.is_over.set()
 
-    def check(self) -> None:
-        """Raise Problem if there are too many."""
-        if self.count >= self.most:
+    @property
+    def count(self) -> int:
+        """Number of open streams."""
+        return self._open.total()
+
+    def check(self, person: int = 0) -> None:
+        """Raise Problem if there are too many, or too many of one person."""
+        own = (STREAMS_PER_PERSON if self.count < self.most // 2 else 1) if person else self.most
+        if self.count >= self.most or self._open[person] >= own:
             fix = "try again later, or read the journal"
             raise Problem(503, "too many event streams are open", "events", fix, headers={"retry-after": "10"})
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """Count a stream while the context is open. Raises Problem if there are too many."""
-        self.check()
-        self.count += 1
+    def open(self, person: int) -> Iterator[None]:
+        """Count a stream while the context is open. Raises Problem as `check` does."""
+        self.check(person)
+        self._open[person] += 1
         try:
             yield
         finally:
-            self.count -= 1
+            self._open -= Counter((person,))  # forgets who has none
 
 
 def encode_event(name: str, value: Any, id: int) -> bytes:
@@ -67,21 +77,23 @@ SIGN_OF_LIFE: Final = b": alive\n\n"
 
 
 class EventStream(Response):
-    """The response that sends a stream's events. It ends with the events, the client, the time, or the service."""
+    """The response that sends a stream's events to a person. It ends with the events, the client, the time, or the
+    service."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, events: AsyncGenerator[bytes]) -> None:
+    def __init__(self, streams: Streams, events: AsyncGenerator[bytes], *, person: int = 0) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})  # nginx would collect events
         del self.headers["content-length"]
         self._streams = streams
         self._events = events
+        self._person = person
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the end. A client that does not read is cut off."""
         connection = scope.get("extensions", {}).get(EXTENSION, {})
         connection.get("hold", _do_nothing)()
-        with self._streams.open():
+        with self._streams.open(self._person):
             sending = asyncio.create_task(self._send_all(send))
             leaving = asyncio.create_task(_wait_for_end(receive))
             ending = asyncio.create_task(self._streams.is_over.wait())

@@ -35,7 +35,7 @@ _ANSWERS: Final = {
     409: "The idempotency key was used for another text, or the turn is being posted.",
     413: "The body is too large.",
     422: "The body or a parameter is malformed.",
-    429: "GitHub refused too many tokens lately.",
+    429: "Too many tokens, or turns of this person or of all people, were refused lately.",
     503: "GitHub does not answer. Repeat the request with the same key: it posts once.",
 }
 

@@ -11,11 +11,16 @@ from fastapi import Request
 
 from bot.core.actor import Role
 from bot.core.errors import PlangateError
+from bot.service.attempt_limit import AttemptLimit
 from bot.service.overview.views import DeliveryView, SentDelivery
 from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.visits import NotAllowed, NotFound, Visit
 
 PATH = "/deliveries"
+MOST_REDELIVERIES = 20
+"""Deliveries that one person may request again in REDELIVERY_SECONDS: each costs requests of the App."""
+MOST_REDELIVERIES_IN_ALL = 60
+REDELIVERY_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class SentRow:
 def add_delivery_pages(pages: Pages) -> None:
     """Add the page of deliveries, and the address that its buttons post to."""
     board = pages.dashboard
+    limit = AttemptLimit(board.clock, MOST_REDELIVERIES, MOST_REDELIVERIES_IN_ALL, REDELIVERY_SECONDS)
 
     async def deliveries(visit: Visit, request: Request) -> Answer:
         stored = [delivery for delivery in await board.reading.deliveries() if _may_see(visit, delivery)]
@@ -47,6 +53,10 @@ def add_delivery_pages(pages: Pages) -> None:
             raise NotAllowed
         async with session.command_lock:  # a form that is sent twice acts once
             if command not in session.posted:
+                if not limit.has_room(visit.person):
+                    text = "Too many deliveries were requested again. Try again in 10 minutes."
+                    return Page("message.html", "Too Many Requests", {"text": text}, 429)
+                limit.record(visit.person)
                 await board.reading.redeliver(await find_attempt(visit, form.get("attempt", "")))
                 session.remember(command, PATH)
         return f"{PATH}?redelivered"

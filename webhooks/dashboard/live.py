@@ -7,7 +7,6 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final
@@ -23,6 +22,7 @@ from webhooks.dashboard.pages import Pages, not_served
 from webhooks.dashboard.thread_pages import newest_threads, threads_state, transcript_state
 from webhooks.dashboard.visits import Dashboard, NotFound, NotSignedIn, Visit
 from webhooks.event_stream import SIGN_OF_LIFE, EventStream, Streams
+from webhooks.problems import Problem
 
 LOOK_SECONDS: Final = 2.0
 """Seconds between two looks at the list of threads."""
@@ -30,38 +30,28 @@ GATHER_SECONDS: Final = 0.1
 """How long a look waits for further news, so that a burst of them is one event."""
 THREAD_SECONDS: Final = 15.0
 """Seconds between two looks at one thread without an announcement, because other processes write to journals, too."""
-STREAMS_PER_PERSON: Final = 6
-"""Open streams of one person, who may have several tabs."""
 
 
 def add_live(pages: Pages, streams: Streams) -> None:
     """Add the streams of all threads and of one. `streams` counts those of the whole service."""
-    board, open_streams = pages.dashboard, Counter[str]()
+    board = pages.dashboard
 
     async def stream(request: Request) -> Response:
         try:
             visit = await board.visit(request)
+            streams.check(visit.person)
         except NotServed:
             return not_served()
-        except (NotSignedIn, PlangateError):
+        except (NotSignedIn, PlangateError, Problem):
             return PlainTextResponse("", 204, HEADERS)  # 204 tells the browser not to connect again
-        who = visit.login
-        if open_streams[who] >= STREAMS_PER_PERSON or streams.count >= streams.most:
-            return PlainTextResponse("", 204, HEADERS)
         try:
             only = await board.address(visit, request) if "number" in request.path_params else None
         except NotFound:
             return not_served()
 
-        async def events() -> AsyncGenerator[bytes]:
-            open_streams[who] += 1
-            try:
-                async for event in _events(board, request, visit, only):
-                    yield event
-            finally:
-                open_streams[who] -= 1
-
-        response = EventStream(streams, events())
+        if visit.session is not None and not visit.access.roles:
+            return PlainTextResponse("", 204, HEADERS)
+        response = EventStream(streams, _events(board, request, visit, only), person=visit.person)
         response.headers.update(HEADERS)
         return response
 

@@ -12,6 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from bot.core.errors import PlangateError, Refused
 from bot.logs import failure, say
+from bot.service.attempt_limit import AttemptLimit
 from webhooks.dashboard.guard import (
     HEADERS,
     Forged,
@@ -28,11 +29,15 @@ from webhooks.dashboard.visits import SESSION_COOKIE
 
 ATTEMPT_COOKIE: Final = "plangate-sign-in"
 CALLBACK: Final = "/sign-in/callback"
+MOST_REFUSALS: Final = 20
+"""Codes that GitHub refuses in REFUSAL_SECONDS before no further one is sent to it: each goes with the App's secret."""
+REFUSAL_SECONDS: Final = 60.0
 
 
 def add_sign_in(pages: Pages) -> None:
     """Add the pages and addresses of the sign-in."""
-    flow = SignInPages(pages)
+    limit = AttemptLimit(pages.dashboard.clock, MOST_REFUSALS, MOST_REFUSALS, REFUSAL_SECONDS)
+    flow = SignInPages(pages, limit)
     routes = (
         ("GET", "/sign-in", flow.show_sign_in),
         ("GET", "/sign-in/github", flow.go_to_github),
@@ -48,6 +53,8 @@ class SignInPages:
     """The addresses of the sign-in. They need no session."""
 
     pages: Pages
+    limit: AttemptLimit
+    """Limits the codes that GitHub refuses, of all browsers together: nobody is known before the sign-in."""
 
     def endpoint(
         self, serve: Callable[[Request, Origin], Awaitable[Response]]
@@ -89,9 +96,12 @@ class SignInPages:
         attempt = board.attempts.open(cookies.get(origin.cookie(ATTEMPT_COOKIE), ""), query.get("state", ""))
         if attempt is None or "code" not in query:
             return self.pages.refusal(request, None, 403, "This sign-in was cancelled, or it was not begun here.")
+        if not self.limit.has_room(None):
+            return self.pages.refusal(request, None, 429, "Too many sign-ins failed. Try again in a minute.")
         try:
             callback = origin.url + CALLBACK
-            viewer = await board.sign_in.viewer(query["code"], redirect_uri=callback, verifier=attempt.verifier)
+            with self.limit.count(None):
+                viewer = await board.sign_in.viewer(query["code"], redirect_uri=callback, verifier=attempt.verifier)
         except PlangateError as error:
             failure("sign-in", error)
             status = 403 if isinstance(error, Refused) else 503

@@ -44,6 +44,11 @@ class Visit:
         return self.session.viewer.actor.login if self.session else ""
 
     @property
+    def person(self) -> int:
+        """Number of the person's account; 0 for the operator."""
+        return self.session.viewer.actor.id if self.session else 0
+
+    @property
     def form_token(self) -> str:
         """The token that this person's forms carry."""
         return self.session.form_token if self.session else ""
