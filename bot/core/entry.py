@@ -51,6 +51,11 @@ class JournaledTurn:
         actor, hidden = Actor(turn.actor.id, turn.actor.login), Hidden.of(turn.hidden)
         return cls(turn.key, actor, turn.text, turn.at, turn.foreign, turn.strangers, turn.hands, hidden, turn.waits)
 
+    @property
+    def day_and_author(self) -> tuple[str, int]:
+        """The day (UTC) and the author's id, by which turns are counted."""
+        return f"{self.at:%Y-%m-%d}", self.actor.id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFacts:

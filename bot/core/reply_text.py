@@ -74,6 +74,14 @@ def quota_reached(login: str, per_day: int, mention: str) -> str:
     )
 
 
+def answers_reached(login: str, per_day: int, mention: str) -> str:
+    """Render that a person has given so many commands that the next ones of the day are not answered."""
+    return (
+        f"I have answered {per_day} commands by {login} here today. Until midnight UTC I won't answer more, or start "
+        f"again on `{mention} retry`. Requests, approvals, and `{mention} stop` still work."
+    )
+
+
 def work_stopped(login: str, mention: str) -> str:
     """Render that work was stopped, and by whom."""
     return f"Stopped by {login}. {_kept_work(mention)}"

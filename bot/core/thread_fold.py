@@ -95,9 +95,11 @@ def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: 
     # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
     people = turn.hands if turn.key.startswith(ASKED) else (turn.actor.id,)
     requests = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
+    is_answered = bool(event.owes) if isinstance(event, notes.Heard) else isinstance(event, moves.Retried | moves.Resumed)
     return replace(
         state,
         seen=state.seen | {turn.key},
+        answered=_add_one(state.answered, turn.day_and_author) if is_answered else state.answered,
         last_request_at=max(state.last_request_at, turn.at) if asks else state.last_request_at,
         newest_turn_at=max(state.newest_turn_at, turn.at),
         waiting_since=state.waiting_since if turn.waits is None else turn.waits,

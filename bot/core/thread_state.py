@@ -97,6 +97,8 @@ class ThreadState:
     """Number of refused turns by day and author's id."""
     over_quota: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Number of requests beyond the author's quota, by day and author's id."""
+    answered: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Number of turns that were answered, or that resumed or retried, without a request, by day and author's id."""
     budget_usd: float = 0.0
     """The budget that the newest `budget` command set; 0 for none."""
     chosen_mode: str = ""

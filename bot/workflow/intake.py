@@ -42,6 +42,8 @@ _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage
 
 SIGNS_A_DAY: Final = 20
 """Maximum reactions to one person's refused turns on one thread and day (UTC): each one is a write to GitHub."""
+ANSWERS_A_DAY: Final = 20
+"""Maximum number of one person's commands on one thread and day (UTC) that are answered, or that start work again."""
 OPENING_SPAN: Final = timedelta(minutes=1)
 """A label that is set within this time after an issue was opened is part of opening it."""
 
@@ -199,15 +201,16 @@ async def _begin(
 async def _command(context: ThreadContext, state: ThreadState, turn: Turn, command: Command) -> ThreadState:
     """Carry out a command, or reply why not."""
     is_allowed = may_command(context, state, turn, command.verb)
+    may_retry = is_allowed and _answers_today(state, JournaledTurn.of(turn)) < ANSWERS_A_DAY
     match command.verb:
         case Verb.REVISE:
             _, *below = turn.text.split("\n")
             return await _request(context, state, turn, "\n".join((command.argument, *below)).strip())
         case Verb.STOP | Verb.FINISH if is_allowed and state.stage in _ENDS[command.verb]:
             return await _end_work(context, state, turn, command.verb)
-        case Verb.RETRY if is_allowed and state.stage is Stage.STALE:
+        case Verb.RETRY if may_retry and state.stage is Stage.STALE:
             return await _begin(context, state, renewed_request(state, turn))
-        case Verb.RETRY if is_allowed and state.stage in _INTERRUPTED:
+        case Verb.RETRY if may_retry and state.stage in _INTERRUPTED:
             return await append_move(context, state, _resume_move(state, JournaledTurn.of(turn)))
         case Verb.BUDGET if is_allowed:
             owes = reply_text.budget_raised(command.argument)
@@ -280,10 +283,19 @@ def _command_reply(verb: Verb, state: ThreadState, *, mention: str, is_allowed: 
 async def _note(context: ThreadContext, state: ThreadState, note: Heard) -> ThreadState:
     """Note a turn that makes no move. If it is owed a reply, journal it now, before the reply is posted.
 
-    Otherwise it is journaled with the next entry, such as the decision that it led to.
+    Otherwise it is journaled with the next entry, such as the decision that it led to. A person who was answered
+    ANSWERS_A_DAY times is told so once, and then owed no reply for the rest of the day.
     """
+    answers = _answers_today(state, note.said)
+    if note.owes and answers >= ANSWERS_A_DAY:
+        reached = reply_text.answers_reached(note.said.actor.login, answers, context.settings.mention)
+        note = replace(note, owes=reached if answers == ANSWERS_A_DAY else "")
     state = defer_notes(context, state, note)
     return await flush_notes(context, state) if note.owes else state
+
+
+def _answers_today(state: ThreadState, said: JournaledTurn) -> int:
+    return state.answered.get(said.day_and_author, 0)
 
 
 def _heard(turn: Turn, owes: str = "") -> Heard:

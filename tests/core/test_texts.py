@@ -143,6 +143,7 @@ REPLIES: Final = {
     "no decision": reply_text.no_decision("I would approve it if it had tests.", BOT),
     "quota reached": reply_text.quota_reached("will", 20, BOT),
     "quota of one reached": reply_text.quota_reached("will", 1, BOT),
+    "commands answered often": reply_text.answers_reached("will", 20, BOT),
     "budget set": reply_text.budget_raised("12.50"),
     "mode chosen": reply_text.mode_chosen("acceptEdits"),
     "plan mode chosen": reply_text.plan_mode_stays(["default", "acceptEdits"]),

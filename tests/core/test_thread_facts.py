@@ -28,6 +28,7 @@ from bot.core.moves import (
     Requested,
     Resumed,
     Retried,
+    Stopped,
 )
 from bot.core.names import CommitId
 from bot.core.notes import Explained, Folded, Heard, Note, Noticed, Prepared, Taken, Told, Unknown
@@ -230,6 +231,15 @@ def test_who_was_refused_or_asked_too_much() -> None:
     assert now.refusals == {(day, 7): 2, (day, 8): 1}
     assert now.over_quota == {(day, 7): 1}
     assert now.requests == {(7, day, "t1")}
+
+
+def test_commands_that_were_answered_are_counted_by_day_and_author() -> None:
+    """Those that were owed a reply, and those that started work again; no other turn."""
+    day = "2026-11-20"
+    answered = replace(heard("t10"), owes="Help."), replace(heard("t11", 8), owes="Help.")
+    stopped, retried = (kind(said=replace(TURN, key=key)) for kind, key in ((Stopped, "t13"), (Retried, "t14")))
+    now = after(REQUESTED, *answered, heard("t12"), stopped, retried, Stopped(), Retried())
+    assert now.answered == {(day, 7): 2, (day, 8): 1}
 
 
 def test_when_an_issues_own_words_were_accepted() -> None:

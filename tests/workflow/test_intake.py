@@ -13,7 +13,7 @@ from bot.core.gate import Stage
 from bot.core.transcript import Json
 from bot.core.turn import Acknowledgment
 from bot.ports import ModelRequest
-from bot.workflow.intake import SIGNS_A_DAY
+from bot.workflow.intake import ANSWERS_A_DAY, SIGNS_A_DAY
 from tests.workflow.ground import MAYA, WILL, Ground, LocalGround, plan_and_work
 from tests.workflow.memory_ports import Script
 
@@ -216,6 +216,32 @@ async def test_quota() -> None:
     ground.clock.seconds += 24 * 3600
     ground.thread.say(WILL, "Now, then.")
     assert len((await ground.look()).request_entries) == 2
+
+
+@pytest.mark.req("W1b", "PR3")
+@pytest.mark.parametrize("commands", (("stop", "retry"), ("help", "statsu")))
+async def test_one_person_cannot_have_the_bot_post_without_end(commands: tuple[str, str]) -> None:
+    """Commands are answered, and start work again, some times a day; then one reply says so. A stop stops always, and
+    others, requests, and the next day are not affected."""
+    ground = Ground()
+    await ground.planned()
+    for text in commands * (ANSWERS_A_DAY + 2):
+        ground.thread.say(WILL, f"@plangate {text}")
+    state = await ground.look()
+    assert len(ground.told) <= ANSWERS_A_DAY + 2
+    assert [text for text in ground.told if "I have answered" in text] == [
+        reply_text.answers_reached("will", ANSWERS_A_DAY, "@plangate")
+    ]
+    assert state.stage is (Stage.STOPPED if "stop" in commands else Stage.AWAITING_APPROVAL)
+    ground.thread.say(MAYA, "@plangate status")
+    await ground.look()
+    assert ground.told[-1].startswith("This thread is at")
+    ground.thread.say(WILL, "With tests, please.")
+    assert (await ground.look()).stage is Stage.AWAITING_APPROVAL
+    ground.clock.seconds += 24 * 3600
+    ground.thread.say(WILL, "@plangate status")
+    await ground.look()
+    assert ground.told[-1].startswith("This thread is at")
 
 
 @pytest.mark.req("PR1")
