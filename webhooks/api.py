@@ -18,6 +18,7 @@ from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
 from bot.service.overview.overview import Overview
 from bot.service.overview.thread_history import JournalStep
+from bot.service.overview.thread_index import LONGEST_CURSOR
 from bot.service.overview.thread_records import MOST_ROWS, USUAL_ROWS, ThreadQuery
 from bot.service.overview.thread_views import timeline_entry
 from bot.service.overview.views import ThreadDetail, ThreadSummary, TimelineEntry, WaitsFor
@@ -26,6 +27,8 @@ from webhooks.problems import Problem, add_problems, json_response, problem_answ
 
 MOST_ENTRIES: Final = 500
 """Most journal entries in one response."""
+NAME: Final = r"^[A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
+"""What can be the name of an owner or a repository: not "..", which would make another path at GitHub."""
 OPERATOR: Final = Depends(HTTPBearer(scheme_name="operator", description="PLANGATE_API_TOKEN", auto_error=False))
 """Names the token for /openapi.json. `require_operator` checks it."""
 UNAUTHORIZED: Final = {401: "A bearer token is needed: PLANGATE_API_TOKEN."}
@@ -56,8 +59,8 @@ class JournalBody(TimelineEntry):
 class ThreadPath:
     """The thread that a path names."""
 
-    owner: Annotated[str, Path(max_length=100, description="The repository's owner.")]
-    repo: Annotated[str, Path(max_length=100, description="The repository's name.")]
+    owner: Annotated[str, Path(max_length=100, pattern=NAME, description="The repository's owner.")]
+    repo: Annotated[str, Path(max_length=100, pattern=NAME, description="The repository's name.")]
     number: Annotated[int, Path(ge=1, lt=10**15, description="The number of the issue or pull request.")]
 
 
@@ -69,7 +72,7 @@ class ThreadFilters(BaseModel):
     waiting_for: list[WaitsFor] = Field([], description="Waiting for one of these.")
     search: str = Field("", max_length=200, description="Words of the title, the name, the number, or the requester.")
     limit: int = Field(USUAL_ROWS, ge=1, le=MOST_ROWS)
-    after: str = Field("", max_length=200, description="The cursor in the link to the next page.")
+    after: str = Field("", max_length=LONGEST_CURSOR, description="The cursor in the link to the next page.")
 
     def query(self) -> ThreadQuery:
         """Return the query of these parameters."""

@@ -63,7 +63,8 @@ def application(service: Service, bounds: Bounds = DEFAULT_BOUNDS, *further: Rou
     The service itself is started separately, or not at all.
     """
     # FastAPI's documentation pages load their scripts from a CDN, so they are turned off.
-    app = FastAPI(title="Plangate", docs_url=None, redoc_url=None, routes=[*CLOSED_SET_UP])
+    # Redirects to a path without its last slash would name the host that the request names.
+    app = FastAPI(title="Plangate", docs_url=None, redoc_url=None, routes=[*CLOSED_SET_UP], redirect_slashes=False)
     deliveries = Deliveries(service, bounds)
     describe_deliveries(app, deliveries)
     _add_health(app, service)

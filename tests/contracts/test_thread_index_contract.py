@@ -1,5 +1,7 @@
 """The port of the thread index: files and PostgreSQL show the same pages, filters, costs, and tasks."""
 
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
@@ -63,9 +65,19 @@ def test_filters(index: ThreadIndex) -> None:
 
 def test_a_made_up_cursor(index: ThreadIndex) -> None:
     """It is refused with what to do."""
-    for cursor in ("x", "bnVsbA", "WzEsMiwzXQ", "🙂", "WyIyMDI2IiwgIngiLCAxXQ"):
+    edges = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026\0", "\ud800")
+    odd = [urlsafe_b64encode(json.dumps([edge, 1, 1]).encode()).decode() for edge in edges]
+    odd += [urlsafe_b64encode(text.encode()).decode() for text in ("[" * 40_000, f'["2026-11-20", {"9" * 4_400}, 1]')]
+    for cursor in ("x", "bnVsbA", "WzEsMiwzXQ", "🙂", "WyIyMDI2IiwgIngiLCAxXQ", *odd):
         with pytest.raises(Refused, match="not the cursor of a page"):
             index.page(ThreadQuery(after=cursor))
+
+
+def test_a_name_that_no_database_can_hold_is_found_nowhere(index: ThreadIndex) -> None:
+    fill(index)
+    for text in ("octo/\0", "\0" * 9, "octo/hello-1\0"):
+        assert index.find(text, 10**15 - 1) is None
+        assert index.page(ThreadQuery(repository=text)).threads == ()
 
 
 def test_find(index: ThreadIndex) -> None:

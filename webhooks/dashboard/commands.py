@@ -46,7 +46,7 @@ def add_commands(pages: Pages) -> None:
                 session.remember(command_key, await session.viewer.comment(address, text))
         return f"{request.scope['path']}?posted={verb}"
 
-    pages.accept("/threads/{owner}/{name}/{number:int}", command)
+    pages.accept("/threads/{owner}/{name}/{number}", command)
 
 
 def is_stale(detail: ThreadDetail, verb: Verb, digest: str) -> bool:

@@ -28,3 +28,4 @@ def add_dashboard(app: FastAPI, *, reading: Reading, sign_in: SignIn, streams: S
     add_delivery_pages(pages)
     add_live(pages, streams)
     app.include_router(pages.router)
+    pages.add_error_pages(app)

@@ -57,7 +57,7 @@ def add_live(pages: Pages, streams: Streams) -> None:
 
     pages.router.add_api_route("/live", stream, methods=["GET"])
     for path in ("", "/transcripts/{session}"):
-        pages.router.add_api_route("/live/{owner}/{name}/{number:int}" + path, stream, methods=["GET"])
+        pages.router.add_api_route("/live/{owner}/{name}/{number}" + path, stream, methods=["GET"])
 
 
 async def _events(

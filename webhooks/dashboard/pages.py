@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
 
 from bot.core.errors import PlangateError, Refused
 from bot.logs import failure
-from webhooks.dashboard.guard import HEADERS, Forged, NotServed, checked_form, local_path
+from webhooks.dashboard.guard import HEADERS, Forged, NotServed, checked_form, local_path, origin_of
 from webhooks.dashboard.render import templates
 from webhooks.dashboard.visits import Dashboard, NotAllowed, NotFound, NotSignedIn, Visit
+from webhooks.problems import API, Problem, problem_response
 
+FOR_PROGRAMS: Final = (API, "/webhooks/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/.well-known/")
+"""How the paths begin that programs ask for, and not people."""
 ASSETS: Final = {"style.css": "text/css", "app.js": "text/javascript"}
 TABS: Final = (
     ("/", "Waiting for you"),
@@ -92,6 +96,32 @@ class Pages:
             failure("dashboard", error, path=request.scope["path"])
             return self.refusal(request, visit, *_trouble(request, error))
 
+    def add_error_pages(self, app: FastAPI) -> None:
+        """Answer what no page answers with a page: mistyped addresses, and faults of ours. Programs get no page."""
+        refuse = app.exception_handlers[HTTPException]
+
+        async def refusal(request: Request, error: HTTPException) -> Response:
+            if request.scope["path"].startswith(FOR_PROGRAMS):
+                answer: Response = await refuse(request, error)  # type: ignore[misc, arg-type]  # FastAPI's, or ours
+                return answer
+            return self._error_page(request, error.status_code, "Nothing is here, or it is not for you to see.")
+
+        async def fault(request: Request, _: Exception) -> Response:
+            if request.scope["path"].startswith(FOR_PROGRAMS):
+                fix = "try again; the log of the service has the cause"
+                return problem_response(Problem(500, "the service failed", request.scope["path"], fix))
+            return self._error_page(request, 500, "This is a fault of Plangate. The log of the service has the cause.")
+
+        app.add_exception_handler(HTTPException, refusal)  # type: ignore[arg-type]  # it gets nothing else
+        app.add_exception_handler(Exception, fault)
+
+    def _error_page(self, request: Request, status: int, text: str) -> Response:
+        try:
+            origin_of(request, self.dashboard.sign_in.settings)
+        except NotServed:
+            return not_served()
+        return self.refusal(request, None, status, text)
+
     def refusal(self, request: Request, visit: Visit | None, status: int, text: str) -> Response:
         """Return a page that says why there is nothing to show."""
         title = HTTPStatus(status).phrase
@@ -127,7 +157,7 @@ def _trouble(request: Request, error: PlangateError) -> tuple[int, str]:
 
 def not_served() -> Response:
     """Return the response to a client that is not served at all."""
-    return PlainTextResponse("Not Found\n", 404)
+    return PlainTextResponse("Not Found\n", 404, HEADERS)
 
 
 def add_assets(router: APIRouter) -> None:

@@ -93,7 +93,7 @@ def add_thread_pages(pages: Pages) -> None:
 
     pages.show("/", waiting)
     pages.show("/threads", threads)
-    pages.show("/threads/{owner}/{name}/{number:int}", thread)
+    pages.show("/threads/{owner}/{name}/{number}", thread)
     _add_transcripts(pages)
 
 
@@ -112,7 +112,7 @@ def _add_transcripts(pages: Pages) -> None:
         title = f"{view.session} · {summary.repository}#{summary.number}"
         return Page("transcript.html", title, {"transcript": view, "summary": summary, "state": state})
 
-    pages.show("/threads/{owner}/{name}/{number:int}/transcripts/{session}", transcript)
+    pages.show("/threads/{owner}/{name}/{number}/transcripts/{session}", transcript)
 
 
 async def newest_threads(reading: Reading, visit: Visit) -> Sequence[ThreadSummary]:

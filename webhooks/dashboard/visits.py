@@ -16,6 +16,8 @@ from webhooks.dashboard.reading import Reading
 from webhooks.dashboard.sessions import Attempts, BrowserSession, Sessions
 
 SESSION_COOKIE: Final = "plangate"
+LONGEST_NUMBER: Final = 15
+"""Digits of the largest number of a thread, as in the API."""
 
 
 class NotSignedIn(Exception):
@@ -110,7 +112,10 @@ class Dashboard:
     async def address(self, visit: Visit, request: Request) -> ThreadAddress:
         """Return the thread in the path of a request. Raises NotFound if there is none, or none for this person."""
         parts = request.path_params
-        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(parts["number"]))
+        number = parts["number"]
+        if not (number.isascii() and number.isdecimal() and len(number) <= LONGEST_NUMBER):
+            raise NotFound
+        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(number))
         if address is None or visit.role(address.repository) < Role.READ:
             raise NotFound
         return address

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 Execute: TypeAlias = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 """Runs one statement in a transaction, with values for its question marks, and returns its rows."""
+LONGEST_CURSOR: Final = 200
+"""Maximum length of a cursor, so that none is nested deeply."""
 _TABLES: Final = ("plangate_threads", "plangate_bookings")
 _PUT: Final = """
 INSERT INTO plangate_threads
@@ -104,7 +106,7 @@ class ThreadIndex(ABC):
         If a repository took the name of another one, the thread that changed last is meant.
         """
         where = "folded = ? AND number = ? ORDER BY updated DESC LIMIT 1"
-        rows = self._select("installation, repository, owner, name, number", where, repository.casefold(), number)
+        rows = self._select("installation, repository, owner, name, number", where, _fold(repository), number)
         return ThreadAddress(*rows[0]) if rows else None
 
     def page(self, query: ThreadQuery) -> ThreadPage:
@@ -143,12 +145,12 @@ class ThreadIndex(ABC):
         where, values = self._visible(query.visible)
         if query.repository:
             where += " AND folded = ?"
-            values.append(query.repository.casefold())
+            values.append(_fold(query.repository))
         for column, choices in (("stage", query.stages), ("waiting_for", query.waiting_for)):
             if choices:
                 where += f" AND {column} IN ({','.join('?' * len(choices))})"
                 values += sorted(map(str, choices))
-        for word in query.search.replace("\0", "\ufffd").casefold().split():
+        for word in _fold(query.search).split():
             where += f" AND {self.contains}"
             values.append(word)
         return where, values
@@ -182,6 +184,11 @@ def _row(record: ThreadRecord) -> tuple[object, ...]:
     )
 
 
+def _fold(text: str) -> str:
+    """Return what somebody typed as it is compared: without regard to case, and without what PostgreSQL cannot hold."""
+    return text.replace("\0", "\ufffd").casefold()
+
+
 def _encode_cursor(place: Sequence[object]) -> str:
     return urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
 
@@ -189,12 +196,12 @@ def _encode_cursor(place: Sequence[object]) -> str:
 def _decode_cursor(text: str) -> tuple[str, int, int]:
     """Return where a page begins. Raises Refused for a text that `_encode_cursor` did not make."""
     try:
-        updated, repository, number = json.loads(urlsafe_b64decode(f"{text}==="))
+        updated, repository, number = json.loads(urlsafe_b64decode(f"{text[:LONGEST_CURSOR]}==="))
         at = datetime.fromisoformat(updated).astimezone(UTC)
-    except (ValueError, TypeError) as error:
+        if not all(isinstance(part, int) and abs(part) < 2**63 for part in (repository, number)):
+            raise TypeError("a part is no number of the database")
+    except (ValueError, TypeError, OverflowError) as error:  # overflow: a time at the edge of the calendar
         raise Refused("this is not the cursor of a page", where="after", fix="use `next` of the page before") from error
-    if not all(isinstance(part, int) and abs(part) < 2**63 for part in (repository, number)):
-        raise Refused("this is not the cursor of a page", where="after", fix="use `next` of the page before")
     return at.isoformat(timespec="microseconds"), repository, number
 
 

@@ -9,7 +9,7 @@ from bot.core.gate import Stage
 from bot.core.markdown.visible import command_lines
 from bot.service.overview.views import WaitsFor
 from tests.webhooks.dashboard.ground import THREAD, Site
-from tests.webhooks.dashboard.samples import FIRST, SECOND, digest_of, plan
+from tests.webhooks.dashboard.samples import FIRST, HOME, SECOND, digest_of, plan
 from webhooks.dashboard.commands import comment_text
 
 FAILED = "/threads/parcel/shop/5"
@@ -124,3 +124,11 @@ def test_the_text_of_each_command() -> None:
     """The mention is the repository's own."""
     texts = [comment_text("@shopbot", verb, "ab12", "not now").splitlines()[0] for verb in (Verb.APPROVE, Verb.REJECT)]
     assert texts == ["@shopbot approve ab12", "@shopbot reject not now"]
+
+
+@pytest.mark.parametrize("number", ("9" * 25, "9" * 4_400, "x", "%D9%A3"))
+def test_a_number_that_no_thread_can_have_is_like_one_that_none_has(site: Site, number: str) -> None:
+    form = {**site.get(THREAD).form("stop"), "verb": "stop"}
+    odd, unknown = (site.post(f"/threads/{HOME}/{each}", form) for each in (number, "999"))
+    assert (odd.status, odd.html) == (unknown.status, unknown.html)
+    assert odd.status == site.get(f"/live/{HOME}/{number}").status == 404

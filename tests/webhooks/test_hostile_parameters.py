@@ -1,0 +1,163 @@
+"""Every route with values that nobody would send: none is a fault, and whoever asks gets an answer of the right kind."""
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from bot.clock import SystemClock
+from bot.config.settings import GitHubSettings, Secret, Settings
+from bot.service.viewers import SignIn
+from bot.testing.host import host_application
+from tests.webhooks.api_ground import World, request
+from tests.webhooks.dashboard.ground import Site
+from tests.webhooks.dashboard.samples import HOME
+from webhooks.app import application
+from webhooks.dashboard.dashboard import add_dashboard
+from webhooks.dashboard.guard import HEADERS
+from webhooks.dashboard.pages import FOR_PROGRAMS
+from webhooks.delivery_route import Bounds
+from webhooks.event_stream import Streams
+
+pytestmark = pytest.mark.req("W5")
+
+LONG = ("9" * 25, "9" * 4_400)
+ODD = ("0", "-1", "007", "1.5", "1e9", "0x1", "٣", "²", "x" * 9_000, "\0", "a\0b", "..", ".", "%", "\x7f", "👩‍🔬", "'--")
+
+
+def cursor(*place: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+EDGES = (
+    cursor("0001-01-01T00:00:00+23:59", 1, 1),
+    cursor("9999-12-31T23:59:59-23:59", 1, 1),
+)
+"""Cursors with times that UTC does not have."""
+CURSORS = (
+    *EDGES,
+    cursor("0001-01-01", 1, 1),
+    cursor("2026-11-20", 10**30, 1),
+    cursor("2026-11-20", 1.5, None),
+    cursor("\ud800", 1, 1),
+    cursor(*"abcd"),
+    base64.urlsafe_b64encode(b"[" * 40_000).decode(),
+    base64.urlsafe_b64encode(b"[1,1," + b"9" * 4_400 + b"]").decode(),
+)
+QUERIES = "q stage after plan posted page days back seen code state limit repository search waiting_for token".split()
+
+
+class Served:
+    """A service on this machine, with the paths of all its routes."""
+
+    def __init__(self, base: str, app: FastAPI) -> None:
+        self.base = base
+        routers = [route.original_router for route in app.routes if hasattr(route, "original_router")]
+        routes = (route for part in (app, *routers) for route in part.routes)
+        self.paths = sorted({route.path for route in routes if isinstance(route, APIRoute)})
+
+    def filled(self, value: str) -> list[str]:
+        """Return each path with a value in the place of each of its parameters, the others being those of a thread."""
+        usual = {"owner": "octo", "repo": "hello", "name": "hello", "number": "1", "session": "plan-1"}
+        found = []
+        for path in self.paths:
+            names = re.findall(r"{(\w+)", path)
+            for odd in names:
+                given = {**usual, odd: value}
+                found.append(re.sub(r"{(\w+)[^}]*}", lambda match, given=given: quote(given[match[1]], safe=""), path))  # type: ignore[misc]
+        return found
+
+    def check(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> None:
+        """Raise AssertionError if a request fails here, or if a person gets what is for programs."""
+        answer = request(self.base, method, path, headers, b"" if method == "POST" else None)
+        about = f"{method} {path[:200]} {answer.status} {str(answer.body)[:200]}"
+        assert answer.status < 500, about
+        kind = answer.headers.get("content-type", "")
+        if path.startswith("/api/"):
+            assert answer.status < 400 or kind == "application/problem+json", about
+        elif not path.startswith(FOR_PROGRAMS) and not path.startswith("/setup"):
+            assert "json" not in kind, about
+            assert {name.lower() for name in HEADERS} <= answer.headers.keys(), about
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """All routes of a service without an App, which shows its pages on this machine."""
+    folder, apps = tmp_path_factory.mktemp("hostile"), list[FastAPI]()
+    world = World(folder, token="", streams=Streams(seconds=0.02))
+    asyncio.run(world.fill(2))
+    given = Settings(data_dir=folder, github=GitHubSettings(token=Secret("t" * 40)))
+    pages = partial(
+        add_dashboard, reading=world.overview, sign_in=SignIn(given, SystemClock()), streams=Streams(seconds=0.02)
+    )
+    with host_application(application(world.service, Bounds(), world.routes, pages, apps.append)) as base:
+        yield Served(base, apps[0])
+
+
+def test_a_number_without_end_is_no_fault_on_any_route(served: Served) -> None:
+    paths = [path for value in LONG for path in served.filled(value)]
+    assert len(paths) > 40
+    for path in paths:
+        served.check(path)
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_a_time_at_the_edge_of_the_calendar_is_no_fault(served: Served, edge: str) -> None:
+    for path in ("/threads", "/api/threads"):
+        served.check(f"{path}?after={edge}")
+
+
+@pytest.mark.long
+def test_no_value_is_a_fault_on_any_route(served: Served) -> None:
+    """Odd values in each parameter of each path, by each method, in each query, and in headers."""
+    for value in ODD:
+        for path in served.filled(value):
+            served.check(path)
+            served.check(path, "POST")
+    plain = sorted({*served.filled("1"), *(path for path in served.paths if "{" not in path)})
+    for path, value in product(plain, (*LONG, *ODD, *CURSORS)):
+        served.check(f"{path}?{urlencode(dict.fromkeys(QUERIES, value[:3_000].encode('utf-8', 'replace')))}")
+        served.check(f"{path}?after={quote(value, safe='')}")
+    for path, name in product(plain, ("Last-Event-ID", "Idempotency-Key", "Cookie", "Authorization", "Host", "Origin")):
+        for text in ("9" * 4_400, "\xe9", "[", "Bearer \xff", "plangate=\xe9"):
+            served.check(path, headers={name: text})
+
+
+@pytest.mark.parametrize("path", ("/no/such/page", "/threads/", "/threads/a/b/1/transcripts", "/assets/x", "/live/x"))
+def test_a_person_who_mistypes_an_address_gets_a_page(served: Served, path: str) -> None:
+    answer = request(served.base, "GET", path)
+    assert answer.status == 404
+    assert answer.headers["content-type"].startswith("text/")
+    assert {name: answer.headers[name.lower()] for name in HEADERS} == HEADERS
+
+
+def test_a_fault_of_ours_keeps_the_headers_and_is_a_page_for_people(tmp_path: Path) -> None:
+    """Programs get a problem, as for every other error."""
+    world = World(tmp_path, token="")
+
+    def broken(app: FastAPI) -> None:
+        @app.get("/broken")
+        @app.get("/api/broken")
+        async def broken() -> None:
+            raise ZeroDivisionError("a secret detail")
+
+    given = Settings(data_dir=tmp_path, github=GitHubSettings(token=Secret("t" * 40)))
+    sign_in = SignIn(given, SystemClock())
+    pages = partial(add_dashboard, reading=world.overview, sign_in=sign_in, streams=world.streams)
+    with host_application(application(world.service, Bounds(), world.routes, pages, broken)) as base:
+        page, problem = (request(base, "GET", path) for path in ("/broken", "/api/broken"))
+        elsewhere = request(base, "GET", "/broken", {"Via": "1.1 proxy"})
+    assert (page.status, page.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert {name: page.headers[name.lower()] for name in HEADERS} == HEADERS
+    assert b"secret detail" not in page.body
+    assert (problem.status, problem.headers["content-type"]) == (500, "application/problem+json")
+    assert (elsewhere.status, elsewhere.body) == (404, b"Not Found\n")
