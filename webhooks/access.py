@@ -20,8 +20,8 @@ def may_read(settings: Settings, request: Request) -> bool:
     """Return whether a caller has the API token or, at a service with neither a token nor a public URL, whether it is a
     program on this machine.
 
-    A proxy on this machine looks like such a program, whoever its client is, if it adds no header and names this machine
-    as the host, as nginx does by default. So as soon as a token or a public URL is set, only the token counts (W1b).
+    A proxy on this machine looks like such a program, whoever its client is, if it adds no header and names this
+    machine as the host, as nginx does by default. So once a token or a public URL is set, only the token counts (W1b).
     """
     if token := settings.github.api_token.reveal().encode():
         presented = request.headers.get("authorization", "").removeprefix("Bearer ").encode()

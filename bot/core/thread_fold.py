@@ -92,14 +92,15 @@ def _add_turn(state: ThreadState, event: JournalEvent, turn: JournaledTurn, at: 
     if turn.key == ISSUE and (is_request or (event.owes and not (isinstance(event, notes.Heard) and event.quota))):
         opening = (at, turn.at) if opening is None else (max(opening[0], at), max(opening[1], turn.at))
     asks = is_request or isinstance(event, moves.Retried)
+    is_repeated = isinstance(event, moves.Retried | moves.Resumed)
     # The bot is the author of a request that a tick made; the person who ticked is in its `hands`.
     people = turn.hands if turn.key.startswith(ASKED) else (turn.actor.id,)
     requests = {(who, f"{turn.at:%Y-%m-%d}", turn.key) for who in people} if is_request else set[tuple[int, str, str]]()
-    is_answered = bool(event.owes) if isinstance(event, notes.Heard) else isinstance(event, moves.Retried | moves.Resumed)
+    is_owed = isinstance(event, notes.Heard) and bool(event.owes)
     return replace(
         state,
         seen=state.seen | {turn.key},
-        answered=_add_one(state.answered, turn.day_and_author) if is_answered else state.answered,
+        answered=_add_one(state.answered, turn.day_and_author) if is_owed or is_repeated else state.answered,
         last_request_at=max(state.last_request_at, turn.at) if asks else state.last_request_at,
         newest_turn_at=max(state.newest_turn_at, turn.at),
         waiting_since=state.waiting_since if turn.waits is None else turn.waits,

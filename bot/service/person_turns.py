@@ -15,10 +15,11 @@ Rules
 import asyncio
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from bot.core.actor import Actor, ActorKind
 from bot.core.errors import Refused
@@ -48,8 +49,6 @@ DRIFT: Final = timedelta(minutes=1)
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_Place: TypeAlias = tuple[int, int]
-"""The numbers of a person and of a repository."""
 
 
 class TurnFault(StrEnum):
@@ -126,9 +125,8 @@ class PersonTurns:
     _refusals: AttemptLimit = field(init=False)
     _good: dict[str, None] = field(default_factory=dict)
     """SHA-256 of tokens that GitHub accepted."""
-    _allowed: dict[_Place, None] = field(default_factory=dict)
-    _denied: dict[_Place, tuple[float, TurnFault]] = field(default_factory=dict)
-    """When and why a person was refused in a repository."""
+    _known: dict[tuple[int, int], tuple[float, TurnFault | None]] = field(default_factory=dict)
+    """When a person's part in a repository was read, and why they may not speak there; None if they may."""
 
     def __post_init__(self) -> None:
         self._bad_tokens = AttemptLimit(self.clock, MOST_BAD_TOKENS, MOST_BAD_TOKENS, REFUSAL_SECONDS)
@@ -184,31 +182,21 @@ class PersonTurns:
             repository = int((await client.get(at.path))["id"])
         except (Missing, Forbidden):
             raise _refusal(TurnFault.NOT_VISIBLE, where) from None
-        place = person.id, repository
-        denied_at, fault = self._denied.get(place, (float("-inf"), TurnFault.NOT_ALLOWED))
-        if self.clock.monotonic() - denied_at < DENIAL_SECONDS:
-            raise _refusal(fault, where)
-        if place not in self._allowed and not self._refusals.has_room(person.id):
+        place, now = (person.id, repository), self.clock.monotonic()
+        read_at, known = self._known.get(place, (float("-inf"), TurnFault.NOT_ALLOWED))
+        if known and now - read_at < DENIAL_SECONDS:
+            raise _refusal(known, where)
+        if known and not self._refusals.has_room(person.id):
             raise _too_many("too many turns were refused lately")
-        try:
-            with self._refusals.count(person.id):
-                part = await self._read_participation(at, person, repository, where=where)
-        except TurnRefused as error:
-            self._allowed.pop(place, None)
-            _remember(self._denied, place, (self.clock.monotonic(), error.fault))
-            raise
-        _remember(self._allowed, place, None)
-        return part
-
-    async def _read_participation(self, at: Address, person: Actor, repository: int, *, where: str) -> Participation:
-        """Return what the installation reads of the person's part in a repository. Raises TurnRefused."""
-        try:
-            part = await self.host.participation(at, person)
-        except (Missing, Forbidden):
-            raise _refusal(TurnFault.NOT_VISIBLE, where) from None
-        if part.repository != repository or not part.is_allowed:
-            fault = TurnFault.NOT_ALLOWED if part.repository == repository else TurnFault.NOT_VISIBLE
-            raise _refusal(fault, where)
+        with self._refusals.count(person.id):
+            fault: TurnFault | None = TurnFault.NOT_VISIBLE
+            with suppress(Missing, Forbidden):
+                part = await self.host.participation(at, person)
+                if part.repository == repository:
+                    fault = None if part.is_allowed else TurnFault.NOT_ALLOWED
+            _remember(self._known, place, (self.clock.monotonic(), fault))
+            if fault:
+                raise _refusal(fault, where)
         return part
 
     async def _post_once(self, client: GitHubClient, comment: "_Comment", record: TurnRecord) -> str:

@@ -11,7 +11,15 @@ from bot.compose.person_host import GitHubPersonHost
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Transient
 from bot.core.markdown.visible import mentions
-from bot.service.person_turns import DENIAL_SECONDS, MOST_BAD_TOKENS, MOST_REFUSALS, PersonTurns, TurnFault, TurnOrder, TurnRefused
+from bot.service.person_turns import (
+    DENIAL_SECONDS,
+    MOST_BAD_TOKENS,
+    MOST_REFUSALS,
+    PersonTurns,
+    TurnFault,
+    TurnOrder,
+    TurnRefused,
+)
 from bot.service.turn_ledger import TurnLedger
 from bot.testing.github.credentials import install, personal_token
 from bot.testing.github.person import Person

@@ -96,7 +96,9 @@ class Sessions:
 class World:
     """One repository with random threads, and a service that shows them."""
 
-    def __init__(self, folder: Path, *, token: str = TOKEN, public_url: str = "", streams: Streams | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, token: str = TOKEN, public_url: str = "", streams: Streams | None = None
+    ) -> None:
         self.clock, self.journal, self.turns = HandClock(), SharedJournal(), Posted()
         self.recorder = Recorder(
             FileIndex(folder / "overview.sqlite3"), Announcements(), Redactor(((SECRET, "PASSWORD"),)), SERVER

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from bot.core.actor import Role
-from bot.core.errors import PlangateError
+from bot.core.errors import PlangateError, Refused
 from bot.service.attempt_limit import AttemptLimit
 from bot.service.overview.views import DeliveryView, SentDelivery
 from webhooks.dashboard.pages import Answer, Page, Pages
@@ -53,23 +53,13 @@ def add_delivery_pages(pages: Pages) -> None:
             raise NotAllowed
         async with session.command_lock:  # a form that is sent twice acts once
             if command not in session.posted:
+                attempt = find_attempt(sent_rows(visit, await board.reading.sent_deliveries()), command[1])
                 if not limit.has_room(visit.person):
-                    text = "Too many deliveries were requested again. Try again in 10 minutes."
-                    return Page("message.html", "Too Many Requests", {"text": text}, 429)
+                    raise Refused("too many deliveries were requested again in the last 10 minutes")
                 limit.record(visit.person)
-                await board.reading.redeliver(await find_attempt(visit, form.get("attempt", "")))
+                await board.reading.redeliver(attempt)
                 session.remember(command, PATH)
         return f"{PATH}?redelivered"
-
-    async def find_attempt(visit: Visit, number: str) -> int:
-        """Return the attempt of that number. Raises NotFound and NotAllowed."""
-        rows = sent_rows(visit, await board.reading.sent_deliveries())
-        row = next((row for row in rows if str(row.delivery.attempt) == number), None)
-        if row is None:
-            raise NotFound
-        if not row.may_redeliver:
-            raise NotAllowed
-        return row.delivery.attempt
 
     pages.show(PATH, deliveries)
     pages.accept(PATH, redeliver)
@@ -83,6 +73,16 @@ def sent_rows(visit: Visit, deliveries: Sequence[SentDelivery]) -> list[SentRow]
         for delivery in deliveries
         if delivery.repository is not None and visit.role(delivery.repository) >= Role.READ
     ]
+
+
+def find_attempt(rows: Sequence[SentRow], number: str) -> int:
+    """Return the attempt of that number. Raises NotFound and NotAllowed."""
+    row = next((row for row in rows if str(row.delivery.attempt) == number), None)
+    if row is None:
+        raise NotFound
+    if not row.may_redeliver:
+        raise NotAllowed
+    return row.delivery.attempt
 
 
 def _may_see(visit: Visit, delivery: DeliveryView) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -21,7 +22,8 @@ IDLE_SECONDS: Final = 2 * 3600
 SIGN_IN_SECONDS: Final = 600
 """GitHub's codes are valid for ten minutes, so a sign-in that takes longer fails anyway."""
 MOST_SESSIONS: Final = 2_000
-"""Sessions of one process. A further one ends the oldest."""
+"""Sessions of one process. A further one ends the oldest of whoever has most, so that nobody loses their only one to
+people with many."""
 REMEMBERED_COMMANDS: Final = 50
 """Commands of one session that are remembered."""
 SESSIONS_PER_PERSON: Final = 10
@@ -53,6 +55,7 @@ class Sessions:
     """All sessions of one process, oldest first."""
 
     clock: Clock
+    most: int = MOST_SESSIONS
     _open: dict[str, BrowserSession] = field(default_factory=dict)
 
     def begin(self, viewer: Viewer) -> str:
@@ -61,8 +64,9 @@ class Sessions:
         own = [key for key, session in self._open.items() if session.viewer.actor.id == viewer.actor.id]
         for key in own[: max(0, len(own) + 1 - SESSIONS_PER_PERSON)]:
             del self._open[key]
-        while len(self._open) >= MOST_SESSIONS:
-            del self._open[next(iter(self._open))]
+        if len(self._open) >= self.most:
+            count = Counter(session.viewer.actor.id for session in self._open.values())
+            del self._open[max(self._open, key=lambda key: count[self._open[key].viewer.actor.id])]
         name, now = secrets.token_urlsafe(32), self.clock.monotonic()
         self._open[_key(name)] = BrowserSession(viewer, now, now)
         return name
