@@ -27,7 +27,7 @@ class AttemptLimit:
         """Return whether an account may try once more."""
         while self._attempts and self._attempts[0][0] <= self.clock.monotonic() - self.seconds:
             self._attempts.popleft()
-        own = sum(account == each for _, each in self._attempts)
+        own = sum(account == other for _, other in self._attempts)
         return own < self.per_account and len(self._attempts) < self.in_all
 
     @contextmanager

@@ -102,7 +102,7 @@ class Pages:
 
         async def refusal(request: Request, error: HTTPException) -> Response:
             if request.scope["path"].startswith(FOR_PROGRAMS):
-                answer: Response = await refuse(request, error)  # type: ignore[misc, arg-type]  # FastAPI's, or ours
+                answer: Response = await refuse(request, error)  # type: ignore[misc]  # FastAPI's, or ours
                 return answer
             return self._error_page(request, error.status_code, "Nothing is here, or it is not for you to see.")
 
