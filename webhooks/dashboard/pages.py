@@ -100,27 +100,27 @@ class Pages:
         """Answer what no page answers with a page: mistyped addresses, and faults of ours. Programs get no page."""
         refuse = app.exception_handlers[HTTPException]
 
+        async def nothing(_: Visit) -> Answer:
+            raise NotFound
+
         async def refusal(request: Request, error: HTTPException) -> Response:
             if request.scope["path"].startswith(FOR_PROGRAMS):
                 answer: Response = await refuse(request, error)  # type: ignore[misc]  # FastAPI's, or ours
                 return answer
-            return self._error_page(request, error.status_code, "Nothing is here, or it is not for you to see.")
+            return await self._answer(request, nothing)  # as for a page that there is, and that is not for them
 
         async def fault(request: Request, _: Exception) -> Response:
             if request.scope["path"].startswith(FOR_PROGRAMS):
                 fix = "try again; the log of the service has the cause"
                 return problem_response(Problem(500, "the service failed", request.scope["path"], fix))
-            return self._error_page(request, 500, "This is a fault of Plangate. The log of the service has the cause.")
+            try:
+                origin_of(request, self.dashboard.sign_in.settings)
+            except NotServed:
+                return not_served()
+            return self.refusal(request, None, 500, "This is a fault of Plangate. The service's log has the cause.")
 
         app.add_exception_handler(HTTPException, refusal)  # type: ignore[arg-type]  # it gets nothing else
         app.add_exception_handler(Exception, fault)
-
-    def _error_page(self, request: Request, status: int, text: str) -> Response:
-        try:
-            origin_of(request, self.dashboard.sign_in.settings)
-        except NotServed:
-            return not_served()
-        return self.refusal(request, None, status, text)
 
     def refusal(self, request: Request, visit: Visit | None, status: int, text: str) -> Response:
         """Return a page that says why there is nothing to show."""
