@@ -182,6 +182,20 @@ async def test_too_many_bad_tokens(github: SimulatedGitHub, turns: PersonTurns) 
 
 
 @pytest.mark.req("W1b")
+async def test_the_installation_is_asked_about_a_refused_person_once_a_minute(
+    github: SimulatedGitHub, turns: PersonTurns
+) -> None:
+    limited = PersonTurns(turns.host, turns.ledger, clock := HandClock())
+    for _ in range(3):
+        assert await fault_of(limited, order(github, "rea")) is TurnFault.NOT_ALLOWED
+    assert asked_of_the_installation(github) == 1
+    clock.turn(DENIAL_SECONDS)
+    assert await fault_of(limited, order(github, "rea")) is TurnFault.NOT_ALLOWED
+    assert asked_of_the_installation(github) == 2
+
+
+@pytest.mark.long
+@pytest.mark.req("W1b")
 async def test_refused_turns_of_one_person_ask_the_installation_a_few_times(
     github: SimulatedGitHub, turns: PersonTurns
 ) -> None:
@@ -190,11 +204,9 @@ async def test_refused_turns_of_one_person_ask_the_installation_a_few_times(
     github.world.add_repository("acme/open", {"README.md": "# Open\n"})
     refused, allowed = order(github, "rea"), order(github, "wen")
     await limited.post(allowed)
-    for _ in range(3):
-        assert await fault_of(limited, refused) is TurnFault.NOT_ALLOWED
-    assert asked_of_the_installation(github) == 2
+    assert await fault_of(limited, refused) is TurnFault.NOT_ALLOWED
     clock.turn(DENIAL_SECONDS)
-    found = await asyncio.gather(*(fault_of(limited, refused) for _ in range(20)))
+    found = await asyncio.gather(*(fault_of(limited, refused) for _ in range(MOST_REFUSALS)))
     assert set(found) <= {TurnFault.NOT_ALLOWED, TurnFault.TOO_MANY}
     for _ in range(MOST_REFUSALS - 2):
         clock.turn(DENIAL_SECONDS)

