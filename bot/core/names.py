@@ -18,6 +18,10 @@ SHORT_DIGEST = 12
 
 _SLUG_LIMIT = 40
 _THREAD_BRANCH = re.compile(r"plangate/[0-9]+-")
+# What git-check-ref-format(1) with --branch refuses, and text that is no UTF-8.
+_NO_BRANCH = re.compile(
+    r"[\x00-\x20\x7f~^:?*\[\\\ud800-\udfff]|\.\.|@\{|//|(?:^|/)\.|\.lock(?:/|\Z)|^[-/]|[./]\Z|^(?:HEAD)?\Z"
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -66,6 +70,11 @@ def thread_branch(title: str, thread: ThreadNumber, round_: int) -> str:
 def branch_prefix(thread: ThreadNumber) -> str:
     """Return how all branches of a thread on GitHub begin, and those of no other thread."""
     return f"plangate/{thread}-"
+
+
+def is_branch(name: str) -> bool:
+    """Return whether git takes a text as the name of a branch: exactly the names that it lets people give to one."""
+    return _NO_BRANCH.search(name) is None
 
 
 def is_thread_branch(branch: str) -> bool:

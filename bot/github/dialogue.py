@@ -15,7 +15,7 @@ from bot.core.approval import Snapshot, Verdict
 from bot.core.errors import PlangateError
 from bot.core.markdown.inert import inert_markdown
 from bot.core.marker import Key, Marker
-from bot.core.names import ThreadNumber
+from bot.core.names import ThreadNumber, is_branch
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerSnapshot, Asking, Author
 from bot.core.question_text import question_text
@@ -94,11 +94,12 @@ class GitHubDialogue:
     async def subject(self) -> GitHubThread:
         """Return the thread as it is now, once it shows what the delivery reported. Raises Missing.
 
-        A pull request of the default branch is returned without that head: work never goes onto the default branch.
+        A pull request of the default branch is returned without that head: work never goes onto the default branch. So
+        is one of a branch that git would not let people make, such as ``-x``.
         """
         self._read = await self._threads.read(self.thread, self.told)
         self._fresh_thread = self._read, self._roles()
-        if self._read.head_branch == self.base:
+        if self._read.head_branch == self.base or not is_branch(self._read.head_branch):
             return replace(self._read, head=None, head_branch="")
         return self._read
 

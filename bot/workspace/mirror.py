@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from bot.core import git_failures
 from bot.core.errors import Conflict, Misconfigured, PlangateError, Refused, Transient
-from bot.core.names import CommitId, is_commit
+from bot.core.names import CommitId, is_branch, is_commit
 from bot.core.work import FileStart
 from bot.workspace import partial, run, upkeep
 from bot.workspace.local_repository import LocalRepository
@@ -85,11 +85,10 @@ class Mirror:
 
     async def head(self, branch: str) -> CommitId:
         """Fetch a branch with its history and return its head; raises Misconfigured if the branch does not exist."""
-        ref = f"refs/heads/{branch}"
-        if "\0" in branch or (await run.git(Path("/"), "check-ref-format", ref, check=False)).code != 0:
+        if not is_branch(branch):
             raise Refused("this is not a branch name", where=branch[:80], fix="name a branch")
         async with self._exclusive():
-            return await self._take_in(ref)
+            return await self._take_in(f"refs/heads/{branch}")
 
     async def with_repair(self, commit: CommitId, work: Callable[[], Awaitable[None]]) -> None:
         """Do some work on a present commit; if the mirror turns out to be damaged, repeat the work on a new mirror."""

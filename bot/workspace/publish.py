@@ -24,7 +24,7 @@ from typing import Final
 
 from bot.core.approval import ApprovedPlan
 from bot.core.errors import Conflict, OutOfScope, PlangateError, Refused
-from bot.core.names import SHORT_DIGEST, CommitId
+from bot.core.names import SHORT_DIGEST, CommitId, is_branch
 from bot.core.plan import Contract, PlanDocument
 from bot.core.work import Checkout, CommitOrder, PushedWork
 from bot.ports import BeforePush
@@ -42,7 +42,6 @@ KEPT_LIMIT: Final = 32 << 20
 """The most work, in bytes, that is kept in a thread's ref, which only grows."""
 
 _log: Final = logging.getLogger(__name__)
-_BRANCH = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)|@\{))[A-Za-z0-9][A-Za-z0-9._/-]{0,200}(?<![./])")
 _PERSON = re.compile(r"[^<>\x00-\x1f\x7f]+ <[^<>\s\x00-\x1f\x7f]+>")
 _SHOWN = 20
 
@@ -213,10 +212,8 @@ def _check(plan: ApprovedPlan, checkout: Checkout, order: CommitOrder) -> None:
         )
     if order.expected not in {None, checkout.base}:
         raise Refused("the work did not start from the branch's head", where=order.branch, fix="start the work again")
-    if not _BRANCH.fullmatch(order.branch):
-        raise Refused(
-            "this is not a safe branch name", where=printable(order.branch[:80]), fix="use letters and digits"
-        )
+    if not is_branch(order.branch):
+        raise Refused("this is not a branch name", where=printable(order.branch[:80]), fix="rename the branch")
     if order.requester and not _PERSON.fullmatch(order.requester):
         raise Refused("this is not a co-author", where=printable(order.requester[:80]), fix="use `Name <address>`")
     if not order.message.strip() or "\0" in order.message:

@@ -69,7 +69,8 @@ class Screen:
 
     def _in_words(self, order: CommitOrder, changes: Sequence[PathChange]) -> list[Place]:
         """Return the secrets in everything that is not a file's content."""
-        words = [("the commit message", order.message), ("the branch", order.branch)]
+        words = [("the commit message", order.message)]
+        words += [("the branch", order.branch)] if order.expected is None else []  # else it is there already
         words += [("a file's name", change.path) for change in changes if not change.before]
         return [(place, 1, span.kind) for place, text in words for span in self.redactor.find_secrets(text)]
 

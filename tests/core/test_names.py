@@ -12,6 +12,7 @@ from bot.core.names import (
     RepositoryId,
     ThreadAddress,
     ThreadNumber,
+    is_branch,
     is_commit,
     is_thread_branch,
     local_repository,
@@ -51,6 +52,64 @@ FIVE = ThreadNumber(5)
 def test_slug(text: str, name: str) -> None:
     """Letters and digits stay, all else is one dash; a long text is cut between words where it has any."""
     assert slug(text) == name
+
+
+BRANCHES = (
+    "feature/AB#1992-x",
+    "feat(x)",
+    "a+b",
+    "ü",
+    "a`b`",
+    "@maya",
+    "it's",
+    "a&b;c",
+    "a/-b",
+    "x" * 300,
+    "日本/語",
+    "{}",
+    "a]",
+)
+NO_BRANCHES = (
+    "",
+    "-x",
+    "HEAD",
+    "@{-1}",
+    "a@{1}",
+    "a b",
+    "a..b",
+    "/a",
+    "a/",
+    "a//b",
+    ".a",
+    "a/.b",
+    "a.",
+    "a.lock/b",
+    "a\n",
+    "\0",
+)
+
+
+@every_row("name", BRANCHES)
+def test_names_that_git_accepts_are_branches(name: str) -> None:
+    assert is_branch(name)
+
+
+@every_row("name", (*NO_BRANCHES, "a:b", "a~", "a^", "a?", "a*", "a[", "a\\b", "a\x7f", "\ud800"))
+def test_names_that_git_refuses_are_no_branches(name: str) -> None:
+    assert not is_branch(name)
+
+
+@given(
+    st.lists(
+        st.sampled_from((*BRANCHES[:9], *NO_BRANCHES[:-1], "/", ".", "-", "@", "{", "\x85", "\u2028", "lock")),
+        max_size=4,
+    )
+    | st.lists(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+)
+def test_a_branch_is_what_git_accepts(parts: list[str]) -> None:
+    name = "".join(parts)
+    answer = subprocess.run(["git", "check-ref-format", "--branch", name], cwd="/", capture_output=True, check=False)
+    assert is_branch(name) == (answer.returncode == 0)
 
 
 @given(st.text(st.characters(codec=None)))

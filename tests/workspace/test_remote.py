@@ -21,6 +21,10 @@ from tests.rows import every_row
 from tests.workspace.ground import NAME, TOKEN, Repository, approved, begin, order, publish, write
 
 
+KEY = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
+"""What a secret looks like."""
+
+
 @pytest.fixture
 def source(site: Site) -> RemoteRepository:
     return RemoteRepository(site.url(NAME), lambda: TOKEN)
@@ -198,17 +202,19 @@ async def test_taken_branch(remote: GitWorkspace, repository: Repository, bare: 
 
 @pytest.mark.req("G3")
 async def test_follow_up(remote: GitWorkspace, repository: Repository, bare: Repository) -> None:
-    """Work goes on top of the branch's head; where somebody else pushed meanwhile, it is a Conflict."""
+    """Work goes on top of the branch's head, whatever its name; if somebody else pushed meanwhile, it is a Conflict."""
     first = await publish(remote, repository, write(new="x"))
-    checkout = await remote.checkout("again", await remote.mirror.head(order().branch))
+    branch = f"feature/AB#1992-(x)+`ü`&{KEY}"
+    bare.git("branch", branch, first.commit)
+    checkout = await remote.checkout("again", await remote.mirror.head(branch))
     (Path(checkout.path) / "more").write_text("y")
-    onto = replace(order(), expected=first.commit)
+    onto = replace(order(branch), expected=first.commit)
     second = await remote.publish(approved(first.commit), checkout, onto)
-    assert bare.git("log", "--format=%H", "-2", order().branch).split() == [second.commit, first.commit]
+    assert bare.git("log", "--format=%H", "-2", branch).split() == [second.commit, first.commit]
     (Path(checkout.path) / "more").write_text("z")
     with pytest.raises(Conflict):
         await remote.publish(approved(first.commit), checkout, onto)
-    assert bare.git("rev-parse", order().branch) == second.commit
+    assert bare.git("rev-parse", branch) == second.commit
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,13 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
+from bot.core.names import is_branch
 from bot.testing.github.git_objects import LeftToGitError, object_path, read_object, write_commit
 from bot.testing.github.ref_files import ABSENT, named_object, write_ref
 
 _NOWHERE = "refs/made"
 """The temporary ref on which git fast-import creates a commit; it is deleted when the import ends."""
 _ID = re.compile(r"[0-9a-f]{40}")
-_REF = re.compile(r"refs/[^\s~^:?*\[\\@]+")
-"""A ref's full name, without a suffix that leads from it to another object."""
 CONFIGURATION = (
     ("core.repositoryFormatVersion", "0"),
     ("core.bare", "true"),
@@ -144,7 +143,7 @@ class Bare:
     def resolve(self, revision: str, kind: str = "commit") -> str | None:
         """Return the id of the object of that kind that a revision names, or None."""
         start, colon, path = revision.partition(":")
-        if _REF.fullmatch(start):
+        if start.startswith("refs/") and is_branch(start):
             start = self.refs().get(start, "")
         elif not _ID.fullmatch(start):
             start = named_object(self.refs(), start) or start

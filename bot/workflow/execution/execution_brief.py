@@ -7,6 +7,7 @@ session, what the planner read, or other people's words.
 from collections.abc import Iterator
 
 from bot.core.brief import ExecutionBrief, Words
+from bot.core.markdown.elements import code
 from bot.core.moves import Requested
 from bot.core.thread_state import ThreadState
 from bot.workflow.execution.verification import check_commands
@@ -55,7 +56,9 @@ def _answers(state: ThreadState) -> Iterator[Words | None]:
 def _result(context: ThreadContext, state: ThreadState) -> str:
     """Return what happens to the result of the work, and where people see it."""
     thread, number = context.location.thread, pull_number(context, state)
-    new = f"a commit on a new branch, and a pull request to `{context.location.default_branch}` that closes #{thread}"
+    new = (
+        f"a commit on a new branch, and a pull request to {code(context.location.default_branch)} that closes #{thread}"
+    )
     where = f"a commit on the branch of pull request #{number}" if number else new
     return (
         f"What you leave in the checkout becomes {where}; the harness makes them. Your last message is shown there as "

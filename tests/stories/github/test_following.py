@@ -198,8 +198,8 @@ async def test_nothing_by_itself(story: Story) -> None:
 async def test_commands_in_review_comments(story: Story, model: Model) -> None:
     """A command on a line of the diff is one: what decides is asked for as a comment, and `revise` keeps its place."""
     will = story.person("will")
-    will.push(HOME, {"NEW.md": "New.\n"}, branch="feature")
-    will.open_pull(HOME, "Ships free", head="feature", body=f"@plangate {WISH}")
+    will.push(HOME, {"NEW.md": "New.\n"}, branch="feature/AB#1-(x)+ü`@maya`")
+    will.open_pull(HOME, "Ships free", head="feature/AB#1-(x)+ü`@maya`", body=f"@plangate {WISH}")
     await story.rests(1)
     heard = len(model.heard)
 

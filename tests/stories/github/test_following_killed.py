@@ -16,6 +16,7 @@ from tests.stories.github.moments import READY
 from tests.stories.github.runner import journal_of
 from tests.stories.ground import until
 
+FEATURE = "feature/AB#1-(x)+ü`@maya`"
 pytestmark = [pytest.mark.long, pytest.mark.req("E1", "E3", "PR2", "PR3")]
 PULLS = f"GET /repos/{HOME}/pulls"
 
@@ -29,8 +30,8 @@ def reviewed(hub: Hub, number: int, path: str) -> None:
 
 def somebodys(hub: Hub) -> tuple[int, str]:
     """Return somebody's pull request of a branch of the repository, and the branch."""
-    hub.person("will").push(HOME, {"NEW.md": "New.\n"}, branch="feature")
-    return hub.person("will").open_pull(HOME, "Ships free", head="feature").number, "feature"
+    hub.person("will").push(HOME, {"NEW.md": "New.\n"}, branch=FEATURE)
+    return hub.person("will").open_pull(HOME, "Ships free", head=FEATURE).number, FEATURE
 
 
 def of_the_bot(hub: Mortal) -> tuple[int, str]:
@@ -118,7 +119,7 @@ async def test_pulls_cannot_be_listed(story: Story, model: Model) -> None:
     base = await at_the_push(story, model)
     assert (await story.persists()).stage is Stage.IN_REVIEW
     assert story.github.faults.remaining_strikes == 0
-    once(story, 1, "feature", base)
+    once(story, 1, FEATURE, base)
 
 
 @pytest.mark.soak
@@ -127,10 +128,10 @@ async def test_taken_back_once_it_is_pushed(story: Story, model: Model) -> None:
     base = await at_the_push(story, model)
     with pytest.raises(Transient):
         await story.rests(1)
-    assert len(commits(story, "feature", base)) == 1
+    assert len(commits(story, FEATURE, base)) == 1
     story.reacts("maya", "-1", story.plan)
     assert (await story.persists()).stage is Stage.IN_REVIEW
-    once(story, 1, "feature", base)
+    once(story, 1, FEATURE, base)
 
 
 async def test_stopped_once_it_is_pushed(story: Story, model: Model) -> None:
@@ -144,7 +145,7 @@ async def test_stopped_once_it_is_pushed(story: Story, model: Model) -> None:
     story.says("maya", "@plangate retry")
     assert (await story.persists()).stage is Stage.IN_REVIEW
     assert model.worked == worked
-    assert len(commits(story, "feature", base)) == 1
+    assert len(commits(story, FEATURE, base)) == 1
     assert READY in story.said("tell")[-1]
 
 
@@ -153,7 +154,7 @@ async def test_somebody_pushes_on_top(story: Story, model: Model) -> None:
     base = await at_the_push(story, model)
     with pytest.raises(Transient):
         await story.rests(1)
-    story.person("will").push(HOME, {"CHANGELOG.md": "Mine.\n"}, branch="feature")
+    story.person("will").push(HOME, {"CHANGELOG.md": "Mine.\n"}, branch=FEATURE)
     assert (await story.persists()).stage is Stage.STALE
-    assert len(commits(story, "feature", base)) == 2
-    assert story.file("feature", "CHANGELOG.md") == "Mine.\n"
+    assert len(commits(story, FEATURE, base)) == 2
+    assert story.file(FEATURE, "CHANGELOG.md") == "Mine.\n"
