@@ -55,6 +55,7 @@ from bot.workflow.journal.state_cache import StateCache
 from bot.workflow.thread_context import ThreadContext, planning_session
 from bot.workspace import sandbox
 from bot.workspace.commit import check_key
+from bot.workspace.installed import check_git
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror, mirrors
 from bot.workspace.publish import Publishing
@@ -131,8 +132,14 @@ def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
     return read_spool_file(file, local_key_of(settings))
 
 
+def try_git() -> None:
+    """Check that git is there and new enough. Raises Misconfigured with the cure."""
+    check_git()
+
+
 def try_sandbox() -> None:
-    """Start a sandbox and end it. Raises NoSandbox with the cure."""
+    """Check git, then start a sandbox and end it. Raises Misconfigured or NoSandbox with the cure."""
+    check_git()
     sandbox.probe()
 
 

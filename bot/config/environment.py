@@ -88,7 +88,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         stall_seconds=_positive(env, "PLANGATE_STALL_SECONDS"),
         extra_body=_object(env, "PLANGATE_EXTRA_BODY"),
         network=OperatorNetwork.of(env),
-        signing_key=Path(env[_SIGNING_KEY]).expanduser().absolute() if _SIGNING_KEY in env else None,
+        signing_key=_expand(env[_SIGNING_KEY]).absolute() if _SIGNING_KEY in env else None,
         partial_clone_mb=_positive(env, "PLANGATE_PARTIAL_CLONE_MB") or PARTIAL_CLONE_MB,
         github=_github(env),
         service=_service(env),
@@ -163,7 +163,7 @@ def redactor_for(settings: Settings | None = None, environ: Mapping[str, str] | 
     with suppress(Misconfigured, UnicodeDecodeError):  # reported where the key is needed
         around.append((_private_key(env), "App key"))
     with suppress(OSError, UnicodeDecodeError, KeyError):
-        around.append((Path(env[_SIGNING_KEY]).expanduser().read_text(encoding="utf-8"), "signing key"))
+        around.append((_expand(env[_SIGNING_KEY]).read_text(encoding="utf-8"), "signing key"))
     return Redactor(tuple(dict.fromkeys((*(_secrets(settings) if settings else ()), *around))))
 
 
@@ -312,7 +312,7 @@ def _private_key(env: Mapping[str, str]) -> str:
     if not path:
         return ""
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        return _expand(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not text"
         raise Misconfigured(
@@ -333,12 +333,19 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
 
 def _data_dir(env: Mapping[str, str]) -> Path:
     """Return the data directory: as set, else the platform's directory for user data."""
-    if folder := env.get("PLANGATE_DATA_DIR"):
-        return Path(folder).expanduser().absolute()
-    home = Path(env.get("HOME") or "~").expanduser()
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "plangate"
-    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "plangate"
+    home = Path(env.get("HOME") or "~")
+    mac = home / "Library" / "Application Support"
+    shared = mac if sys.platform == "darwin" else env.get("XDG_DATA_HOME") or home / ".local" / "share"
+    folder = _expand(env.get("PLANGATE_DATA_DIR") or Path(shared) / "plangate")
+    if folder.parts[:1] == ("~",):  # as in a container whose user has no entry in /etc/passwd
+        fix = "set PLANGATE_DATA_DIR to a folder that this user can write to"
+        raise Misconfigured("this user has no home directory to keep data in", where="HOME", fix=fix)
+    return folder.absolute()
+
+
+def _expand(path: str | Path) -> Path:
+    """Return a path with a leading ``~`` replaced; unchanged, such as ``~/x``, if no such home directory is known."""
+    return Path(os.path.expanduser(path))
 
 
 def _positive(env: Mapping[str, str], name: str) -> int | None:

@@ -3,6 +3,9 @@
 import re
 from typing import Final
 
+OLDEST_GIT: Final = "2.39"
+"""The oldest git that is supported. Before 2.31, git ignores the settings that switch off hooks and protocols."""
+
 # Messages of git's http.c, remote-curl.c, and fetch-pack.c, and of curl.
 _PASSING: Final = re.compile(
     r"returned error: (?:429|5\d\d)|RPC failed|early EOF|hung up|unexpected disconnect|Empty reply|"
@@ -16,6 +19,11 @@ PAUSES: Final = (1.0, 4.0)
 def is_passing(output: str) -> bool:
     """Return whether git's output describes a temporary failure of a server or network rather than a refusal."""
     return _PASSING.search(output) is not None
+
+
+def is_token_refused(output: str) -> bool:
+    """Return whether a server rejected the token: git, which may not ask for another one, then reports that."""
+    return "could not read Username" in output or "Authentication failed" in output
 
 
 _WORDS_LIMIT: Final = 600

@@ -76,7 +76,7 @@ def make_signature(content: bytes, key: Path) -> bytes:
 
     May ask for a passphrase at the terminal. Raises Refused if ssh-keygen makes none.
     """
-    command = [_program(), "-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(key.expanduser().absolute())]
+    command = [_program(), "-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(Path(os.path.expanduser(key)).absolute())]
     ran = subprocess.run(command, input=content, capture_output=True, check=False)
     if ran.returncode or not ran.stdout:
         fix = "name your SSH key with --key: the private one, or the public one of a key in your agent"

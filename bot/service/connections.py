@@ -59,6 +59,8 @@ class GitToken:
 
     credentials: Credentials
     _newest: str = field(default="", repr=False)
+    _loop: asyncio.AbstractEventLoop | None = None
+    """The event loop that fetched the token."""
 
     def newest(self) -> str:
         """Return the token that git uses next."""
@@ -66,7 +68,22 @@ class GitToken:
 
     async def refresh(self) -> None:
         """Fetch a token that is valid now."""
+        self._loop = asyncio.get_running_loop()
         self._newest = await self.credentials.token()
+
+    async def renew(self) -> bool:
+        """Fetch another token if a server refused this one; returns whether there is another."""
+        if is_renewable := self.credentials.replace_refused(self._newest):
+            await self.refresh()
+        return is_renewable
+
+    def renew_from_thread(self) -> bool:
+        """Do the same from a thread beside the event loop; in the loop's own thread, return False."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._loop is not None and asyncio.run_coroutine_threadsafe(self.renew(), self._loop).result()
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +178,11 @@ class Connections:
         server, credentials = self.settings.github.server_url, self._credentials(installation, number, WORKING)
         url, token, network = at.clone_url(server), GitToken(credentials), self.settings.network
         route = Route(network.proxy(url), network.authorities)  # the operator's
-        remote = RemoteRepository(url, token.newest, route=route, known_as=f"{server}#{number}", wait=self.clock.sleep)
+        known_as, wait = f"{server}#{number}", self.clock.sleep
+        remote = RemoteRepository(url, token.newest, route=route, known_as=known_as, wait=wait, renew=token.renew)
         scratch = self.settings.data_dir / "state" / f"{number}.git"
-        refs = ThreadRefs(Remote(url, environment=remote.environment), scratch, self.clock)
+        through = Remote(url, environment=remote.environment, renew=token.renew_from_thread)
+        refs = ThreadRefs(through, scratch, self.clock)
         return RepositoryAccess(at, self._client_of(installation, credentials), token, remote, refs)
 
     def poller(self, installation: int | None) -> GitHubClient:

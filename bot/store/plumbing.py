@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bot.core.errors import Misconfigured, Transient
+from bot.core.git_failures import OLDEST_GIT, is_token_refused
 
 _SETTINGS = (
     f"core.hooksPath={os.devnull}",
@@ -56,6 +57,8 @@ class Plumbing:
     environment: Callable[[], Mapping[str, str]]
     seconds: float = 120.0
     """The time limit of one command in seconds. After that, every process that it started is ended."""
+    renew: Callable[[], bool] = bool
+    """Has `environment` return another token than the one that a server refused; returns whether there is one."""
 
     def run(self, *arguments: str, stdin: bytes = b"", opening: bytes = b"") -> GitResult:
         """Run one git command to its end. Raises Transient if it takes too long.
@@ -63,7 +66,11 @@ class Plumbing:
         An `opening`, if given, is sent first. `stdin` follows only if git answers the opening with an empty line.
         """
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        return self._run([_git(), "--git-dir", str(self.directory), *settings, *arguments], stdin, opening)
+        command = [_git(), "--git-dir", str(self.directory), *settings, *arguments]
+        result = self._run(command, stdin, opening)
+        if result.code and is_token_refused(result.err.decode("utf-8", "replace")) and self.renew():
+            return self._run(command, stdin, opening)
+        return result
 
     def start_helper(self, location: str) -> "subprocess.Popen[bytes]":
         """Start git's helper for the transport of a URL, and leave it running. `end_process` ends it.
@@ -137,7 +144,7 @@ def _git() -> str:
     """Return the path of git."""
     path = shutil.which("git")
     if path is None:
-        raise Misconfigured("git is not installed", fix="install git 2.31 or newer")
+        raise Misconfigured("git is not installed", fix=f"install git {OLDEST_GIT} or newer")
     return path
 
 

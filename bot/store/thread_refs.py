@@ -61,6 +61,8 @@ class Remote:
     """The same for git-receive-pack."""
     environment: Callable[[], Mapping[str, str]] = dict
     """Returns variables that carry credentials or proxies to git. Called for each command, because tokens expire."""
+    renew: Callable[[], bool] = bool
+    """As in Plumbing."""
 
     def normalize(self) -> str:
         """Return the location to pass to git: an http(s) URL or an absolute path, never an option."""
@@ -93,7 +95,7 @@ class ThreadRefs:
         self._remote = remote.normalize()
         self._upload = [f"--upload-pack={remote.upload_pack}"] if remote.upload_pack else []
         self._scratch = scratch.absolute()
-        self.git = Plumbing(self._scratch, remote.environment)
+        self.git = Plumbing(self._scratch, remote.environment, renew=remote.renew)
         self._listing = KeptListing(self.git, self._remote, remote.upload_pack or "git upload-pack")
         self.pushes = Pushes(self.git, self._remote, remote.receive_pack)
         self._clock = clock
@@ -166,7 +168,7 @@ class ThreadRefs:
     def _remote_dates(self, commits: Iterable[CommitId]) -> dict[CommitId, int]:
         """Return when commits on the remote were written. Fetches them temporarily, without any file."""
         with TemporaryDirectory() as folder:
-            git = Plumbing(Path(folder), self.git.environment)
+            git = Plumbing(Path(folder), self.git.environment, renew=self.git.renew)
             start_bare_repository(git.directory)
             targets = tuple(commits)
             self._retry(lambda: _fetch(git, self._remote, targets, "--depth=1", "--filter=tree:0", *self._upload))

@@ -6,7 +6,8 @@ import subprocess
 from functools import lru_cache
 from typing import Final
 
-from bot.core.errors import NoSandbox
+from bot.core.errors import Misconfigured, NoSandbox
+from bot.core.git_failures import OLDEST_GIT
 from bot.workspace import sandbox, seccomp
 from bot.workspace.sandbox import Mount, SandboxProfile
 
@@ -21,6 +22,21 @@ _SCRIPT: Final = (
     f"for tool in {' '.join(NAMED)}; do command -v $tool >/dev/null && echo @$tool; done; true"
 )
 _FOUND: Final = re.compile(r"^@(\S+)\n(?:[^@\n]*?(\d+(?:\.\d+)+))?", re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def check_git(program: str = "git") -> str:
+    """Return git's version, asked for once; raises Misconfigured if git is missing or older than OLDEST_GIT."""
+    fix = f"install git {OLDEST_GIT} or newer"
+    try:
+        printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        raise Misconfigured(f"git does not run: {error.strerror}", where=program, fix=fix) from None
+    found = re.search(r"\d+(?:\.\d+)+", printed)
+    version = found[0] if found else "without a version"
+    if [int(part) for part in version.split(".") if found][:2] < [int(part) for part in OLDEST_GIT.split(".")]:
+        raise Misconfigured(f"git {version} is too old", where=program, fix=fix)
+    return version
 
 
 @lru_cache(maxsize=16)

@@ -7,13 +7,14 @@ network or keys, and with its hooks switched off (G1).
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, is_commit
 from bot.workspace import hazards, run, sandbox
+from bot.workspace.installed import check_git
 from bot.workspace.sandbox import Mount, SandboxProfile
 
 _SETTINGS = {
@@ -65,7 +66,8 @@ class LocalRepository:
     @classmethod
     async def open(cls, folder: Path, *, unsafe: bool = False) -> "LocalRepository":
         """Open the repository that a folder is in; raises Misconfigured with the cure if that fails."""
-        place = find(folder)
+        await asyncio.to_thread(check_git)
+        place = await _with_work_tree(find(folder), unsafe=unsafe)
         head, branch, uncommitted = await _read_state(place, unsafe=unsafe)
         _check(place, head)
         return cls(place, CommitId(head), branch, uncommitted, unsafe)
@@ -113,6 +115,10 @@ class LocalRepository:
     def wait(self) -> Callable[[float], Awaitable[None]]:
         """Waits for a number of seconds before a retry."""
         return asyncio.sleep
+
+    async def renew(self) -> bool:
+        """Return False: no token reaches this repository."""
+        return False
 
     def settings(self) -> Mapping[str, str]:
         """Return the settings that let git reach a repository by its path, which needs no credentials."""
@@ -186,16 +192,50 @@ def _profile(place: RepositoryLocation, *, writable: bool, tree: bool) -> Sandbo
     folders = dict.fromkeys(([place.top] if tree else []) + [place.common_dir, place.git_dir])
     mounts = [Mount(str(folder), str(folder), writable) for folder in folders]
     borrowed = [Mount(str(folder), str(folder)) for folder in place.objects]
+    # git would change to the folder that core.worktree names, which is not mounted where only objects are needed.
+    places = {"GIT_DIR": str(place.git_dir)} if tree else {}
+    places |= {} if place.bare else {"GIT_WORK_TREE": str(place.top if tree else place.common_dir)}
     return SandboxProfile(
         directory=str(place.top if tree else place.git_dir),
         mounts=(*mounts, *borrowed),
-        environment={**run.git_environment(_SETTINGS), **({} if writable else {"GIT_PROTOCOL": "version=2"})},
+        environment={
+            **run.git_environment(_SETTINGS),
+            **places,
+            **({} if writable else {"GIT_PROTOCOL": "version=2"}),
+        },
     )
+
+
+async def _with_work_tree(place: RepositoryLocation, *, unsafe: bool) -> RepositoryLocation:
+    """Return a location with the work tree that core.worktree names, as in a submodule (git-config(1)).
+
+    Raises Misconfigured if that is no folder.
+    """
+    await asyncio.to_thread(hazards.check_git_directory, *{place.git_dir, place.common_dir})
+    for file in await asyncio.to_thread(_files_with_work_tree, place):
+        command = ["git", "config", "--file", str(file), "--null", "--get", "core.worktree"]
+        answer = await run.run_sandboxed(_profile(place, writable=False, tree=False), command, unsafe=unsafe)
+        if answer.code == 0:
+            return replace(place, top=await asyncio.to_thread(_work_tree, file, os.fsdecode(answer.out[:-1])))
+    return place
+
+
+def _files_with_work_tree(place: RepositoryLocation) -> list[Path]:
+    """Return the configuration files that may set core.worktree, the one that counts most first."""
+    files = [] if place.bare else [place.git_dir / name for name in ("config.worktree", "config")]
+    return [file for file in files if file.is_file() and b"worktree" in file.read_bytes().lower()]
+
+
+def _work_tree(file: Path, value: str) -> Path:
+    """Return the folder that core.worktree names in a file; raises Misconfigured if it is none."""
+    tree = Path(os.path.realpath(file.parent / value))
+    if not tree.is_dir() or tree == Path("/"):
+        raise Misconfigured("core.worktree names no folder of files", where=str(file), fix="correct or unset it")
+    return tree
 
 
 async def _read_state(place: RepositoryLocation, *, unsafe: bool) -> tuple[str, str, int]:
     """Return the commit, the branch and the number of differing files, as git reports them."""
-    await asyncio.to_thread(hazards.check_git_directory, *{place.git_dir, place.common_dir})
     if place.bare:
         names = ["for-each-ref", "--format=%(HEAD) %(objectname) %(refname:short)", "refs/heads"]
         return _bare((await _ask(place, names, unsafe=unsafe)).out)

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -253,14 +253,21 @@ class Mirror:
         source = self.source
         through = (f"--upload-pack={source.upload_pack}",) if source.upload_pack else ()
         address = {f"remote.{partial.REMOTE}.url": source.location} if self.partial else {}
-        return await run.git(
-            self.path,
-            *(*before, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *through),
-            *arguments,
-            stdin=stdin,
-            settings={**_FSCK, **address, **await asyncio.to_thread(source.settings)},
-            check=False,
-        )
+        command = (*before, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        return await self.reach(self.path, *command, *through, *arguments, stdin=stdin, settings={**_FSCK, **address})
+
+    async def reach(
+        self, where: Path, *arguments: str, stdin: bytes = b"", settings: Mapping[str, str]
+    ) -> run.ProcessResult:
+        """Run a git command that reaches the source; once more if its server refuses the token and there is another."""
+        for is_last in (False, True):
+            given = {**settings, **await asyncio.to_thread(self.source.settings)}
+            answer = await run.git(where, *arguments, stdin=stdin, settings=given, check=False)
+            if is_last or not (answer.code and git_failures.is_token_refused(answer.error)):
+                break
+            if not await self.source.renew():
+                break
+        return answer
 
 
 def _ref(commit: CommitId) -> str:

@@ -165,13 +165,12 @@ class Publisher:
     async def _push_commit(self, clone: Path, commit: CommitId, order: CommitOrder) -> run.ProcessResult:
         source, ref = self.mirror.source, f"refs/heads/{order.branch}"
         through = (f"--receive-pack={source.receive_pack}",) if source.receive_pack else ()
-        return await run.git(
+        return await self.mirror.reach(
             clone,
             *("push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"),
             *(*through, f"--force-with-lease={ref}:{order.expected or ''}"),
             *("--", source.location, f"{commit}:{ref}"),
-            settings={**({} if through else _NEGOTIATED), **await asyncio.to_thread(source.settings)},
-            check=False,
+            settings={} if through else _NEGOTIATED,
         )
 
 

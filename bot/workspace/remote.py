@@ -55,6 +55,11 @@ class Route:
         return {key: value for key, value in values.items() if value}
 
 
+async def has_no_other_token() -> bool:
+    """Return False, for what reaches a repository with one fixed token, or without any."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteRepository:
     """A repository on a server; raises Misconfigured for a URL that is not plain HTTPS."""
@@ -70,6 +75,8 @@ class RemoteRepository:
     """A name for the repository that survives a change of its URL; "" if the URL cannot change."""
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits for a number of seconds before a retry."""
+    renew: Callable[[], Awaitable[bool]] = has_no_other_token
+    """Has the next command use another token than the one that was refused; returns whether there is one."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -131,7 +138,7 @@ class RemoteRepository:
 def refusal(location: str, message: str) -> PlangateError | None:
     """Return the error for a server's message, with its cure; None if a retry may succeed."""
     short = " ".join(message.split())[-600:]
-    if "could not read Username" in message or "Authentication failed" in message:
+    if git_failures.is_token_refused(message):
         # Transient: a new token is not yet known on all servers.
         return Transient("the server rejects the token", where=location, fix="check that it is valid")
     if words := git_failures.rule_violation(message):

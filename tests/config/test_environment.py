@@ -3,6 +3,8 @@
 import json
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,26 @@ def test_white_space_around_a_value_does_not_count() -> None:
     github = given.github
     assert [given.api_key.reveal(), github.token.reveal(), github.app_id, github.webhook_secret.reveal()] == ["x"] * 4
     assert given.state_key.reveal() == " x\n"
+
+
+def test_user_without_a_home_directory_is_told_what_to_set() -> None:
+    """As in OpenShift: a user id that /etc/passwd does not know, and no HOME."""
+    script = (
+        "from bot.cli.main import main\nfrom bot.config.environment import settings\n"
+        "given = {'PLANGATE_DATA_DIR': '/data', 'PLANGATE_PRIVATE_KEY_PATH': '~/key', 'PLANGATE_SIGNING_KEY_PATH': '~nobody-here/key'}\n"
+        "for extra in {'PLANGATE_DATA_DIR': '/data'}, given, {'PLANGATE_DATA_DIR': '~/data'}:\n"
+        "    try:\n        print(settings(extra).data_dir)\n    except Exception as error:\n        print(error)\n"
+        "print(settings({'XDG_DATA_HOME': '/x'}).data_dir, settings({'HOME': '/'}).data_dir)\nmain(['--help'])"
+    )
+    box = ("bwrap", "--unshare-user", "--uid", "4321", "--ro-bind", "/", "/", "--unsetenv", "HOME")
+    done = subprocess.run([*box, sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)
+    told = "this user has no home directory to keep data in (HOME): set PLANGATE_DATA_DIR to a folder that this user"
+    first, second, third, fourth, *rest = done.stdout.splitlines()
+    assert (done.returncode, done.stderr, first) == (0, "", "/data")
+    assert second.startswith("the private key cannot be read: No such file or directory (PLANGATE_PRIVATE_KEY_PATH)")
+    assert third.startswith(told)
+    assert fourth == "/x/plangate /.local/share/plangate"
+    assert rest[0].startswith("usage: plangate")
 
 
 def test_a_relative_data_directory_is_made_absolute() -> None:

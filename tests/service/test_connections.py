@@ -19,8 +19,11 @@ from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from bot.workspace.commit import Committer
+from bot.workspace.mirror import Mirror
+from bot.workspace.workspace import GitWorkspace
 from tests.stories.github.clocks import QuickClock
 from tests.stories.github.ground import HOME, settings, settle
+from tests.workspace.ground import approved, order
 
 
 def tokens(github: SimulatedGitHub) -> list[str]:
@@ -75,6 +78,49 @@ async def test_a_token_that_may_only_read_is_told(tmp_path: Path) -> None:
         reached = await ways.reach(None, github.world.repository(HOME).id, Address(*HOME.split("/")))
         with pytest.raises(Transient, match="contents: write"):
             await asyncio.to_thread(reached.refs.commit, ThreadNumber(1), lambda _: {"a": b"1"}, "first")
+
+
+@pytest.mark.req("E1", "W4")
+async def test_git_gets_a_new_token_after_the_old_one_was_refused(tmp_path: Path) -> None:
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        ways = Connections(settings(github, "", tmp_path / "data"), clock)
+        served = await ways.repository_by_name(Address(*HOME.split("/")))
+        reached = await ways.reach_served(served)
+        workspace = GitWorkspace.on(reached.remote, tmp_path / "data")
+        thread, used = ThreadNumber(1), list[str]()
+
+        def refuse() -> None:
+            used.append(reached.token.newest())
+            github.world.tokens.clear()
+
+        refuse()
+        base = await workspace.mirror.head("main")
+        refuse()
+        await asyncio.to_thread(reached.refs.look, thread)
+        refuse()
+        await asyncio.to_thread(reached.refs.commit, thread, lambda _: {"a": b"1"}, "first")
+        checkout = await workspace.checkout("main", base)
+        (Path(checkout.path) / "new").write_text("x")
+        refuse()
+        published = await workspace.publish(approved(base), checkout, order())
+        assert github.world.bare(github.world.repository(HOME)).resolve(published.branch) == published.commit
+        assert len({*used, reached.token.newest()}) == 5
+        await ways.close()
+
+
+async def test_a_fixed_token_is_asked_for_once(tmp_path: Path) -> None:
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        refused = GitHubSettings(github.api_url, github.graphql_url, github.server_url, token=Secret("ghp_refused"))
+        ways = Connections(Settings(data_dir=tmp_path / "data", github=refused), clock)
+        reached = await ways.reach(None, github.world.repository(HOME).id, Address(*HOME.split("/")))
+        with pytest.raises(Transient, match="rejects the token"):
+            await Mirror.of(reached.remote, tmp_path / "mirrors").head("main")
+        with pytest.raises(Transient, match="cannot be listed"):
+            await asyncio.to_thread(reached.refs.look, ThreadNumber(1))
 
 
 async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:

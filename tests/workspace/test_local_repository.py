@@ -8,8 +8,9 @@ import pytest
 from bot.core.errors import Misconfigured
 from bot.workspace.local_repository import LocalRepository
 from bot.workspace.mirror import Mirror
+from bot.workspace.workspace import GitWorkspace
 from tests import forks
-from tests.workspace.ground import Repository, make_repository
+from tests.workspace.ground import Repository, approved, begin, make_repository, order, write
 
 
 async def test_clean(repository: Repository) -> None:
@@ -74,6 +75,39 @@ async def test_linked_work_tree(repository: Repository, tmp_path: Path) -> None:
     mirror = Mirror.of(source, tmp_path / "mirrors")
     await mirror.ensure(commit)
     assert await mirror.read(commit, "c.py") == b"c"
+
+
+async def test_work_in_a_submodule_is_published_there(repository: Repository, tmp_path: Path) -> None:
+    outer = make_repository(tmp_path / "outer")
+    outer.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository.path), "deep/inner")
+    inner = Repository(outer.path / "deep" / "inner")
+    (inner.path / "new").write_text("uncommitted")
+    source = await LocalRepository.open(inner.path / "src")
+    assert (source.place.top, source.head, source.uncommitted) == (inner.path, repository.head, 1)
+    workspace = GitWorkspace.on(source, tmp_path / "data")
+    checkout = await begin(workspace, repository, write(made="x"))
+    published = await workspace.publish(approved(repository.head), checkout, order())
+    assert inner.git("show", f"{published.branch}:made") == "x"
+
+
+@pytest.mark.parametrize("name", ("config", "config.worktree"))
+async def test_work_tree_may_be_elsewhere(name: str, repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "Elsewhere").mkdir()
+    (repository.path / "README.md").rename(tmp_path / "Elsewhere" / "README.md")
+    repository.git("config", "extensions.worktreeConfig", "true")
+    repository.git("config", "--file", f".git/{name}", "CORE.workTree", "../../Elsewhere")
+    source = await LocalRepository.open(repository.path)
+    assert (source.folder, source.uncommitted) == (str(tmp_path / "Elsewhere"), 4)
+    mirror = Mirror.of(source, tmp_path / "mirrors")
+    await mirror.ensure(source.head)
+    assert await mirror.read(source.head, "src/a.py") == b"a = 1\n"
+
+
+@pytest.mark.parametrize("tree", ("gone", "/"))
+async def test_work_tree_that_is_no_folder_is_named(tree: str, repository: Repository) -> None:
+    repository.git("config", "core.worktree", tree)
+    with pytest.raises(Misconfigured, match=r"core.worktree names no folder .*\.git/config\): correct or unset it"):
+        await LocalRepository.open(repository.path)
 
 
 async def test_borrowed_objects(repository: Repository, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from tests.contracts.smart_http import Site, served
 from tests.rows import every_row
 from tests.workspace.ground import NAME, TOKEN, Repository, approved, begin, order, publish, write
 
-
 KEY = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
 """What a secret looks like."""
 
