@@ -1,12 +1,15 @@
 """Replacing a text in the bytes of a file.
 
-Rules: the bytes around it stay as they are: line ends, a byte order mark, Latin-1, a missing newline at the end. A text
-with LF is also found in lines that end with CRLF, and its replacement is then written with CRLF. Only an edit whose two
-texts end their lines differently changes line ends: its new text is written as it is.
+Rules
+- The bytes around it stay as they are: line ends, a byte order mark, Latin-1, a missing newline at the end.
+- A text with LF is also found in lines that end with CRLF, because Read shows both alike. Each line that the edit keeps
+  keeps its own end; a changed line gets the end of the line that it replaces, and a new one that of the line before it.
+- A call that names CRLF knows line ends: what it gives is written as it is, except for the lines that it keeps.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bot.toolhost.files import is_utf8
@@ -18,6 +21,11 @@ MOST: Final = 1_000_000
 
 Span: TypeAlias = tuple[int, int]
 Finder: TypeAlias = Callable[[int], Span | None]
+Replacer: TypeAlias = Callable[[int, int], bytes]
+
+_LINE_END = re.compile(rb"(\r?\n)")
+_COMPARED = 100_000
+"""The most pairs of lines that are compared to find those that an edit keeps between its first and last change."""
 
 
 class AppliedEdit(NamedTuple):
@@ -45,18 +53,7 @@ def apply_edit(content: bytes | None, edit: dict[str, Any], name: str) -> tuple[
         raise _not_found(content, target, replacement)
     if not edit.get("replace_all"):
         _check_unique(find, first)
-    return _replace_spans(content, find, replacement, name=name, exact=_changes_line_ends(target, replacement))
-
-
-def _changes_line_ends(target: bytes, replacement: bytes) -> bool:
-    """Return whether one text ends all its lines with LF, and the other all of them with CRLF."""
-    return {_line_end(target), _line_end(replacement)} == {b"\n", b"\r\n"}
-
-
-def _line_end(text: bytes) -> bytes | None:
-    """Return how a text ends its lines; None if it has no line end, or both kinds."""
-    lines, windows = text.count(b"\n"), text.count(b"\r\n")
-    return {0: b"\n", lines: b"\r\n"}.get(windows) if lines else None
+    return _replace_spans(content, find, _replacer(content, target, replacement), name)
 
 
 def _check_unique(find: Finder, first: Span) -> None:
@@ -116,16 +113,11 @@ def _spans(find: Finder) -> Iterator[Span]:
         at = span[1]
 
 
-def _replace_spans(
-    content: bytes, find: Finder, replacement: bytes, *, name: str, exact: bool
-) -> tuple[bytes, AppliedEdit]:
-    """Replace the target everywhere; raises Failure as soon as the file becomes too large.
-
-    `exact`: the replacement keeps its own line ends.
-    """
+def _replace_spans(content: bytes, find: Finder, replace: Replacer, name: str) -> tuple[bytes, AppliedEdit]:
+    """Replace the target everywhere; raises Failure as soon as the file becomes too large."""
     result, at, puts, first, lines = bytearray(), 0, 0, 0, 0
     for start, end in _spans(find):
-        text = replacement if exact else _with_line_ends(replacement, content, start, end)
+        text = replace(start, end)
         if puts == 0:
             first, lines = start, text.count(b"\n")
         result += content[at:start]
@@ -145,15 +137,70 @@ def _check(puts: int, size: int, name: str) -> None:
         raise Failure(f"old_string is there more than {MOST:,} times: change it with a command.")
 
 
-def _with_line_ends(replacement: bytes, content: bytes, start: int, end: int) -> bytes:
-    """Return a replacement with the line ends of the text that it replaces; within one line, with that line's end."""
-    lines = replacement.replace(b"\r\n", b"\n")
-    if lines.count(b"\n") == 0 or b"\r\n" not in content:
-        return replacement
-    newline = content.find(b"\n", start)
-    if newline < 0:
-        newline = content.rfind(b"\n", 0, end)
-    return lines.replace(b"\n", b"\r\n") if content[newline - 1 : newline] == b"\r" else lines
+def _replacer(content: bytes, target: bytes, replacement: bytes) -> Replacer:
+    """Return a function that returns the replacement of a place of the target, with the line ends that belong there."""
+    old, new = _LINE_END.split(target), _LINE_END.split(replacement)
+    if len(new) == 1 or b"\r\n" not in content:
+        return lambda _start, _end: replacement
+    sources = _end_sources(old, new)
+    after = (-1, b"")
+    """The first newline that was found after a place, and the end of its line."""
+
+    def replace(start: int, end: int) -> bytes:
+        nonlocal after
+        if after[0] < end:
+            after = _end_after(content, end)
+        ends = [*_LINE_END.findall(content, start, end), after[1]]
+        written = (ends[source] if isinstance(source, int) else source for source in sources)
+        return b"".join(part for line in zip(new[::2], (*written, b""), strict=True) for part in line)
+
+    return replace
+
+
+def _end_after(content: bytes, end: int) -> tuple[int, bytes]:
+    """Return the place of the first newline at or after a place, and the end of its line; that of the last, if none."""
+    newline = content.find(b"\n", end)
+    last = newline if newline >= 0 else content.rfind(b"\n")
+    return newline if newline >= 0 else len(content), b"\r\n" if content[last - 1 : last] == b"\r" else b"\n"
+
+
+def _end_sources(old: list[bytes], new: list[bytes]) -> list[int | bytes]:
+    """Return for each line end of the new text what it becomes: the end of a line of the old text, or given bytes.
+
+    Both are texts and ends in turn. The last line of the old text has no end in it: that of the file counts.
+    """
+    old_lines, old_ends, new_lines, new_ends = old[::2], old[1::2], new[::2], new[1::2]
+    is_exact = b"\r\n" in (*old_ends, *new_ends)
+    sources: list[int | bytes] = []
+    for is_equal, first, last, begin, end in _matching_lines(old_lines, new_lines):
+        for n in range(begin, min(end, len(new_ends))):
+            line = min(first + n - begin, last - 1) if first < last else max(0, first - 1)
+            is_kept = is_equal and old_ends[line : line + 1] == [new_ends[n]]
+            sources.append(line if is_kept or not is_exact else new_ends[n])
+    return sources
+
+
+def _matching_lines(old: list[bytes], new: list[bytes]) -> Iterator[tuple[bool, int, int, int, int]]:
+    """Yield ranges of old and of new lines that belong together, in order, and whether they are equal."""
+    from difflib import SequenceMatcher  # late: most files have one kind of line end
+
+    head = _common_length(old, new)
+    tail = _common_length(old[head:][::-1], new[head:][::-1])
+    last, end = len(old) - tail, len(new) - tail
+    yield True, 0, head, 0, head
+    if (last - head) * (end - head) > _COMPARED:
+        yield False, head, last, head, end
+    else:
+        middle = SequenceMatcher(None, old[head:last], new[head:end], autojunk=False)
+        for kind, *places in middle.get_opcodes():
+            first, after, begin, until = (head + place for place in places)
+            yield kind == "equal", first, after, begin, until
+    yield True, last, len(old), end, len(new)
+
+
+def _common_length(one: list[bytes], other: list[bytes]) -> int:
+    """Return with how many equal lines two texts begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:
