@@ -22,7 +22,7 @@ from bot.cli.task_findings import check_tasks_in
 from bot.cli.workflow_variant import ACTION, WORKFLOW, variant_in
 from bot.compose.checkup import Finding, check_github, failed_check
 from bot.compose.database_checkup import check_database
-from bot.compose.local import try_git, try_model, try_sandbox, try_signing
+from bot.compose.local import try_model, try_sandbox, try_signing
 from bot.compose.receipts import receipt_key
 from bot.compose.repository_checkup import FILES, WorkflowNeeds, open_checkup
 from bot.config.environment import settings, settings_of_person
@@ -66,7 +66,6 @@ def findings(settings: Settings, *, fix: bool = False, checks: bool = True) -> I
         cure = f"install the package {package} (apt-get install {package}), or run plangate doctor --fix"
         code = NoSandbox.exit_code if program == "bwrap" else Misconfigured.exit_code
         yield Finding(f"{program}: {path or 'not found'}", "" if path else cure, exit_code=code)
-    yield from _git_version()
     yield (sandbox := _sandbox())
     yield _data_dir(settings)
     yield _model(settings)
@@ -78,19 +77,10 @@ def findings(settings: Settings, *, fix: bool = False, checks: bool = True) -> I
     yield from check_tasks_in(Path(), settings if checks and sandbox.good else None)
 
 
-def _git_version() -> Iterator[Finding]:
-    """Yield a finding if git is too old."""
-    try:
-        try_git()
-    except Misconfigured as error:
-        if shutil.which("git"):
-            yield failed_check("git", error)
-
-
 def _sandbox() -> Finding:
     try:
         try_sandbox()
-    except NoSandbox as error:
+    except (NoSandbox, Misconfigured) as error:
         return failed_check("sandbox", error)
     return Finding("sandbox: works")
 

@@ -15,8 +15,10 @@ from bot.agent.prompts.memory import ProjectMemory
 from bot.core.names import CommitId
 from bot.core.work import FileStart, ThreadLocation
 from bot.ports import Clock
+from bot.workspace.export import MODULES
 from bot.workspace.installed import installed_tools
 from bot.workspace.mirror import Mirror
+from bot.workspace.tree import submodule_paths
 from bot.workspace.workspace import GitWorkspace
 
 if TYPE_CHECKING:
@@ -50,11 +52,14 @@ class JobEnvironment:
         """Return the environment of work on a commit. Each session gets its own, with the memory of this moment."""
         mirror, mounts = self.workspace.mirror, self.workspace.limits.mounts
         await mirror.ensure(base)
+        top_level = await mirror.top_level(base)
+        modules = await mirror.read(base, MODULES) if MODULES in top_level else None
         environment = replace(
             self.job,
             base=base[:12],
             tools=await asyncio.to_thread(installed_tools, mounts, unsafe=self.workspace.source.unsafe),
-            top_level=await mirror.top_level(base),
+            top_level=top_level,
+            submodules=submodule_paths(modules or b""),
             commits=await mirror.newest_commits(base, COMMITS),
         )
         if self.guidance is None:

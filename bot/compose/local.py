@@ -132,11 +132,6 @@ def transcript(file: Path, settings: Settings) -> tuple[Line, ...]:
     return read_spool_file(file, local_key_of(settings))
 
 
-def try_git() -> None:
-    """Check that git is there and new enough. Raises Misconfigured with the cure."""
-    check_git()
-
-
 def try_sandbox() -> None:
     """Check git, then start a sandbox and end it. Raises Misconfigured or NoSandbox with the cure."""
     check_git()

@@ -10,11 +10,13 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from bot.core.errors import Refused
 from bot.core.paths import normalized_path
 from bot.workspace import run
+from bot.workspace.sandbox import Mount, SandboxProfile
 from bot.workspace.tree import (
     ENTRY_LIMIT,
     TREE_LIMIT,
@@ -24,8 +26,10 @@ from bot.workspace.tree import (
     UntrustedTree,
     escapes,
     name_fault,
+    submodule_paths,
 )
 
+MODULES = ".gitmodules"
 _ATTRIBUTES = ".gitattributes"
 _RULES = frozenset({".gitignore", _ATTRIBUTES})
 _SHOWN = 20
@@ -47,6 +51,10 @@ class Export:
     clone: Path
     leftovers: Mapping[str, str] = field(default_factory=dict)
     """What set-up commands left, as in a CommitOrder."""
+    scope: tuple[str, ...] = ()
+    """The paths that the plan names. What git ignores is left out, except that it is refused where it is named here."""
+    unsafe: bool = False
+    """Whether git may look at submodules without a sandbox."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Path -> mode and id in the base commit."""
     seconds: float = EXPORT_SECONDS
@@ -56,8 +64,12 @@ class Export:
     _changed: list[str] = field(default_factory=list)
     _links: dict[str, str] = field(default_factory=dict)
     _faults: dict[str, str] = field(default_factory=dict)
+    _losses: dict[str, str] = field(default_factory=dict)
+    """What the work did that no commit of it would hold, by path."""
     _pointers: dict[str, str] = field(default_factory=dict)
     """Changed paths that hold a Git LFS pointer -> its blob id."""
+    _modules: dict[str, str] = field(default_factory=dict)
+    """The base's submodules that the tree has -> what is there now."""
     _large: dict[str, Content] = field(default_factory=dict)
     _bytes: int = 0
     _entries: int = 0
@@ -79,6 +91,7 @@ class Export:
         while level:
             level = await self._level(level)
         await self._record_large_files()
+        await self._record_submodules()
         self._raise_faults()
         await self._refuse_lfs()
         # Deletions go first: a folder may now be where a file was.
@@ -143,6 +156,7 @@ class Export:
             raise Refused(f"the work holds more than {ENTRY_LIMIT:,} files", fix="add what is built to .gitignore")
         await asyncio.to_thread(self._copy_rules, entries)
         ignored = await self._ignored_entries([entry for entry in entries if self._is_new(entry)])
+        await asyncio.to_thread(self._record_named, ignored)
         kept = [entry for entry in entries if entry.path not in ignored and not self._has_fault(entry)]
         await asyncio.to_thread(self._copy_changed, kept)
         return [entry.path for entry in kept if entry.what == "folder"]
@@ -158,6 +172,7 @@ class Export:
             why = "it is a socket, a pipe or a device"
         if self.base.get(entry.path, ("", ""))[0] == EntryKind.MODULE:
             # A submodule's content is not part of this repository; git keeps the commit that the base names.
+            self._modules[entry.path] = entry.what
             return True
         if why:
             self._faults[entry.path] = why
@@ -226,6 +241,33 @@ class Export:
         target.write_bytes(content.data)
         target.chmod(0o755 if content.kind is EntryKind.PROGRAM else 0o644)
 
+    def _record_named(self, ignored: set[str]) -> None:
+        """Record paths that the plan names, and that are ignored or lie in an ignored folder."""
+        for path in map(normpath, self.scope) if ignored else ():
+            above = {path, *map(str, PurePosixPath(path).parents)}
+            if above & ignored and self.tree.has(path):
+                self._losses[path] = "the plan names it, and .gitignore excludes it"
+
+    async def _record_submodules(self) -> None:
+        """Record submodules that are not as the base has them: empty, or with its commit and nothing else."""
+        modules = [path for path, (mode, _) in self.base.items() if mode == EntryKind.MODULE]
+        rules = self.clone / MODULES
+        is_kept = MODULES not in self.base or (MODULES in self._seen and not rules.exists())
+        listed = submodule_paths(rules.read_bytes()) if modules and rules.exists() else ()
+        for path in modules:
+            what = self._modules.get(path)
+            if what is None or not (is_kept or path in listed):
+                self._losses[path] = "this submodule was removed"
+            elif what != "folder" or (self.tree.folder(path) and not await self._is_clean(path)):
+                self._losses[path] = "files in this submodule were changed"
+
+    async def _is_clean(self, module: str) -> bool:
+        """Return whether set-up commands have filled a submodule, and the work left it so, as git in a sandbox says."""
+        script = 'git -C "$1" rev-parse HEAD && git -C "$1" status --porcelain'
+        profile = SandboxProfile(self.tree.root, (Mount(self.tree.root, self.tree.root),))
+        answer = await run.run_sandboxed(profile, ["sh", "-c", script, "sh", f"./{module}"], unsafe=self.unsafe)
+        return answer.out.decode(errors="replace").split() == [self.base[module][1]]
+
     async def _record_large_files(self) -> None:
         """Record large files that neither the base nor a set-up command put at their path."""
         for path, content in self._large.items():
@@ -249,13 +291,12 @@ class Export:
             if path in self._links and escapes(path, self._links):
                 self._faults[path] = "it is a link that leads out of the repository"
         self._record_equal_spellings(set(self._changed) - set(self.base))
+        if self._losses:
+            fix = "leave submodules as they were, and let the plan name files that git does not ignore"
+            raise Refused(f"a part of the work would be lost: {_listing(self._losses)}", fix=fix)
         if self._faults:
-            lines = [f"{printable(path)}: {why}" for path, why in sorted(self._faults.items())]
-            more = f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-            raise Refused(
-                "this may not be published: " + "; ".join(lines[:_SHOWN]) + more,
-                fix="remove it, or add it to .gitignore",
-            )
+            fix = "remove it, or add it to .gitignore"
+            raise Refused(f"this may not be published: {_listing(self._faults)}", fix=fix)
 
     def _record_equal_spellings(self, new: set[str]) -> None:
         """Record new names that equal another name when case and Unicode form are ignored."""
@@ -269,6 +310,12 @@ class Export:
         """List the paths that the base has and the tree lacks; a submodule's commit stays."""
         kept = self._seen | {path for path, was in self.leftovers.items() if was == GONE}
         return [path for path, (mode, _) in self.base.items() if path not in kept and mode != EntryKind.MODULE]
+
+
+def _listing(reasons: Mapping[str, str]) -> str:
+    """Return paths with the reason for each, as one line of limited length."""
+    lines = [f"{printable(path)}: {why}" for path, why in sorted(reasons.items())]
+    return "; ".join(lines[:_SHOWN]) + (f"; and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else "")
 
 
 def printable(path: str) -> str:

@@ -35,8 +35,9 @@ from bot.workspace.export import Export, printable
 from bot.workspace.locks import Lock
 from bot.workspace.mirror import Mirror
 from bot.workspace.remote import refusal
+from bot.workspace.sandbox import Mount, SandboxProfile
 from bot.workspace.screening import PathChange, Screen, changes_of
-from bot.workspace.tree import UntrustedTree
+from bot.workspace.tree import TreeEntry, UntrustedTree
 
 KEPT_LIMIT: Final = 32 << 20
 """The most work, in bytes, that is kept in a thread's ref, which only grows."""
@@ -80,7 +81,8 @@ class Publisher:
         """
         _check(plan, checkout, order)
         await self.mirror.ensure(checkout.base)
-        async with self._clone_of(checkout, order.leftovers) as clone:
+        await self._check_history(checkout)
+        async with self._clone_of(checkout, order.leftovers, plan.document.contract.scope) as clone:
             changes = await changes_of(clone, checkout.base)
             tree = await _approved_tree(clone, changes, plan.document, order)
             await self.rules.screen.check(clone, changes, order)
@@ -119,6 +121,7 @@ class Publisher:
 
         Raises Refused if none may be published.
         """
+        await self._check_history(checkout)
         async with self._clone_of(checkout, leftovers) as clone:
             changes = await changes_of(clone, checkout.base)
             return await _write_tree(clone), _paths(changes)
@@ -141,14 +144,35 @@ class Publisher:
             lock.drop()
 
     @asynccontextmanager
-    async def _clone_of(self, checkout: Checkout, leftovers: Mapping[str, str]) -> AsyncIterator[Path]:
+    async def _clone_of(
+        self, checkout: Checkout, leftovers: Mapping[str, str], scope: tuple[str, ...] = ()
+    ) -> AsyncIterator[Path]:
         """Yield a fresh clone with a checkout's tree in its index, without leftovers of set-up commands."""
         async with self.make_place() as place:
             clone = place / "clone"
             start_repository(clone, self.mirror, head=checkout.base)
             await run.git(clone, "read-tree", checkout.base)
-            await Export(UntrustedTree(checkout.path), clone, leftovers).run()
+            await Export(UntrustedTree(checkout.path), clone, leftovers, scope, self.mirror.source.unsafe).run()
             yield clone
+
+    async def _check_history(self, checkout: Checkout) -> None:
+        """Raise Refused for a merge: the work becomes one commit on its base, and the other parent would be lost.
+
+        git runs, in a sandbox, only where the session made commits.
+        """
+        tree = UntrustedTree(checkout.path)
+        if not await asyncio.to_thread(tree.has, ".git/HEAD"):
+            return  # the session removed its copy of the history
+        is_merge = await asyncio.to_thread(tree.has, ".git/MERGE_HEAD")
+        _, head = next(await asyncio.to_thread(tree.content, [TreeEntry(".git/HEAD", "file")]))
+        if not is_merge and head.data != f"{checkout.base}\n".encode():
+            mounts = (Mount(checkout.path, checkout.path), Mount(str(self.mirror.path), str(self.mirror.path)))
+            command = ("git", "rev-list", "--merges", "--max-count=1", "HEAD", f"^{checkout.base}")
+            profile = SandboxProfile(checkout.path, mounts)
+            is_merge = bool((await run.run_sandboxed(profile, command, unsafe=self.mirror.source.unsafe)).out)
+        if is_merge:
+            fix = "ask for the same work without a merge; its changes alone can be taken with `git merge --squash`"
+            raise Refused("the work is a merge, whose other commits would be lost", fix=fix)
 
     async def _push(self, clone: Path, commit: CommitId, order: CommitOrder) -> None:
         """Move the branch if it is where the order expects it, or make it; a branch already at this commit stays.

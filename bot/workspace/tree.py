@@ -12,7 +12,7 @@ import re
 import stat
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -32,6 +32,7 @@ _PIECE = 1 << 20
 _READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _GIT_NAME = re.compile(r"git~\d+|\.git[ .]*(?::.*)?", re.IGNORECASE)
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?", re.IGNORECASE)
+_MODULE_PATH = re.compile(rb"^[ \t]*path[ \t]*=[ \t]*(.+?)[ \t\r]*$", re.MULTILINE | re.IGNORECASE)
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 
 
@@ -68,7 +69,7 @@ class UntrustedTree:
     """A folder whose files are read without ever leaving it."""
 
     def __init__(self, root: str) -> None:
-        self._root = root
+        self.root = root
 
     def folder(self, path: str) -> list[TreeEntry]:
         """Return the entries of one folder, sorted by name, at most ENTRY_LIMIT + 1; the top-level .git is left out."""
@@ -76,6 +77,12 @@ class UntrustedTree:
             limited = islice(entries, ENTRY_LIMIT + 1)
             names = [(entry.name, _entry_kind(entry)) for entry in limited if path or entry.name != ".git"]
         return [TreeEntry(f"{path}/{name}" if path else name, kind) for name, kind in sorted(names)]
+
+    def has(self, path: str) -> bool:
+        """Return whether there is anything at a path; False also where that cannot be read."""
+        with suppress(Refused):
+            return any(entry.path == path for entry in self.folder(os.path.dirname(path)))
+        return False
 
     def content(self, paths: list[TreeEntry]) -> Iterator[tuple[str, Content]]:
         """Yield the content of files and links in one folder; raises Refused for an entry that changed its kind."""
@@ -105,7 +112,7 @@ class UntrustedTree:
     @contextmanager
     def _open_folder(self, path: str) -> Iterator[int]:
         """Open a folder, one path component at a time; raises Refused if anything in it cannot be read."""
-        descriptor = os.open(self._root, _READ_ONLY | os.O_DIRECTORY)
+        descriptor = os.open(self.root, _READ_ONLY | os.O_DIRECTORY)
         try:
             for name in path.split("/") if path else ():
                 inner = os.open(name, _READ_ONLY | os.O_DIRECTORY, dir_fd=descriptor)
@@ -119,6 +126,11 @@ class UntrustedTree:
             ) from error
         finally:
             os.close(descriptor)
+
+
+def submodule_paths(text: bytes) -> tuple[str, ...]:
+    """Return the paths that a `.gitmodules` file lists (gitmodules(5)), a quoted one without its quotes."""
+    return tuple(os.fsdecode(path.strip(b'"')) for path in _MODULE_PATH.findall(text))
 
 
 def name_fault(path: str, *, is_new: bool) -> str:

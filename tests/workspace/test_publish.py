@@ -145,16 +145,6 @@ async def test_line_ends(workspace: GitWorkspace, repository: Repository) -> Non
         await publish(workspace, repository, lambda tree: None)
 
 
-async def test_submodule(workspace: GitWorkspace, repository: Repository, tmp_path: Path) -> None:
-    """The commit of a submodule stays as it is: what lies in its folder is no part of this repository."""
-    make_repository(tmp_path / "module")
-    repository.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(tmp_path / "module"), "mod")
-    repository.git("commit", "-qm", "module")
-    published = await publish(workspace, repository, write(mod__x="x", new="x"))
-    assert published.paths == ("new",)
-    assert repository.git("ls-tree", published.branch, "mod").startswith("160000")
-
-
 def fifo(tree: Path) -> None:
     os.mkfifo(tree / "pipe")
 

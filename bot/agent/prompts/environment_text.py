@@ -37,6 +37,8 @@ class Environment:
     tools: str = ""
     """The tools of the sandbox with their versions."""
     top_level: tuple[str, ...] = ()
+    submodules: tuple[str, ...] = ()
+    """The paths of the repository's submodules, which are empty folders in a checkout."""
     commits: tuple[str, ...] = ()
     """The newest commits, each on a line."""
     setup: tuple[str, ...] = ()
@@ -81,10 +83,17 @@ def environment_text(environment: Environment) -> str:
         ),
         "Commands that check approved work": _list(environment.verify),
         "Hosts that approved work may reach if its plan names them": ", ".join(environment.hosts) or "none",
+        "Refused when approved work is published": _unsupported(environment.submodules),
         "What this session may use": environment.allowance,
     }
     lines = "\n".join(f"{name}: {value}".replace(": \n", ":\n", 1) for name, value in rows.items() if value)
     return f"{lines}\n\n{environment.memory}" if environment.memory else lines
+
+
+def _unsupported(submodules: Sequence[str]) -> str:
+    """Return what cannot be published, so that a session plans without it."""
+    modules = f"; changes in submodules, which are not fetched, and their removal: {_names(submodules)}"
+    return "merge commits; files that git ignores, if the plan names them" + (modules if submodules else "")
 
 
 def _names(names: Sequence[str]) -> str:
