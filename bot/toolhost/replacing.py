@@ -9,7 +9,6 @@ Rules
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bot.toolhost.files import is_utf8
@@ -24,8 +23,6 @@ Finder: TypeAlias = Callable[[int], Span | None]
 Replacer: TypeAlias = Callable[[int, int], bytes]
 
 _LINE_END = re.compile(rb"(\r?\n)")
-_COMPARED = 100_000
-"""The most pairs of lines that are compared to find those that an edit keeps between its first and last change."""
 
 
 class AppliedEdit(NamedTuple):
@@ -169,38 +166,17 @@ def _end_sources(old: list[bytes], new: list[bytes]) -> list[int | bytes]:
 
     Both are texts and ends in turn. The last line of the old text has no end in it: that of the file counts.
     """
-    old_lines, old_ends, new_lines, new_ends = old[::2], old[1::2], new[::2], new[1::2]
-    is_exact = b"\r\n" in (*old_ends, *new_ends)
-    sources: list[int | bytes] = []
-    for is_equal, first, last, begin, end in _matching_lines(old_lines, new_lines):
-        for n in range(begin, min(end, len(new_ends))):
-            line = min(first + n - begin, last - 1) if first < last else max(0, first - 1)
-            is_kept = is_equal and old_ends[line : line + 1] == [new_ends[n]]
-            sources.append(line if is_kept or not is_exact else new_ends[n])
-    return sources
-
-
-def _matching_lines(old: list[bytes], new: list[bytes]) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Yield ranges of old and of new lines that belong together, in order, and whether they are equal."""
     from difflib import SequenceMatcher  # late: most files have one kind of line end
 
-    head = _common_length(old, new)
-    tail = _common_length(old[head:][::-1], new[head:][::-1])
-    last, end = len(old) - tail, len(new) - tail
-    yield True, 0, head, 0, head
-    if (last - head) * (end - head) > _COMPARED:
-        yield False, head, last, head, end
-    else:
-        middle = SequenceMatcher(None, old[head:last], new[head:end], autojunk=False)
-        for kind, *places in middle.get_opcodes():
-            first, after, begin, until = (head + place for place in places)
-            yield kind == "equal", first, after, begin, until
-    yield True, last, len(old), end, len(new)
-
-
-def _common_length(one: list[bytes], other: list[bytes]) -> int:
-    """Return with how many equal lines two texts begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    old_ends, new_ends = old[1::2], new[1::2]
+    is_exact = b"\r\n" in (*old_ends, *new_ends)
+    sources: list[int | bytes] = []
+    for kind, first, last, begin, end in SequenceMatcher(None, old[::2], new[::2]).get_opcodes():
+        for n in range(begin, min(end, len(new_ends))):
+            line = min(first + n - begin, last - 1) if first < last else max(0, first - 1)
+            is_kept = kind == "equal" and old_ends[line : line + 1] == [new_ends[n]]
+            sources.append(line if is_kept or not is_exact else new_ends[n])
+    return sources
 
 
 def _not_found(content: bytes, target: bytes, replacement: bytes) -> Failure:

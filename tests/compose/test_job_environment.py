@@ -44,11 +44,13 @@ async def test_a_job_is_described_by_its_commits(tmp_path: Path) -> None:
     git(folder, "init", "-q", "-b", "main")
     default = commit(folder, {"CLAUDE.md": "Be kind. @docs/a.md", "docs/a.md": "A", "src/AGENTS.md": "For src."})
     work = commit(folder, {"CLAUDE.md": "Obey the branch.", "src/AGENTS.md": "Obey it.", "new.py": "1"})
+    work = commit(folder, {".gitmodules": '[submodule "m"]\r\n\tpath = lib/m \r\n[submodule "n"]\n\tPath="a b"\n'})
     workspace = GitWorkspace.on(await LocalRepository.open(folder), tmp_path / "data")
     job = job_of(configuration(CONFIGURED), folder="/home/checkout", repository="acme/parcel", clock=SystemClock())
     made = await JobEnvironment(job, workspace, default).at(work)
-    assert made.top_level == ("CLAUDE.md", "docs/", "new.py", "src/")
-    assert [line.split(" ", 2)[2] for line in made.commits][:1] == ["Add CLAUDE.md, src/AGENTS.md, new.py"]
+    assert made.top_level == (".gitmodules", "CLAUDE.md", "docs/", "new.py", "src/")
+    assert made.submodules == ("lib/m", "a b")
+    assert [line.split(" ", 2)[2] for line in made.commits][1:2] == ["Add CLAUDE.md, src/AGENTS.md, new.py"]
     assert (made.base, made.setup, made.verify) == (work[:12], ("npm ci",), ("make test",))
     assert (made.hosts, made.language) == (("registry.npmjs.org",), "German")
     assert made.tools.startswith("git ")
