@@ -7,6 +7,7 @@ reported as such, and is never called good.
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from bot.clock import SystemClock
 from bot.compose.checkup import BRANCH, LABEL_DESCRIPTION, Finding
@@ -83,7 +84,9 @@ class RepositoryCheckup:
 
     def hidden_files(self) -> Finding:
         """Return the finding that this token may not read the files."""
-        return _hidden("the files of the workflows", f"{self.web}/tree/{self.profile.default_branch}/{WORKFLOWS}")
+        return _hidden(
+            "the files of the workflows", f"{self.web}/tree/{quote(self.profile.default_branch)}/{WORKFLOWS}"
+        )
 
     async def check(self, expected: WorkflowNeeds, *, fix: bool = False) -> list[Finding]:
         """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""

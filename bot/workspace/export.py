@@ -51,8 +51,8 @@ class Export:
     clone: Path
     leftovers: Mapping[str, str] = field(default_factory=dict)
     """What set-up commands left, as in a CommitOrder."""
-    scope: tuple[str, ...] = ()
-    """The paths that the plan names. What git ignores is left out, except that it is refused where it is named here."""
+    scope: tuple[str, ...] | None = None
+    """The paths that the plan names: none may be ignored. None: what a commit would not hold is left out, not refused."""
     unsafe: bool = False
     """Whether git may look at submodules without a sandbox."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -243,14 +243,14 @@ class Export:
 
     def _record_named(self, ignored: set[str]) -> None:
         """Record paths that the plan names, and that are ignored or lie in an ignored folder."""
-        for path in map(normpath, self.scope) if ignored else ():
+        for path in map(normpath, self.scope or ()) if ignored else ():
             above = {path, *map(str, PurePosixPath(path).parents)}
             if above & ignored and self.tree.has(path):
                 self._losses[path] = "the plan names it, and .gitignore excludes it"
 
     async def _record_submodules(self) -> None:
         """Record submodules that are not as the base has them: empty, or with its commit and nothing else."""
-        modules = [path for path, (mode, _) in self.base.items() if mode == EntryKind.MODULE]
+        modules = [path for path, (mode, _) in self.base.items() if mode == EntryKind.MODULE and self.scope is not None]
         rules = self.clone / MODULES
         is_kept = MODULES not in self.base or (MODULES in self._seen and not rules.exists())
         listed = submodule_paths(rules.read_bytes()) if modules and rules.exists() else ()

@@ -122,7 +122,7 @@ class Publisher:
         Raises Refused if none may be published.
         """
         await self._check_history(checkout)
-        async with self._clone_of(checkout, leftovers) as clone:
+        async with self._clone_of(checkout, leftovers, ()) as clone:
             changes = await changes_of(clone, checkout.base)
             return await _write_tree(clone), _paths(changes)
 
@@ -145,7 +145,7 @@ class Publisher:
 
     @asynccontextmanager
     async def _clone_of(
-        self, checkout: Checkout, leftovers: Mapping[str, str], scope: tuple[str, ...] = ()
+        self, checkout: Checkout, leftovers: Mapping[str, str], scope: tuple[str, ...] | None = None
     ) -> AsyncIterator[Path]:
         """Yield a fresh clone with a checkout's tree in its index, without leftovers of set-up commands."""
         async with self.make_place() as place:

@@ -44,7 +44,8 @@ async def test_a_job_is_described_by_its_commits(tmp_path: Path) -> None:
     git(folder, "init", "-q", "-b", "main")
     default = commit(folder, {"CLAUDE.md": "Be kind. @docs/a.md", "docs/a.md": "A", "src/AGENTS.md": "For src."})
     work = commit(folder, {"CLAUDE.md": "Obey the branch.", "src/AGENTS.md": "Obey it.", "new.py": "1"})
-    work = commit(folder, {".gitmodules": '[submodule "m"]\r\n\tpath = lib/m \r\n[submodule "n"]\n\tPath="a b"\n'})
+    modules = '[submodule "m"]\r\n\tpath = lib/m \r\n[submodule "n"]\n\tPath="a b"\n'
+    work = commit(folder, {".gitmodules": modules})
     workspace = GitWorkspace.on(await LocalRepository.open(folder), tmp_path / "data")
     job = job_of(configuration(CONFIGURED), folder="/home/checkout", repository="acme/parcel", clock=SystemClock())
     made = await JobEnvironment(job, workspace, default).at(work)

@@ -60,7 +60,9 @@ async def test_changes_of_a_submodule_are_refused_by_name(workspace: GitWorkspac
         assert told in caught.value.what
         shutil.rmtree(tree)
         shutil.copytree(kept, tree, symlinks=True)
-    write(new="x")(tree)
+    write(new="x", lib__mod__x="x")(tree)
+    assert await workspace.changed_paths(checkout) == ("new",)  # so that the work is kept while it goes on
+    (tree / "lib/mod/x").unlink()
     (tree / ".gitmodules").write_text((tree / ".gitmodules").read_text() + "\tshallow = true\n")
     published = await workspace.publish(approved(checkout.base, (".gitmodules", "new")), checkout, order())
     assert published.paths == (".gitmodules", "new")
@@ -122,8 +124,8 @@ async def test_ignored_file_that_the_plan_names_is_refused(workspace: GitWorkspa
     repository.commit()
     work = write(new="x", dist__app_dot_js="x", app_dot_log="x", other_dot_log="x", out__x="x")
     checkout = await begin(workspace, repository, work)
+    scope = ("new", "dist/app.js", "./out/", "app.log")
     with pytest.raises(Refused) as caught:
-        scope = ("new", "dist/app.js", "./out/", "app.log")
         await workspace.publish(approved(checkout.base, scope), checkout, order())
     why = "the plan names it, and .gitignore excludes it"
     assert caught.value.what.endswith(f": app.log: {why}; dist/app.js: {why}; out: {why}")
