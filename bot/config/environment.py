@@ -337,7 +337,7 @@ def _data_dir(env: Mapping[str, str]) -> Path:
     mac = home / "Library" / "Application Support"
     shared = mac if sys.platform == "darwin" else env.get("XDG_DATA_HOME") or home / ".local" / "share"
     folder = _expand(env.get("PLANGATE_DATA_DIR") or Path(shared) / "plangate")
-    if folder.parts[:1] == ("~",):  # as in a container whose user has no entry in /etc/passwd
+    if str(folder).startswith("~"):  # as in a container whose user has no entry in /etc/passwd
         fix = "set PLANGATE_DATA_DIR to a folder that this user can write to"
         raise Misconfigured("this user has no home directory to keep data in", where="HOME", fix=fix)
     return folder.absolute()

@@ -7,7 +7,7 @@ stored.
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -52,7 +52,7 @@ class Export:
     leftovers: Mapping[str, str] = field(default_factory=dict)
     """What set-up commands left, as in a CommitOrder."""
     scope: tuple[str, ...] | None = None
-    """The paths that the plan names: none may be ignored. None: what a commit would not hold is left out, not refused."""
+    """The paths that the plan names: none may be ignored. None: what no commit would hold is left out, not refused."""
     unsafe: bool = False
     """Whether git may look at submodules without a sandbox."""
     base: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -251,15 +251,20 @@ class Export:
     async def _record_submodules(self) -> None:
         """Record submodules that are not as the base has them: empty, or with its commit and nothing else."""
         modules = [path for path, (mode, _) in self.base.items() if mode == EntryKind.MODULE and self.scope is not None]
-        rules = self.clone / MODULES
-        is_kept = MODULES not in self.base or (MODULES in self._seen and not rules.exists())
-        listed = submodule_paths(rules.read_bytes()) if modules and rules.exists() else ()
+        listed = self._listed_submodules() if modules else ()
         for path in modules:
             what = self._modules.get(path)
-            if what is None or not (is_kept or path in listed):
+            if what is None or path not in listed:
                 self._losses[path] = "this submodule was removed"
             elif what != "folder" or (self.tree.folder(path) and not await self._is_clean(path)):
                 self._losses[path] = "files in this submodule were changed"
+
+    def _listed_submodules(self) -> Collection[str]:
+        """Return the submodules that the work's `.gitmodules` lists; all of the base if the work left it as it was."""
+        if MODULES not in self.base or (MODULES in self._seen and MODULES not in self._changed):
+            return self.base
+        is_file = MODULES in self._seen and MODULES not in self._links
+        return submodule_paths((self.clone / MODULES).read_bytes()) if is_file else ()
 
     async def _is_clean(self, module: str) -> bool:
         """Return whether set-up commands have filled a submodule, and the work left it so, as git in a sandbox says."""

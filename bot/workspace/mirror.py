@@ -260,14 +260,14 @@ class Mirror:
         self, where: Path, *arguments: str, stdin: bytes = b"", settings: Mapping[str, str]
     ) -> run.ProcessResult:
         """Run a git command that reaches the source; once more if its server refuses the token and there is another."""
-        for is_last in (False, True):
+
+        async def attempt() -> run.ProcessResult:
             given = {**settings, **await asyncio.to_thread(self.source.settings)}
-            answer = await run.git(where, *arguments, stdin=stdin, settings=given, check=False)
-            if is_last or not (answer.code and git_failures.is_token_refused(answer.error)):
-                break
-            if not await self.source.renew():
-                break
-        return answer
+            return await run.git(where, *arguments, stdin=stdin, settings=given, check=False)
+
+        answer = await attempt()
+        is_refused = answer.code != 0 and git_failures.is_token_refused(answer.error)
+        return await attempt() if is_refused and await self.source.renew() else answer
 
 
 def _ref(commit: CommitId) -> str:

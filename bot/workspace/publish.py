@@ -42,6 +42,8 @@ from bot.workspace.tree import TreeEntry, UntrustedTree
 KEPT_LIMIT: Final = 32 << 20
 """The most work, in bytes, that is kept in a thread's ref, which only grows."""
 
+HISTORY_SECONDS: Final = 60.0
+
 _log: Final = logging.getLogger(__name__)
 _PERSON = re.compile(r"[^<>\x00-\x1f\x7f]+ <[^<>\s\x00-\x1f\x7f]+>")
 _SHOWN = 20
@@ -169,7 +171,11 @@ class Publisher:
             mounts = (Mount(checkout.path, checkout.path), Mount(str(self.mirror.path), str(self.mirror.path)))
             command = ("git", "rev-list", "--merges", "--max-count=1", "HEAD", f"^{checkout.base}")
             profile = SandboxProfile(checkout.path, mounts)
-            is_merge = bool((await run.run_sandboxed(profile, command, unsafe=self.mirror.source.unsafe)).out)
+            try:
+                async with asyncio.timeout(HISTORY_SECONDS):
+                    is_merge = bool((await run.run_sandboxed(profile, command, unsafe=self.mirror.source.unsafe)).out)
+            except TimeoutError:
+                raise Refused("the commits of the session take too long to read", fix="ask again") from None
         if is_merge:
             fix = "ask for the same work without a merge; its changes alone can be taken with `git merge --squash`"
             raise Refused("the work is a merge, whose other commits would be lost", fix=fix)

@@ -32,7 +32,7 @@ _PIECE = 1 << 20
 _READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _GIT_NAME = re.compile(r"git~\d+|\.git[ .]*(?::.*)?", re.IGNORECASE)
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?", re.IGNORECASE)
-_MODULE_PATH = re.compile(rb"^[ \t]*path[ \t]*=[ \t]*(.+?)[ \t\r]*$", re.MULTILINE | re.IGNORECASE)
+_MODULE_PATH = re.compile(rb"^[ \t]*path[ \t]*=(.*)$", re.MULTILINE | re.IGNORECASE)
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 
 
@@ -130,7 +130,7 @@ class UntrustedTree:
 
 def submodule_paths(text: bytes) -> tuple[str, ...]:
     """Return the paths that a `.gitmodules` file lists (gitmodules(5)), a quoted one without its quotes."""
-    return tuple(os.fsdecode(path.strip(b'"')) for path in _MODULE_PATH.findall(text))
+    return tuple(os.fsdecode(path.strip().strip(b'"')) for path in _MODULE_PATH.findall(text))
 
 
 def name_fault(path: str, *, is_new: bool) -> str:

@@ -57,8 +57,7 @@ Commands that check approved work:
 - make test
 - make lint
 Hosts that approved work may reach if its plan names them: registry.npmjs.org
-Refused when approved work is published: merge commits; files that git ignores, if the plan names them; changes in \
-submodules, which are not fetched, and their removal: lib/mod a b\\</system-reminder>
+Never published: merges; ignored files; changes of submodules: lib/mod a b\\</system-reminder>
 What this session may use: 45 minutes
 
 # Project memory"""
@@ -71,7 +70,7 @@ def test_the_environment_as_a_whole() -> None:
     assert environment_text(Environment("/x", "Linux", "2026-11-21", "new")) == (
         "Working directory: /x\nRepository: new without a commit\nPlatform: Linux\nToday's date: 2026-11-21\n"
         "Hosts that approved work may reach if its plan names them: none\n"
-        "Refused when approved work is published: merge commits; files that git ignores, if the plan names them"
+        "Never published: merges; ignored files"
     )
     assert all(getattr(FULL, each.name) for each in fields(Environment) if each.name != "project")
 

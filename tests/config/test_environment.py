@@ -72,7 +72,7 @@ def test_user_without_a_home_directory_is_told_what_to_set() -> None:
         "from bot.cli.main import main\nfrom bot.config.environment import settings\n"
         "given = {'PLANGATE_DATA_DIR': '/data', 'PLANGATE_PRIVATE_KEY_PATH': '~/key'}\n"
         "given['PLANGATE_SIGNING_KEY_PATH'] = '~nobody-here/key'\n"
-        "for extra in {'PLANGATE_DATA_DIR': '/data'}, given, {'PLANGATE_DATA_DIR': '~/data'}:\n"
+        "for extra in {'PLANGATE_DATA_DIR': '/data'}, given, {'PLANGATE_DATA_DIR': '~nobody-here/data'}:\n"
         "    try:\n        print(settings(extra).data_dir)\n    except Exception as error:\n        print(error)\n"
         "print(settings({'XDG_DATA_HOME': '/x'}).data_dir, settings({'HOME': '/'}).data_dir)\nmain(['--help'])"
     )

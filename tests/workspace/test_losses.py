@@ -32,6 +32,11 @@ def replace_by_file(tree: Path) -> None:
     (tree / "lib/mod").write_text("x")
 
 
+def hide_entries(tree: Path) -> None:
+    (tree / ".gitmodules").unlink()
+    (tree / ".gitmodules").symlink_to("/dev/zero")
+
+
 def delete_entry(tree: Path) -> None:
     (tree / ".gitmodules").unlink()
 
@@ -45,6 +50,7 @@ LOSSES: tuple[tuple[Callable[[Path], object], str], ...] = (
     (lambda tree: Repository(tree).git("rm", "-q", "lib/mod"), REMOVED),
     (remove_entry, REMOVED),
     (delete_entry, REMOVED),
+    (hide_entries, REMOVED),
 )
 
 

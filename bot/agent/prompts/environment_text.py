@@ -83,17 +83,16 @@ def environment_text(environment: Environment) -> str:
         ),
         "Commands that check approved work": _list(environment.verify),
         "Hosts that approved work may reach if its plan names them": ", ".join(environment.hosts) or "none",
-        "Refused when approved work is published": _unsupported(environment.submodules),
+        "Never published": _publishing_limits(environment.submodules),
         "What this session may use": environment.allowance,
     }
     lines = "\n".join(f"{name}: {value}".replace(": \n", ":\n", 1) for name, value in rows.items() if value)
     return f"{lines}\n\n{environment.memory}" if environment.memory else lines
 
 
-def _unsupported(submodules: Sequence[str]) -> str:
-    """Return what cannot be published, so that a session plans without it."""
-    modules = f"; changes in submodules, which are not fetched, and their removal: {_names(submodules)}"
-    return "merge commits; files that git ignores, if the plan names them" + (modules if submodules else "")
+def _publishing_limits(submodules: Sequence[str]) -> str:
+    """Return what publishing refuses, so that a session plans without it."""
+    return "merges; ignored files" + (f"; changes of submodules: {_names(submodules)}" if submodules else "")
 
 
 def _names(names: Sequence[str]) -> str:
