@@ -1,6 +1,6 @@
 """What git's words mean: a moment's failure, a refusal, a rule of GitHub's."""
 
-from bot.core.git_failures import is_passing, is_secret_found, rule_violation
+from bot.core.git_failures import is_passing, is_secret_found, is_token_refused, rule_violation
 from tests.rows import every_row
 
 
@@ -42,3 +42,16 @@ def test_rule_violation() -> None:
     assert is_secret_found(words)
     assert rule_violation("error: failed to push some refs") == ""
     assert not is_secret_found(rule_violation("GH013: Commits must have verified signatures."))
+
+
+@every_row(
+    ("output", "is_refused"),
+    (
+        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", True),
+        ("fatal: Authentication failed for 'https://github.com/o/n.git/'", True),
+        ("fatal: unable to access 'https://github.com/o/n.git/': The requested URL returned error: 403", False),
+        ("", False),
+    ),
+)
+def test_refused_token_is_recognized(output: str, *, is_refused: bool) -> None:
+    assert is_token_refused(output) is is_refused
