@@ -4,12 +4,12 @@ It is one file in the data directory, with mode 0600: a JSON object whose keys a
 environment take precedence, and if they say who the bot is, the file does not count at all.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from bot.core.errors import Misconfigured
+from bot.core.transcript import decode_json
 
 FILE: Final = "github-app.json"
 VARIABLES: Final = (
@@ -40,7 +40,7 @@ def with_saved_app(env: Mapping[str, str], data_dir: Path) -> dict[str, str]:
 
 def _saved_variables(path: Path) -> dict[str, str]:
     try:
-        variables = json.loads(path.read_bytes())
+        variables = decode_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -93,6 +93,26 @@ def encode_json(value: Json) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
+def decode_json(content: bytes) -> Any:
+    """Return the JSON in some bytes of UTF-8. Raises ValueError also for what readers disagree about.
+
+    That is a key that an object has twice, of which some readers take the first and some the last, and a number that is
+    none, such as NaN.
+    """
+    return json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key is repeated in one object")
+    return value
+
+
+def _refuse_constant(text: str) -> object:
+    raise ValueError(f"{text} is not a JSON number")
+
+
 def without_empty_text(answer: Json) -> Json:
     """Return a received message without empty texts, because the service sends them but does not accept them.
 

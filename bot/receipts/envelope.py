@@ -12,7 +12,7 @@ from typing import Final
 
 from bot.core.errors import Refused, Unreadable
 from bot.core.receipt_format import canonical_statement
-from bot.core.transcript import Json
+from bot.core.transcript import Json, decode_json
 from bot.receipts.signing_keys import PublicKey, ReceiptKey
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
@@ -123,25 +123,13 @@ def _signatures(value: object) -> Sequence[Signature]:
 
 
 def _object(content: bytes, what: str) -> Json:
-    """Return the JSON object in some bytes. A repeated key is refused: readers disagree about its value."""
     try:
-        value = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        value = decode_json(content)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"{what} is not JSON: {error}", where="receipt", fix=_FIX) from error
     if not isinstance(value, dict):
         raise Unreadable(f"{what} is not a JSON object", where="receipt", fix=_FIX)
     return value
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key is repeated in one object")
-    return value
-
-
-def _refuse_constant(text: str) -> object:
-    raise ValueError(f"{text} is not a JSON number")
 
 
 def _encode(content: bytes) -> str:

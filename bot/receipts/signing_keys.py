@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from bot.core.errors import Misconfigured, Unreadable
 from bot.core.receipt_format import KEYS_FILE
-from bot.core.transcript import Json
+from bot.core.transcript import Json, decode_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -117,8 +117,8 @@ def decode_keys(content: bytes, *, where: str = KEYS_FILE) -> tuple[PublicKey, .
     `where` names the file in the error.
     """
     try:
-        value = json.loads(content.decode())
-        if value["v"] != 1 or not isinstance(value["keys"], list):
+        value = decode_json(content)
+        if value["v"] != 1 or value.keys() != {"v", "keys"} or not isinstance(value["keys"], list):
             raise ValueError("it is not a list of keys of version 1")
         keys = tuple(map(_from_json, value["keys"]))
         if len({key.id for key in keys}) < len(keys):

@@ -49,7 +49,9 @@ def test_the_environment_takes_precedence(env: dict[str, str]) -> None:
     assert not settings(env | {"PLANGATE_APP_ID": "8"}).github.private_key
 
 
-@pytest.mark.parametrize("text", ("", "{", "[]", '{"PLANGATE_APP_ID": 7}'))
+@pytest.mark.parametrize(
+    "text", ("", "{", "[]", '{"PLANGATE_APP_ID": 7}', '{"PLANGATE_APP_ID": "7", "PLANGATE_APP_ID": "8"}')
+)
 def test_a_file_that_was_damaged(env: dict[str, str], tmp_path: Path, text: str) -> None:
     """It is named, with its cure. It never counts as a service that was not set up."""
     (tmp_path / "github-app.json").write_text(text)

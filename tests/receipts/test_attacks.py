@@ -152,6 +152,27 @@ def test_a_list_of_keys_with_a_mistake(clone: Clone, checker: Any) -> None:
 
 
 @pytest.mark.req("RC4", "RC7")
+def test_both_checkers_refuse_a_list_of_keys_with_a_word_twice(clone: Clone, checker: Any) -> None:
+    commit, statement = clone.work()
+    case = case_of(clone, commit, sign_statement(statement, KEY))
+    whole, revoked = case["keys"], encode_keys([replace(KEY.public, revoked=NOW)]).decode()
+    (row,) = json.loads(whole)["keys"]
+    for listed in (
+        revoked.replace('"revoked":', '"revoked": "2099-01-01T00:00:00+00:00", "revoked":'),
+        revoked.replace('"revoked":', '"revoked": "2099-01-01T00:00:00+00:00", "r\\u0065voked":'),
+        revoked.replace('"keys":', f'"keys": [{json.dumps(row)}], "keys":'),
+        revoked.replace('"keys":', f'"keys": [{json.dumps(row)}], "other":'),
+        whole.replace('"v": 1', '"v": 2, "v": 1'),
+    ):
+        assert json.loads(listed)["v"] == 1
+        with pytest.raises(Unreadable):
+            decode_keys(listed.encode())
+        with pytest.raises(Exception, match="keys"):
+            answer(checker, case | {"keys": listed})
+    assert answer(checker, case) == []
+
+
+@pytest.mark.req("RC4", "RC7")
 def test_a_key_twice(clone: Clone, checker: Any) -> None:
     """Two rows of one key could contradict each other."""
     commit, statement = clone.work()
