@@ -198,20 +198,13 @@ class GitHubHost:
         """Return every thread that waits or was interrupted, over all repositories that are served.
 
         Skips a repository or thread that cannot be read, so that the others are still looked at, and the rest of an
-        installation that GitHub fails for: each of its repositories would wait for the same timeouts.
+        installation that GitHub fails for: each of its repositories would wait for the same timeouts. Records of
+        repositories that are not served any more are deleted.
         """
-        threads: list[ThreadAddress] = []
-        down = set[int | None]()
-        async for served in self.connections.served_repositories(self.only):
-            if served.installation in down:
-                continue
-            try:
-                threads += await self._open_in(served)
-            except Transient:
-                down |= {served.installation} - {None}
-            except PlangateError:
-                continue
-        return tuple(threads)
+        listings = [listing async for listing in self.connections.listings(self.only)]
+        if self.recorder is not None and not self.only:
+            await self.recorder.take_served(listings)
+        return tuple([address for _, listed in listings for address in await self._open_in_each(listed or ())])
 
     async def waits(self) -> bool:
         """Return whether anything has to be looked at more than once a day; True if that is unknown.
@@ -324,6 +317,17 @@ class GitHubHost:
 
     def _journal(self, reached: RepositoryAccess, number: RepositoryId) -> GitJournal:
         return GitJournal(reached.refs, number, key=key_of(self.settings), clock=self.clock)
+
+    async def _open_in_each(self, repositories: Sequence[ServedRepository]) -> list[ThreadAddress]:
+        """Return the open threads of one installation's repositories, as far as they can be read."""
+        threads: list[ThreadAddress] = []
+        for served in repositories:
+            try:
+                threads += await self._open_in(served)
+            except PlangateError as error:
+                if isinstance(error, Transient) and served.installation is not None:
+                    break
+        return threads
 
     async def _open_in(self, served: ServedRepository) -> list[ThreadAddress]:
         """Return the open threads of one repository."""

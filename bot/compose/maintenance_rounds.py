@@ -49,11 +49,11 @@ class MaintenanceRounds:
 
     host: GitHubHost
     _resting: dict[int, _Rest] = field(default_factory=dict)
-    _due: dict[str, dict[str, datetime | None]] = field(default_factory=dict)
+    _due: dict[int, dict[str, datetime | None]] = field(default_factory=dict)
     """When each task is due next, by repository, as of the newest pass over it."""
 
-    def next_due(self, repository: str, task: str) -> datetime | None:
-        """Return when a task of ``owner/name`` is due next; None if no pass of this process has read its schedule."""
+    def next_due(self, repository: int, task: str) -> datetime | None:
+        """Return when a task of a repository is due next; None if no pass of this process has read its schedule."""
         return self._due.get(repository, {}).get(task)
 
     async def run(self, wake: Callable[[ThreadAddress], None]) -> None:
@@ -113,7 +113,7 @@ class MaintenanceRounds:
         except PlangateError as error:
             _log.warning("scheduled tasks of %s: %s", served.at.full_name, error)
             return None
-        self._due[served.at.full_name] = {status.task.name: status.next_due for status in statuses}
+        self._due[served.id] = {status.task.name: status.next_due for status in statuses}
         until = _next_due(statuses, began + LONGEST_REST)
         changes = [served.listed.pushed, newest.issues if newest is not None and statuses else None]
         settled = all(at is None or began - at > SETTLED for at in changes)

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from bot.config.settings import GitHubSettings, Settings
 from bot.core.actor import Actor
@@ -136,6 +136,10 @@ class ServedRepository:
         return ThreadAddress(self.installation, self.id, self.at.owner, self.at.name, number)
 
 
+InstallationListing: TypeAlias = tuple[int | None, Sequence[ServedRepository] | None]
+"""An installation, and its repositories that are served; None if they cannot be listed now."""
+
+
 @dataclass(slots=True)
 class Connections:
     """All connections of one process to GitHub. Raises Misconfigured without credentials."""
@@ -143,7 +147,7 @@ class Connections:
     settings: Settings
     clock: Clock
     redactor: Redactor = field(default_factory=Redactor)
-    _reached: dict[tuple[int | None, str], RepositoryAccess] = field(default_factory=dict)
+    _reached: dict[tuple[int | None, int, str], RepositoryAccess] = field(default_factory=dict)
     _others: dict[tuple[int | None, int | None, frozenset[tuple[str, str]]], GitHubClient] = field(default_factory=dict)
     _paces: dict[int | None, WritePace] = field(default_factory=dict)
     """One for each account that GitHub limits: an installation, or the account of the plain token (E2)."""
@@ -160,9 +164,9 @@ class Connections:
 
     async def reach(self, installation: int | None, number: int, at: repository.Address) -> RepositoryAccess:
         """Return access to one repository, with tokens that reach no other."""
-        access = self._reached.get((installation, at.path))
+        access = self._reached.get((installation, number, at.path))
         if access is None:
-            access = self._reached[installation, at.path] = self._access(installation, number, at)
+            access = self._reached[installation, number, at.path] = self._access(installation, number, at)
         await access.token.refresh()
         return access
 
@@ -212,20 +216,23 @@ class Connections:
 
     async def served_repositories(self, only: tuple[repository.Address, ...]) -> AsyncIterator[ServedRepository]:
         """Yield the repositories with these addresses; without any, every repository that the credentials reach."""
-        if only:
-            for at in only:
-                yield await self.repository_by_name(at)
-            return
-        for installation in await self.installations():
+        async for _, repositories in self.listings(only):
+            for served in repositories or ():
+                yield served
+
+    async def listings(self, only: tuple[repository.Address, ...]) -> AsyncIterator[InstallationListing]:
+        """Yield what `served_repositories` does, by installation."""
+        for at in only:
+            served = await self.repository_by_name(at)
+            yield served.installation, [served]
+        for installation in () if only else await self.installations():
             try:
-                repositories = [served async for served in self.served_by(installation)]
+                yield installation, [served async for served in self.served_by(installation)]
             except (Refused, Transient) as error:  # suspended, uninstalled, or failing: go on with the others
                 if installation is None:
                     raise
                 _log.warning("an installation cannot be read: %s", error)
-                continue
-            for served in repositories:
-                yield served
+                yield installation, None
 
     async def installations(self) -> tuple[int | None, ...]:
         """Return the installations that are served. With a plain token, the only item is None."""

@@ -17,7 +17,6 @@ from bot.core.secrets.redaction import Redactor
 from bot.github.client import GitHubClient
 from bot.github.people import rest_actor
 from bot.github.permissions import rights_role
-from bot.github.repository import Address
 from bot.github.user_tokens import UserCredentials, WebFlow
 from bot.ports import Clock
 from bot.service.connections import github_client
@@ -32,15 +31,14 @@ class ViewerAccess:
 
     roles: Mapping[int, Role] = field(default_factory=dict)
     """Numeric id of the repository -> the person's role."""
-    ids: Mapping[str, int] = field(default_factory=dict)
-    """``owner/name`` in lower case -> numeric id."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """Numeric id -> ``owner/name`` now, for people's eyes and for the addresses of requests."""
     installations: frozenset[int] = frozenset()
     """The installations of the App that reach them."""
 
-    def role(self, repository: int | str) -> Role:
-        """Return the person's role in a repository, by numeric id or by name."""
-        ident = self.ids.get(repository.lower(), 0) if isinstance(repository, str) else repository
-        return self.roles.get(ident, Role.NONE)
+    def role(self, repository: int) -> Role:
+        """Return the person's role in a repository. A name decides nothing: another repository may have taken it."""
+        return self.roles.get(repository, Role.NONE)
 
 
 @dataclass(slots=True)
@@ -66,8 +64,12 @@ class Viewer:
             return self._access
 
     async def comment(self, thread: ThreadAddress, body: str) -> str:
-        """Comment on a thread as this person, and return the comment's address. Raises PlangateError."""
-        path = f"{Address.of_thread(thread).path}/issues/{thread.number}/comments"
+        """Comment on a thread as this person, and return the comment's address. Raises PlangateError.
+
+        The repository is addressed by the name that it has now, because another one may have taken its old name.
+        """
+        name = (await self.access()).names.get(thread.repository, thread.full_name)
+        path = f"/repos/{name}/issues/{thread.number}/comments"
         comment = await self.client.post(path, {"body": body})
         return str(comment["html_url"])
 
@@ -76,13 +78,13 @@ class Viewer:
         pages = self.client.pages("/user/installations", items="installations")
         installations = [int(installation["id"]) async for installation in pages]
         roles: dict[int, Role] = {}
-        ids: dict[str, int] = {}
+        names: dict[int, str] = {}
         for number in installations:
             path = f"/user/installations/{number}/repositories"
             async for repository in self.client.pages(path, items="repositories"):
                 roles[int(repository["id"])] = max(rights_role(repository), Role.READ)
-                ids[str(repository["full_name"]).lower()] = int(repository["id"])
-        return ViewerAccess(roles, ids, frozenset(installations))
+                names[int(repository["id"])] = str(repository["full_name"])
+        return ViewerAccess(roles, names, frozenset(installations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def test_filters(index: ThreadIndex) -> None:
         (ThreadQuery(search="T2 HELLO"), [r for r in rows if "t2" in f"{r.title} {r.requester}".casefold()]),
         (ThreadQuery(search="%"), []),
         (
-            ThreadQuery(visible={"octo/hello-2", "octo/Hello-3"}),
+            ThreadQuery(visible={2, 3}),
             [row for row in rows if row.repository in {"octo/hello-2", "octo/hello-3"}],
         ),
         (ThreadQuery(visible=()), []),
@@ -94,18 +94,47 @@ def test_costs_are_those_of_the_journals(index: ThreadIndex) -> None:
     indexed = add_up(index.bookings(None, None))
     assert [line.name for line in indexed.days] == [line.name for line in direct.days]
     assert indexed.total.cost_usd == pytest.approx(direct.total.cost_usd)
-    assert add_up(index.bookings(None, {"octo/HELLO-2"})).repositories[0].name == "octo/hello-2"
+    assert add_up(index.bookings(None, {2})).repositories[0].name == "octo/hello-2"
 
 
 def test_what_is_gone(index: ThreadIndex) -> None:
     """A thread without journal is forgotten with its costs, and clearing forgets everything."""
     fill(index, 6)
-    kept = add_up(index.bookings(None, {"octo/hello-2"})).total
+    kept = add_up(index.bookings(None, {2})).total
     index.keep_only(1, [])
     assert {row.repository for row in everything(index)} == {"octo/hello-2"}
     assert add_up(index.bookings(None, None)).total == kept
     index.clear()
     assert (everything(index), add_up(index.bookings(None, None)).total.cost_usd) == ([], 0.0)
+
+
+@pytest.mark.req("W5", "A7")
+def test_who_sees_the_new_repository_of_a_name_sees_nothing_of_the_old_one(index: ThreadIndex) -> None:
+    old = fill(index, 3)["octo/hello-1", 2]
+    at, url = replace(old.address, repository=9), "https://github.example/octo/hello-1/issues/2"
+    task = TaskView("octo/hello-1", "todos", 2, url, Stage.DONE, WaitsFor.NOBODY, None, (), ())
+    new = replace(old, address=at, summary=replace(old.summary, title="new"), bookings=old.bookings[:1])
+    index.put(replace(old, task=task))
+    index.put(replace(new, task=replace(task, task="new")))
+    assert [row.title for row in everything(index, ThreadQuery(visible={9}))] == ["new"]
+    assert "new" not in [row.title for row in everything(index, ThreadQuery(visible={1}))]
+    assert index.find("octo/hello-1", 2, {9}) == at
+    assert index.find("octo/hello-1", 2, {1}) == old.address
+    assert index.find("octo/hello-1", 2, {2}) is None
+    assert [each.task for _, each in index.tasks({9})] == ["new"]
+    assert [number for number, _ in index.tasks()] == [9, 1]
+    costs = [add_up(index.bookings(None, {number})).total.cost_usd for number in (1, 9)]
+    assert sum(costs) == pytest.approx(add_up(index.bookings(None, None)).total.cost_usd)
+
+
+@pytest.mark.req("W5", "A7")
+def test_records_of_repositories_that_are_not_served_any_more_go(index: ThreadIndex) -> None:
+    fill(index, 9)
+    assert index.keep_served({1, 2, 3}, ()) == set()
+    assert index.keep_served({1}, {7}) == set()
+    assert index.keep_served({1, 3}, {None}) == {2}
+    assert {row.repository for row in everything(index)} == {"octo/hello-1", "octo/hello-3"}
+    assert {line.name for line in add_up(index.bookings(None, None)).repositories} <= {"octo/hello-1", "octo/hello-3"}
 
 
 def test_putting_a_thread_again(index: ThreadIndex) -> None:
@@ -126,4 +155,4 @@ def test_tasks(index: ThreadIndex) -> None:
     for number, name in ((1, "todos"), (3, "dependencies")):
         task = TaskView("octo/hello-1", name, number, "", Stage.DONE, WaitsFor.NOBODY, at, (), ("x",))
         index.put(replace(records["octo/hello-1", number], task=task))
-    assert [(each.task, each.next_due) for each in index.tasks()] == [("dependencies", at), ("todos", at)]
+    assert [(each.task, each.next_due) for _, each in index.tasks()] == [("dependencies", at), ("todos", at)]

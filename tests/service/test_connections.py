@@ -7,20 +7,26 @@ from pathlib import Path
 import pytest
 
 from bot.compose.github import GitHubHost
+from bot.compose.overview_parts import recorder_of
 from bot.compose.parts import committer_of
 from bot.config.settings import GitHubSettings, Secret, Settings
 from bot.core.errors import Refused, Transient
-from bot.core.names import ThreadNumber
-from bot.github.errors import RateLimited
+from bot.core.names import ThreadAddress, ThreadNumber
+from bot.core.secrets.redaction import Redactor
+from bot.github.errors import RateLimited, Unprocessable
 from bot.github.repository import Address
 from bot.service.connections import Connections, speaks_as_job
-from bot.testing.github.credentials import job_token
+from bot.service.overview.recorder import thread_record
+from bot.service.overview.thread_records import ThreadQuery
+from bot.testing.github.credentials import install, job_token
 from bot.testing.github.simulated_github import SimulatedGitHub
 from bot.testing.model.reply import say
 from bot.testing.model.server import ScriptedModel
 from bot.workspace.commit import Committer
 from bot.workspace.mirror import Mirror
 from bot.workspace.workspace import GitWorkspace
+from tests.core.journal_histories import histories
+from tests.service.overview.ground import SERVER
 from tests.stories.github.clocks import QuickClock
 from tests.stories.github.ground import HOME, settings, settle
 from tests.workspace.ground import approved, order
@@ -131,6 +137,40 @@ async def test_a_token_that_reaches_nothing_is_told(tmp_path: Path) -> None:
         async with GitHubHost(Settings(data_dir=tmp_path, github=reached, api_key=Secret("x")), clock=clock) as host:
             with pytest.raises(Refused):
                 await host.open_threads()
+
+
+@pytest.mark.req("W5", "A7")
+async def test_a_pass_forgets_what_is_not_served_any_more(tmp_path: Path) -> None:
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        github.world.add_user("other", "Organization")
+        other = install(github.world, github.app, "other").id
+        github.faults.fail(f"POST /app/installations/{other}/access_tokens", 503, times=99)
+        given, home = settings(github, "", tmp_path / "data"), github.world.repository(HOME).id
+        recorder = recorder_of(given, Redactor())
+        (entries,) = histories(1, 5)
+        for installation, repository in ((7, home), (7, 998), (other, 999)):
+            address = ThreadAddress(installation, repository, "octo", f"repository-{repository}", 1)
+            recorder.index.put(thread_record(address, entries, SERVER))
+        async with GitHubHost(given, clock=clock, recorder=recorder) as host:
+            await host.open_threads()
+        named = {row.repository for row in recorder.index.page(ThreadQuery()).threads}
+        assert named == {"octo/repository-999"}  # the thread of HOME has no journal; 999 could not be listed
+
+
+@pytest.mark.req("A7")
+async def test_a_repository_that_took_a_name_is_reached_by_a_token_of_its_own(tmp_path: Path) -> None:
+    clock = QuickClock()
+    with SimulatedGitHub(tmp_path / "hub", clock=clock) as github:
+        settle(github.world, github)
+        ways = Connections(settings(github, "", tmp_path / "data"), clock)
+        served = await ways.repository_by_name(Address(*HOME.split("/")))
+        installation, at = served.installation, served.at
+        assert await ways.reach(installation, served.id, at) is await ways.reach(installation, served.id, at)
+        with pytest.raises(Unprocessable, match="not accessible"):
+            await ways.reach(installation, 99, at)
+        await ways.close()
 
 
 @pytest.mark.req("G3")

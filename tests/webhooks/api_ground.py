@@ -73,7 +73,7 @@ class NoneSent:
 
 
 class NothingDue:
-    def next_due(self, repository: str, task: str) -> datetime | None:  # noqa: ARG002 - the port's
+    def next_due(self, repository: int, task: str) -> datetime | None:  # noqa: ARG002 - the port's
         return None
 
 

@@ -17,8 +17,8 @@ from tests.webhooks.api_ground import LIMIT, World, place
 class Tomorrow:
     """Knows when the one task is due."""
 
-    def next_due(self, repository: str, task: str) -> datetime | None:
-        return datetime(2026, 11, 24, tzinfo=UTC) if (repository, task) == ("octo/hello", "todos") else None
+    def next_due(self, repository: int, task: str) -> datetime | None:
+        return datetime(2026, 11, 24, tzinfo=UTC) if (repository, task) == (1, "todos") else None
 
 
 async def test_an_append_is_listed(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ async def test_costs_and_tasks(tmp_path: Path) -> None:
     world.overview.due_times = Tomorrow()
     total = (await world.overview.costs()).total
     assert total.cost_usd > 0
-    assert (await world.overview.costs({"OCTO/hello"})).total == total
-    assert (await world.overview.costs({"octo/other"})).total.cost_usd == 0
+    assert (await world.overview.costs({1})).total == total
+    assert (await world.overview.costs({2})).total.cost_usd == 0
     assert (await world.overview.costs(since=date(2027, 1, 1))).total.cost_usd == 0
     (shown,) = await world.overview.tasks()
     assert (shown.task, shown.issue, shown.next_due) == ("todos", 3, datetime(2026, 11, 24, tzinfo=UTC))

@@ -14,6 +14,7 @@ from bot.core.codepoints import with_visible_codepoints
 from bot.core.command import Verb
 from bot.core.gate import Stage
 from bot.core.lines import shorten_line
+from bot.core.names import ThreadAddress
 from bot.service.overview.views import ThreadDetail
 from webhooks.dashboard.pages import Answer, Page, Pages
 from webhooks.dashboard.thread_pages import thread_values
@@ -36,7 +37,7 @@ def add_commands(pages: Pages) -> None:
         if not visit.may_act(address.repository):
             raise NotAllowed
         if is_stale(detail, Verb(verb), form.get("digest", "")):
-            return stale_page(visit, detail, form.get("digest", ""))
+            return stale_page(visit, address, detail, form.get("digest", ""))
         session = visit.session
         command_key = (str(address.repository), str(address.number), verb, form.get("position", ""))
         async with session.command_lock:
@@ -56,10 +57,10 @@ def is_stale(detail: ThreadDetail, verb: Verb, digest: str) -> bool:
     return digest != (detail.summary.plan_digest or "") or (decides and not waits)
 
 
-def stale_page(visit: Visit, detail: ThreadDetail, digest: str) -> Page:
+def stale_page(visit: Visit, address: ThreadAddress, detail: ThreadDetail, digest: str) -> Page:
     """Return the page for a command that came too late: the plan that the person saw beside the present one."""
     seen = next((version for version in detail.plans if version.digest == digest), None)
-    values = thread_values(visit, detail, {}) | {"seen": seen}
+    values = thread_values(visit, address, detail, {}) | {"seen": seen}
     return Page("stale.html", "This page was out of date", values, 409)
 
 

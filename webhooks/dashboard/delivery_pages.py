@@ -67,9 +67,10 @@ def add_delivery_pages(pages: Pages) -> None:
 
 def sent_rows(visit: Visit, deliveries: Sequence[SentDelivery]) -> list[SentRow]:
     """Return the deliveries about repositories that the person may read."""
-    names = {number: name for name, number in visit.access.ids.items()}
     return [
-        SentRow(delivery, names.get(delivery.repository, ""), visit.role(delivery.repository) >= Role.ADMIN)
+        SentRow(
+            delivery, visit.access.names.get(delivery.repository, ""), visit.role(delivery.repository) >= Role.ADMIN
+        )
         for delivery in deliveries
         if delivery.repository is not None and visit.role(delivery.repository) >= Role.READ
     ]
@@ -87,5 +88,4 @@ def find_attempt(rows: Sequence[SentRow], number: str) -> int:
 
 def _may_see(visit: Visit, delivery: DeliveryView) -> bool:
     """Return whether a delivery concerns a thread that the person may see. Others are the operator's."""
-    repository = delivery.thread.partition("#")[0]
-    return visit.session is None or (bool(repository) and visit.role(repository) >= Role.READ)
+    return visit.session is None or visit.role(delivery.repository or 0) >= Role.READ

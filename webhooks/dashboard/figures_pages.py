@@ -28,7 +28,7 @@ def add_figures_pages(pages: Pages) -> None:
         return Page("costs.html", "Costs", values)
 
     async def maintenance(visit: Visit, _: Request) -> Answer:
-        tasks = [task for task in await board.reading.tasks() if visit.role(task.repository)]
+        tasks = await board.reading.tasks(visit.visible)
         return Page("maintenance.html", "Maintenance", {"tasks": tasks})
 
     async def service(visit: Visit, _: Request) -> Answer:

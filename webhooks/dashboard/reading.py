@@ -15,7 +15,7 @@ from bot.service.overview.views import Costs, DeliveryView, Health, SentDelivery
 
 
 class Reading(Protocol):
-    """The overview. Repositories are named ``owner/name``, in any case."""
+    """The overview. An answer is limited to a person's repositories by numeric ids, never by names."""
 
     @property
     def announcements(self) -> Announcements:
@@ -24,8 +24,8 @@ class Reading(Protocol):
     async def page(self, query: ThreadQuery) -> ThreadPage:
         """Return a page of threads. Raises Refused for a bad cursor."""
 
-    async def find(self, repository: str, number: int) -> ThreadAddress | None:
-        """Return the address of a thread; None if it is not known."""
+    async def find(self, repository: str, number: int, visible: Collection[int] | None = None) -> ThreadAddress | None:
+        """Return the address of a thread of one of the visible repositories (None: of any); None if it is not known."""
 
     async def detail(self, address: ThreadAddress) -> ThreadDetail:
         """Return everything about one thread."""
@@ -42,11 +42,11 @@ class Reading(Protocol):
     async def mention(self, address: ThreadAddress) -> str:
         """Return how commands to the bot begin in a thread's repository, such as ``@plangate``."""
 
-    async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
+    async def costs(self, repositories: Collection[int] | None = None, since: date | None = None) -> Costs:
         """Return the costs of these repositories (None: of all) since a day."""
 
-    async def tasks(self) -> Sequence[TaskView]:
-        """Return the scheduled tasks, by repository and name."""
+    async def tasks(self, repositories: Collection[int] | None = None) -> Sequence[TaskView]:
+        """Return the scheduled tasks of these repositories (None: of all), by repository and name."""
 
     async def deliveries(self) -> Sequence[DeliveryView]:
         """Return the deliveries that are stored, oldest first, as far as they are shown."""

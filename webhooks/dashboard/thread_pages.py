@@ -86,7 +86,7 @@ def add_thread_pages(pages: Pages) -> None:
     async def thread(visit: Visit, request: Request) -> Answer:
         address = await board.address(visit, request)
         detail = await board.reading.detail(address)
-        values = thread_values(visit, detail, request.query_params)
+        values = thread_values(visit, address, detail, request.query_params)
         with suppress(PlangateError):  # the thread can be shown without links to its transcripts
             values["transcripts"] = frozenset(await board.reading.transcripts(address))
         return Page("thread.html", _title(detail), values)
@@ -170,7 +170,9 @@ async def search(reading: Reading, visit: Visit, parameters: Mapping[str, str]) 
     }
 
 
-def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, str]) -> dict[str, object]:
+def thread_values(
+    visit: Visit, address: ThreadAddress, detail: ThreadDetail, parameters: Mapping[str, str]
+) -> dict[str, object]:
     """Return the values of the page of one thread."""
     summary = detail.summary
     chosen = chosen_version(detail.plans, parameters.get("plan", ""))
@@ -181,7 +183,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, s
         "summary": summary,
         "plan": chosen,
         "before": next((version for version in detail.plans if chosen and version.version == chosen.version - 1), None),
-        "may_act": visit.may_act(summary.repository),
+        "may_act": visit.may_act(address.repository),
         "decides": summary.waiting_for is WaitsFor.APPROVER
         and chosen is not None
         and chosen.digest == summary.plan_digest,
@@ -190,7 +192,7 @@ def thread_values(visit: Visit, detail: ThreadDetail, parameters: Mapping[str, s
         "notice": POSTED.get(parameters.get("posted", ""), ""),
         "blocks": agent_blocks(detail.agents),
         "most": max([agent.cost_usd or 0 for agent in detail.agents], default=0) or 1,
-        "role": visit.role(summary.repository).name.lower(),
+        "role": visit.role(address.repository).name.lower(),
     }
 
 

@@ -56,20 +56,20 @@ class Visit:
         return self.session.form_token if self.session else ""
 
     @property
-    def visible(self) -> Collection[str] | None:
-        """The repositories that the person may see, as ``owner/name`` in lower case; None for all."""
-        return self.access.ids if self.session else None
+    def visible(self) -> Collection[int] | None:
+        """The numeric ids of the repositories that the person may see; None for all."""
+        return self.access.roles if self.session else None
 
     @property
-    def actionable(self) -> Collection[str] | None:
+    def actionable(self) -> Collection[int] | None:
         """The repositories in which the page offers this person commands. The operator sees what waits in all."""
-        return {name for name in self.access.ids if self.may_act(name)} if self.session else None
+        return {number for number in self.access.roles if self.may_act(number)} if self.session else None
 
-    def role(self, repository: int | str) -> Role:
+    def role(self, repository: int) -> Role:
         """Return the person's role in a repository. The operator reads everything, and decides nothing here."""
         return self.access.role(repository) if self.session else Role.READ
 
-    def may_act(self, repository: int | str) -> bool:
+    def may_act(self, repository: int) -> bool:
         """Return whether the page offers commands. Whether one counts is decided by the gate, as for any comment."""
         return self.role(repository) >= Role.WRITE
 
@@ -112,10 +112,14 @@ class Dashboard:
     async def address(self, visit: Visit, request: Request) -> ThreadAddress:
         """Return the thread in the path of a request. Raises NotFound if there is none, or none for this person."""
         parts = request.path_params
+<<<<<<< HEAD
         number = parts["number"]
         if not (number.isascii() and number.isdecimal() and len(number) <= LONGEST_NUMBER):
             raise NotFound
         address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(number))
+=======
+        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(parts["number"]), visit.visible)
+>>>>>>> ed83b7cd (Decide what a person sees by numeric ids, and forget what is not served)
         if address is None or visit.role(address.repository) < Role.READ:
             raise NotFound
         return address

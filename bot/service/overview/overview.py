@@ -33,8 +33,8 @@ from bot.service.overview.views import (
 class DueTimes(Protocol):
     """Knows when scheduled tasks are due next, as of the newest pass over their repository."""
 
-    def next_due(self, repository: str, task: str) -> datetime | None:
-        """Return when a task of ``owner/name`` is due next; None if no pass of this process has read its schedule."""
+    def next_due(self, repository: int, task: str) -> datetime | None:
+        """Return when a task of a repository is due next; None if no pass of this process has read its schedule."""
 
 
 class Mentions(Protocol):
@@ -58,7 +58,8 @@ class SentSource(Protocol):
 class Overview:
     """The read model of one service. All methods belong to one event loop, and block none of it.
 
-    It shows everything: callers filter by what a person may see. Repositories are named ``owner/name``, in any case.
+    It shows everything: callers filter by the numeric ids of the repositories that a person may see. Names are for
+    people's eyes.
     """
 
     index: ThreadIndex
@@ -97,9 +98,9 @@ class Overview:
         """Return the state of the service's parts."""
         return await self.state.health()
 
-    async def find(self, repository: str, number: int) -> ThreadAddress | None:
-        """Return the address of a thread of ``owner/name``; None if it is not known."""
-        return await asyncio.to_thread(self.index.find, repository, number)
+    async def find(self, repository: str, number: int, visible: Collection[int] | None = None) -> ThreadAddress | None:
+        """Return the address of a thread of ``owner/name``, one of the visible repositories; None if none is known."""
+        return await asyncio.to_thread(self.index.find, repository, number, visible)
 
     async def detail(self, address: ThreadAddress) -> ThreadDetail:
         """Return everything about one thread, from its journal. Raises as `steps` does."""
@@ -140,13 +141,13 @@ class Overview:
             fix = "use the version that wrote it, or a newer one"
             raise Unreadable("this version cannot read the journal", where=error.where, fix=fix) from error
 
-    async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
+    async def costs(self, repositories: Collection[int] | None = None, since: date | None = None) -> Costs:
         """Return the costs since a day (UTC) of these repositories; None: of all."""
         bookings = await asyncio.to_thread(self.index.bookings, since, repositories)
         return redact_view(add_up(bookings, since), self.redactor)
 
-    async def tasks(self) -> Sequence[TaskView]:
-        """Return the scheduled tasks, by repository and name."""
-        tasks = await asyncio.to_thread(self.index.tasks)
-        timed = (replace(task, next_due=self.due_times.next_due(task.repository, task.task)) for task in tasks)
+    async def tasks(self, repositories: Collection[int] | None = None) -> Sequence[TaskView]:
+        """Return the scheduled tasks of these repositories (None: of all), by repository and name."""
+        tasks = await asyncio.to_thread(self.index.tasks, repositories)
+        timed = (replace(task, next_due=self.due_times.next_due(number, task.task)) for number, task in tasks)
         return redact_view(tuple(timed), self.redactor)

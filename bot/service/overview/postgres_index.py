@@ -23,7 +23,7 @@ class PostgresIndex(ThreadIndex):
     _connection: "Connection[tuple[Any, ...]] | None" = field(init=False, default=None)
 
     contains = "strpos(words, ?) > 0"
-    elements = "SELECT jsonb_array_elements_text(?::jsonb)"
+    elements = "SELECT jsonb_array_elements_text(?::jsonb)::bigint"
 
     def close(self) -> None:
         """Close the connection, if there is one. The next call opens it again."""

@@ -11,6 +11,7 @@ from bot.core.entry import Entry
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
+from bot.service.connections import InstallationListing
 from bot.service.overview.announcements import Announcements
 from bot.service.overview.cost_lines import bookings
 from bot.service.overview.thread_history import journal_steps
@@ -45,6 +46,18 @@ class Recorder:
         """Record the threads of a repository that changed, and forget those that are not among `every`."""
         await asyncio.to_thread(self._put_listing, repository, threads, every)
         self.announcements.announce_list(repository)
+
+    async def take_served(self, listings: Sequence[InstallationListing]) -> None:
+        """Forget every repository that is not listed. Of an installation that could not be listed, all are kept."""
+        served = {repository.id for _, listed in listings for repository in listed or ()}
+        unread = {installation for installation, listed in listings if listed is None}
+        try:
+            gone = await asyncio.to_thread(self.index.keep_served, served, unread)
+        except (sqlite3.Error, OSError, PlangateError) as error:
+            _log.warning("the thread index cannot be read: %s", error)
+            return
+        for repository in gone:
+            self.announcements.announce_list(repository)
 
     def _put_listing(
         self, repository: int, threads: Sequence[tuple[ThreadAddress, Sequence[Entry]]], every: Sequence[int]

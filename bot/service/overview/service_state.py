@@ -64,6 +64,7 @@ def _view(delivery: StoredDelivery) -> DeliveryView:
         guid=delivery.guid,
         event=delivery.event,
         thread=str(delivery.address or ""),
+        repository=delivery.address.repository if delivery.address else None,
         stored=datetime.fromtimestamp(delivery.stored_at, UTC),
         state=known if delivery.is_readable else "unreadable",
     )

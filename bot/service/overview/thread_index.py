@@ -56,7 +56,7 @@ class ThreadIndex(ABC):
     contains: ClassVar[str]
     """The condition that a column `words` contains a value."""
     elements: ClassVar[str]
-    """The query for the texts in a value that is a JSON array."""
+    """The query for the numbers in a value that is a JSON array."""
 
     @abstractmethod
     def close(self) -> None:
@@ -91,6 +91,21 @@ class ThreadIndex(ABC):
         if gone:
             self._run(delete)
 
+    def keep_served(self, repositories: Collection[int], unread: Collection[int | None]) -> Collection[int]:
+        """Delete the records of all repositories but these and those of the `unread` installations.
+
+        Returns the repositories whose records were deleted.
+        """
+        known = self._run(lambda execute: execute("SELECT DISTINCT repository, installation FROM plangate_threads", ()))
+        gone = {repository for repository, by in known if repository not in repositories and by not in unread}
+
+        def delete(execute: Execute) -> None:
+            for table, repository in product(_TABLES, gone):
+                execute(f"DELETE FROM {table} WHERE repository = ?", (repository,))  # noqa: S608
+
+        self._run(delete)
+        return gone
+
     def clear(self) -> None:
         """Delete every record."""
         self._run(lambda execute: [execute(f"DELETE FROM {table}", ()) for table in _TABLES])  # noqa: S608
@@ -100,13 +115,16 @@ class ThreadIndex(ABC):
         rows = self._select("number, chain_hash, owner || '/' || name, installation", "repository = ?", repository)
         return {number: RecordOrigin(*origin) for number, *origin in rows}
 
-    def find(self, repository: str, number: int) -> ThreadAddress | None:
+    def find(self, repository: str, number: int, visible: Collection[int] | None = None) -> ThreadAddress | None:
         """Return the address of a thread of the repository ``owner/name``; None if there is no record of it.
 
-        If a repository took the name of another one, the thread that changed last is meant.
+        Only the visible repositories count (None: all). If several have had the name, the thread that changed last is
+        meant.
         """
-        where = "folded = ? AND number = ? ORDER BY updated DESC LIMIT 1"
-        rows = self._select("installation, repository, owner, name, number", where, _fold(repository), number)
+        where, values = self._visible(visible)
+        where += " AND folded = ? AND number = ? ORDER BY updated DESC LIMIT 1"
+        values += [_fold(repository), number]
+        rows = self._select("installation, repository, owner, name, number", where, *values)
         return ThreadAddress(*rows[0]) if rows else None
 
     def page(self, query: ThreadQuery) -> ThreadPage:
@@ -123,7 +141,7 @@ class ThreadIndex(ABC):
         following = _encode_cursor(rows[limit - 1][:3]) if len(rows) > limit else None
         return ThreadPage(tuple(_summaries().validate_json(row[3]) for row in rows[:limit]), total, following)
 
-    def bookings(self, since: date | None, visible: Collection[str] | None) -> Iterable[Booking]:
+    def bookings(self, since: date | None, visible: Collection[int] | None) -> Iterable[Booking]:
         """Return what the threads cost since a day, added up as far as day, repository, person, and model agree."""
         where, values = self._visible(visible)
         statement = f"{_BOOKINGS} WHERE shape = ? AND day >= ? AND {where} GROUP BY day, name, person, model"
@@ -131,10 +149,12 @@ class ThreadIndex(ABC):
         rows = self._run(lambda execute: execute(statement, parameters))
         return [Booking(date.fromisoformat(day), *rest) for day, *rest in rows]
 
-    def tasks(self) -> Sequence[TaskView]:
-        """Return the scheduled tasks, by repository and name."""
-        views = [_tasks().validate_json(row[0]) for row in self._select("task", "task IS NOT NULL")]
-        return sorted(views, key=lambda view: (view.repository.casefold(), view.task))
+    def tasks(self, visible: Collection[int] | None = None) -> Sequence[tuple[int, TaskView]]:
+        """Return the scheduled tasks, each with its repository's numeric id, by name of the repository and the task."""
+        where, values = self._visible(visible)
+        rows = self._select("repository, task", f"{where} AND task IS NOT NULL", *values)
+        views = [(repository, _tasks().validate_json(task)) for repository, task in rows]
+        return sorted(views, key=lambda row: (row[1].repository.casefold(), row[1].task))
 
     def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:
         statement = f"SELECT {columns} FROM plangate_threads WHERE shape = ? AND {where}"  # noqa: S608 - our own texts
@@ -155,11 +175,11 @@ class ThreadIndex(ABC):
             values.append(word)
         return where, values
 
-    def _visible(self, visible: Collection[str] | None) -> tuple[str, list[object]]:
+    def _visible(self, visible: Collection[int] | None) -> tuple[str, list[object]]:
         """Return the condition that a row belongs to one of these repositories. JSON takes any number of them."""
         if visible is None:
             return "true", []
-        return f"folded IN ({self.elements})", [json.dumps([repository.casefold() for repository in visible])]
+        return f"repository IN ({self.elements})", [json.dumps([*visible])]
 
 
 def _row(record: ThreadRecord) -> tuple[object, ...]:

@@ -45,8 +45,8 @@ class ThreadQuery:
     waiting_for: frozenset[WaitsFor] = frozenset()
     search: str = ""
     """Words that all have to be in the title, the name, the number, or the requester's login, in any case."""
-    visible: Collection[str] | None = None
-    """The repositories that the viewer may see, as ``owner/name`` in any case; None for all."""
+    visible: Collection[int] | None = None
+    """The numeric ids of the repositories that the viewer may see; None for all."""
     limit: int = USUAL_ROWS
     after: str = ""
     """`ThreadPage.next` of the page before; "" for the first page."""

@@ -208,6 +208,8 @@ class DeliveryView:
     """GitHub's event; ``missed`` for what no webhook reported."""
     thread: str
     """``owner/name#number``; "" for a delivery that concerns every thread."""
+    repository: int | None
+    """The numeric id of the thread's repository; None for a delivery that concerns every thread."""
     stored: datetime
     state: str
     """``waiting`` for a look, ``stored`` where a look may have covered it, or ``unreadable`` and set aside."""

@@ -96,16 +96,17 @@ class SampleReading:
     def _matches(self, row: ThreadSummary, query: ThreadQuery) -> bool:
         text = f"{row.title} {row.repository}#{row.number} {row.requester}".lower()
         return (
-            (query.visible is None or row.repository in query.visible)
+            (query.visible is None or self.ids[row.repository] in query.visible)
             and (not query.stages or row.stage in query.stages)
             and (not query.waiting_for or row.waiting_for in query.waiting_for)
             and all(word in text for word in query.search.lower().split())
         )
 
-    async def find(self, repository: str, number: int) -> ThreadAddress | None:
+    async def find(self, repository: str, number: int, visible: Collection[int] | None = None) -> ThreadAddress | None:
         wanted = repository.lower(), number
         for each in (each.summary for each in self.details):
-            if (each.repository.lower(), each.number) == wanted:
+            is_visible = visible is None or self.ids[each.repository] in visible
+            if is_visible and (each.repository.lower(), each.number) == wanted:
                 owner, _, name = each.repository.partition("/")
                 return ThreadAddress(None, self.ids[each.repository], owner, name, number)
         return None
@@ -135,8 +136,8 @@ class SampleReading:
     async def mention(self, address: ThreadAddress) -> str:  # noqa: ARG002 - the port's
         return "@plangate"
 
-    async def costs(self, repositories: Collection[str] | None = None, since: date | None = None) -> Costs:
-        repositories = self.ids if repositories is None else repositories
+    async def costs(self, repositories: Collection[int] | None = None, since: date | None = None) -> Costs:
+        named = [name for name, number in self.ids.items() if repositories is None or number in repositories]
         amounts = (
             0.0,
             1.2,
@@ -175,7 +176,7 @@ class SampleReading:
             return CostLine(name, total * part, round(total * part * 310_000), round(total * part * 21_000))
 
         whole = share("", 1.0)
-        by_repository = tuple(share(name, 1 / max(1, len(repositories))) for name in sorted(repositories))
+        by_repository = tuple(share(name, 1 / max(1, len(named))) for name in sorted(named))
         people = share("will", 0.61), share("maya", 0.29), share("", 0.1)
         models = share("claude-opus-5-5", 0.72), share("claude-sonnet-5-5", 0.25), share("claude-haiku-5-5", 0.03)
         return Costs(since, whole, kept, by_repository, people, models)
@@ -186,16 +187,23 @@ class SampleReading:
                 "72d3162e-cc78-11e3-81ab-4c9367dc0958",
                 "issue_comment",
                 f"{HOME}#1",
+                self.ids[HOME],
                 NOW - timedelta(seconds=40),
                 "waiting",
             ),
             DeliveryView(
-                "8a1f0c5a-cc78-11e3-9d4e-2c41f6c0aa10", "issues", f"{OTHER}#7", NOW - timedelta(minutes=4), "waiting"
+                "8a1f0c5a-cc78-11e3-9d4e-2c41f6c0aa10",
+                "issues",
+                f"{OTHER}#7",
+                self.ids[OTHER],
+                NOW - timedelta(minutes=4),
+                "waiting",
             ),
             DeliveryView(
                 "b0c7f6e2-cc79-11e3-8b0d-7a15d2c9be55",
                 "pull_request_review",
                 f"{HOME}#4",
+                self.ids[HOME],
                 NOW - timedelta(hours=3),
                 "unreadable",
             ),
@@ -221,7 +229,7 @@ class SampleReading:
         ]
         return Health("ok", "ok", "unknown", "2026-11-20T14:26:11+00:00", True, 1, 2, 1, 4, 0, 3, tuple(limits))
 
-    async def tasks(self) -> Sequence[TaskView]:
+    async def tasks(self, repositories: Collection[int] | None = None) -> Sequence[TaskView]:
         runs = (
             OccurrenceView(NOW - timedelta(hours=8), "", "pull request #19", 0.84),
             OccurrenceView(NOW - timedelta(days=1, hours=8), "", "nothing to do", 0.0),
@@ -240,4 +248,4 @@ class SampleReading:
             ("Retry the cart test",),
         )
         hidden = replace(tests, repository=OTHER, task="rotate-keys", issue=9, rejected=())
-        return tests, hidden
+        return [each for each in (tests, hidden) if repositories is None or self.ids[each.repository] in repositories]

@@ -138,6 +138,28 @@ def test_what_happens_elsewhere_wakes_no_stream(site: Site) -> None:
     assert signs(OTHER) <= 2 < signs(HOME)
 
 
+@pytest.mark.req("W5", "A7")
+def test_whoever_takes_a_name_sees_nothing_of_the_repository_that_had_it(own_site: Site) -> None:
+    """The one who may see the old repository goes on with it, and what they say is posted there."""
+    world = own_site.github.world
+    world.change_repository(HOME, name="shop-of-old")
+    world.add_repository(HOME, {"README.md": "# Another\n"}, private=True)
+    world.set_role(HOME, "eve", "admin")
+    for path in ("/", "/threads", "/costs", "/maintenance", "/deliveries"):
+        page = own_site.get(path, "eve").html
+        assert not [word for word in ("Split the tax table", "flaky-tests", "#1<", "#4<", "$0.31") if word in page], (
+            path
+        )
+    assert [own_site.get(path, "eve").status for path in (THREAD, f"/live{THREAD.removeprefix('/threads')}")] == [
+        404,
+        404,
+    ]
+    assert "Split the tax table" in own_site.get("/threads").html
+    assert own_site.post(THREAD, own_site.get(THREAD).form("approve")).status == 303
+    (comment,) = own_site.comments()
+    assert comment.repository == own_site.reading.ids[HOME]
+
+
 VIEWERS: dict[str, set[str]] = {"ada": {HOME, OTHER}, "maya": {HOME}, "will": {HOME}, "rita": {HOME}, "eve": set()}
 
 
