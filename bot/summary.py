@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from bot.compose.terminal_run import TerminalRun
 from bot.core.checks import CheckState, state_of
-from bot.core.comment import outcome
+from bot.core.comment import outcome, plan_text
 from bot.core.gate import Stage
 from bot.core.transcript import Json
 
@@ -57,7 +57,7 @@ def result(run: TerminalRun, seconds: float) -> Json:
     return {
         "stage": str(run.state.stage),
         "answer": last.answer or summary or None,
-        "plan": plan.markdown if plan else None,
+        "plan": plan_text(plan) if plan else None,
         "plan_digest": plan.digest if plan else None,
         "branch": last.branch or None,
         "commit": last.commit or None,

@@ -7,7 +7,7 @@ Transcripts are encrypted at rest. A local spool file is opened with the key of 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -16,9 +16,12 @@ from bot.compose.journals import journal
 from bot.compose.local import transcript
 from bot.config.environment import redactor_for, settings
 from bot.core.codepoints import with_visible_codepoints as readable
+from bot.core.comment import plan_text
 from bot.core.errors import Misconfigured
+from bot.core.events import decode_event
 from bot.core.gate import Move
 from bot.core.lines import shorten_line
+from bot.core.moves import Outgrew, Planned
 from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
 from bot.ports import Entry, Usage
 
@@ -78,13 +81,18 @@ def _entries(entries: Sequence[Entry], checked: str) -> Iterator[tuple[str, str]
     """Yield (kind, text) for each entry of a journal. Entries after a request are shown under it."""
     clean = redactor_for().redact_json
     for entry in entries:
-        summary = shorten_line(json.dumps(clean(entry.body), ensure_ascii=False), _WIDTH)
+        body = clean(entry.body)
+        summary = shorten_line(json.dumps(body, ensure_ascii=False), _WIDTH)
         is_request = entry.kind == Move.REQUESTED
         mark = "" if is_request else "├ "
         yield (
             "head" if is_request else "user",
             f"{entry.at:%Y-%m-%d %H:%M:%S} {entry.n:>4} {mark}{entry.kind} {summary}",
         )
+        event = decode_event(entry.kind, body) if "plan" in body else None
+        if isinstance(event, Planned | Outgrew):
+            plan = replace(event.plan, estimate=body.get("estimate", ""))
+            yield from (("note", f"         │ {line}") for line in plan_text(plan).split("\n"))
     yield "head", f"{len(entries)} entries: {checked}"
 
 

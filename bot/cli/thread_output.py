@@ -88,7 +88,7 @@ def _detail(thread: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         decision = plan["decision"] or "open"
         yield f"plan {plan['version']}  {plan['digest'][:SHORT_DIGEST]}  {decision}, tier {plan['tier']}"
-        yield from (f"  {line}" for line in plan["markdown"].splitlines())
+        yield from (f"  {line}" for line in plan["text"].split("\n"))
     yield from _section("agents", _agents(thread["agents"]))
     yield from _section("checks", (f"exit {check['exit_code']}  {check['command']}" for check in thread["checks"]))
     yield from _section("decisions", map(_approval, thread["approvals"]))

@@ -4,7 +4,7 @@ reply_text answers commands, question_text renders questions, and pull_text rend
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
 from itertools import accumulate
@@ -91,29 +91,36 @@ def heading(plan: PlanDocument) -> str:
     return f"⏸ plan mode: plan {plan.plan} ({plan.short_digest})"
 
 
-def plan_text(plan: PlanDocument, how: str) -> str:
-    """Render a plan document. The same document gives the same text in every version: threads in flight compare it.
+def plan_text(plan: PlanDocument, how: str = "") -> str:
+    """Render a plan document, the same text wherever people decide on it or read it (A8).
 
-    The parts: plan, notes, findings, operations, contract, estimated cost, changes since the previous version, what was
-    hidden in the request, how to decide, base, and expiry.
+    The same document gives the same text in every version: threads in flight compare it. The parts: plan, notes,
+    findings, operations, contract, estimated cost, changes since the previous version, what was hidden in the request,
+    how to decide ("" where that stands elsewhere), base, and expiry.
     """
-    cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
-    parts = [
-        f"## {heading(plan)}",
-        disarm_text(plan.markdown),
-    ]
+    parts = [f"## {heading(plan)}", *_terms(plan)]
+    if plan.changed:
+        parts += [f"### What changed since plan {plan.plan - 1}", fenced_block(disarm_text(plan.changed), "diff")]
+    parts += [*_hidden_notices(plan.hidden), *([how] if how else [])]
+    parts.append(f"{_base(plan)} Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _terms(plan: PlanDocument) -> list[str]:
+    """Render what the plan is: its text, notes, findings, operations, and contract, with the estimated cost."""
+    parts = [disarm_text(plan.markdown)]
     if plan.notes:
         parts.append(details("Notes for the session that carries it out", disarm_text(plan.notes)))
     if plan.findings:
         parts += ["### Findings", finding_list(plan.findings)]
     if plan.operations:
         parts += ["### Operations on issues", operation_table(plan.operations), *_comments(plan.operations)]
-    parts += ["### What it may do", contract(plan) + cost]
-    if plan.changed:
-        parts += [f"### What changed since plan {plan.plan - 1}", fenced_block(disarm_text(plan.changed), "diff")]
-    parts += [*([_hidden_notice(plan.hidden)] if plan.hidden.count else []), how]
-    parts.append(f"Made for commit {plan.base[:12]}. Expires {plan.expires.astimezone(UTC):%Y-%m-%d %H:%M} UTC.")
-    return "\n\n".join(parts) + "\n"
+    cost = f"\n- Estimated cost: {plan.estimate}" if plan.estimate else ""
+    return [*parts, "### What it may do", contract(plan) + cost]
+
+
+def _base(plan: PlanDocument) -> str:
+    return f"Made for commit {plan.base[:12]}."
 
 
 UNPRICED: Final = (
@@ -165,26 +172,20 @@ def finding_list(findings: Sequence[TaskFinding]) -> str:
 
 
 def changes(before: PlanDocument, after: PlanDocument) -> str:
-    """Return a diff of the texts and contracts of two versions of a plan, for people who read the earlier one.
+    """Return a diff of two versions of a plan as they are shown, for people who read the earlier one.
 
-    It has one line of context, is cut to fit, never empty, and contains no box that can be ticked.
+    Left out is what every version has of its own: number, digest, estimate, expiry, and the changes before it. The diff
+    has one line of context, is cut to fit, never empty, and contains no box that can be ticked.
     """
-    diff = list(unified_diff(_compared_lines(before), _compared_lines(after), n=1, lineterm=""))[3:]
+    one, other = (
+        "\n\n".join([*_terms(replace(plan, estimate="")), *_hidden_notices(plan.hidden), _base(plan)]).split("\n")
+        for plan in (before, after)
+    )
+    diff = list(unified_diff(one, other, n=1, lineterm=""))[3:]
     lines = ["…" if line.startswith("@@") else line[:_CHANGES_LINE] for line in diff]
     fit = sum(end <= CHANGES_ROOM for end in accumulate(len(line) + 1 for line in lines))
     more = [f"… and {len(lines) - fit} more lines"] if fit < len(lines) else []
     return disarm_text("\n".join([*lines[:fit], *more])) or "nothing"
-
-
-def _compared_lines(plan: PlanDocument) -> list[str]:
-    parts = [plan.markdown]
-    if plan.notes:
-        parts += ["", "Notes:", plan.notes]
-    if plan.findings:
-        parts += ["", finding_list(plan.findings)]
-    if plan.operations:
-        parts += ["", operation_table(plan.operations), *_comments(plan.operations)]
-    return "\n".join([*parts, "", contract(plan)]).split("\n")
 
 
 def operation_table(operations: Sequence[Operation], outcomes: Sequence[str] = ()) -> str:
@@ -216,13 +217,15 @@ def _comments(operations: Sequence[Operation]) -> list[str]:
     ]
 
 
-def _hidden_notice(hidden: Hidden) -> str:
+def _hidden_notices(hidden: Hidden) -> list[str]:
     """Render, folded, what is invisible in the request and its thread and was withheld from the planner (X1)."""
+    if not hidden.count:
+        return []
     fragments = "1 hidden fragment was" if hidden.count == 1 else f"{hidden.count} hidden fragments were"
     rows = [f"- {code(fragment)}" for fragment in hidden.shown]
     if hidden.count > len(rows):
         rows.append(f"- and {hidden.count - len(rows)} more")
-    return details(f"⚠ {fragments} removed from the request before the plan was made", "\n".join(rows))
+    return [details(f"⚠ {fragments} removed from the request before the plan was made", "\n".join(rows))]
 
 
 def reasons(verdict: Verdict) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
+from bot.core.comment import plan_text
 from bot.core.entry import Entry
 from bot.core.gate import Move
 from bot.core.names import ThreadAddress
@@ -62,6 +63,7 @@ class Notification:
             "stage": str(state.stage),
             "waiting_for": waiting_for,
             "plan_digest": state.thread.digest,
+            "plan": plan_text(plan) if waiting_for == "approval" and (plan := state.newest_plan) else None,
             "pull_request": state.pull_request_url or None,
             "cost_usd": state.cost_usd,
             "url": _comment_url(state, waiting_for) or thread,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from bot.core.actor import Actor
 from bot.core.approval import Reason, Verdict
 from bot.core.checks import Check, CheckState, result_text, state_of
-from bot.core.comment import NAMED, REASONS, AgentRow, contract, subagent_table
+from bot.core.comment import NAMED, REASONS, AgentRow, plan_text, subagent_table
 from bot.core.decision_evidence import ConfigurationChange
 from bot.core.lines import shorten_line
 from bot.core.markdown.elements import cell, code, details, fenced_block, first_items, table
@@ -133,9 +133,7 @@ def pull_body(
     if origin.receipt:
         parts.append(origin.receipt)
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
-    notes = f"**Notes for the executor**\n\n{disarm_text(plan.notes)}\n\n" if plan.notes else ""
-    approved_plan = f"{disarm_text(plan.markdown)}\n\n{notes}{contract(plan)}"
-    parts.append(details("The approved plan", cut(approved_plan, room)))
+    parts.append(details("The approved plan", cut(plan_text(plan).rstrip(), room)))
     parts.append(f"Scheduled task {code(origin.task)}: #{plan.thread}" if origin.task else f"Closes #{plan.thread}")
     return "\n\n".join(parts) + "\n"
 

@@ -16,6 +16,7 @@ from bot.core.transcript import (
     all_messages,
     commands_of,
     decode,
+    decode_json,
     is_unresolved,
     messages,
     notes_of,
@@ -270,3 +271,12 @@ def test_notes_of_a_kind() -> None:
     kinds = (LineKind.NOTE, "a"), (LineKind.NOTE, "b"), (LineKind.MESSAGE, "a"), (LineKind.NOTE, "a")
     lines = [Line(kind, AT, {"note": name, "number": number}) for number, (kind, name) in enumerate(kinds)]
     assert [each["number"] for each in notes_of(lines, "a")] == [0, 3]
+
+
+def test_json_that_decides_on_trust_has_one_reading() -> None:
+    assert decode_json('{"a": [1, {"b": "ü"}]}'.encode()) == {"a": [1, {"b": "ü"}]}
+    for text in ('{"a": 1, "a": 1}', '[{"b": {"a": 1, "\\u0061": 2}}]', "[NaN]", "[-Infinity]", "{", "\ufeff{}"):
+        with pytest.raises(ValueError, match=r"."):
+            decode_json(text.encode())
+    with pytest.raises(ValueError, match="utf-8"):
+        decode_json(b'"\xff"')

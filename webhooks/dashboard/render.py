@@ -1,16 +1,21 @@
 """The templates of the dashboard and their filters. Every text is escaped, and code points that a reader could not see
 are shown as ‹U+XXXX› (X1).
 
-Markdown by the model and by people is rendered without HTML and images, and with links to http and https only.
+Markdown by the model and by people is rendered without HTML and images, and with links to http and https only. Nothing
+of it is left out: what Markdown would not show is shown as it is written (A8).
 """
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from functools import cache
+from html import unescape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,6 +27,8 @@ from bot.service.overview.views import WaitsFor
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
+    from markdown_it.token import Token
 
 STAGES: Final[dict[Stage, tuple[str, str]]] = {
     Stage.LISTENING: ("Listening", "quiet"),
@@ -61,6 +68,7 @@ WAITING_LABELS: Final[dict[WaitsFor, str]] = {
 }
 LARGEST_COMPARISON: Final = 1_000_000
 """Maximum product of the numbers of lines of two texts. Larger texts are shown as replaced whole."""
+_FOLD: Final = re.compile("<details><summary>(.*?)</summary>|</details>")
 _TABLE: Final = '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>'
 _UNITS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
@@ -79,13 +87,13 @@ class DiffRow:
 
 def side_by_side(old: str, new: str) -> list[DiffRow]:
     """Return the lines of two texts, aligned."""
-    a, b = old.splitlines(), new.splitlines()
+    a, b = _lines(old), _lines(new)
     return [row for difference in _differences(a, b) for row in _diff_rows(a, b, difference)]
 
 
 def line_by_line(old: str, new: str) -> list[tuple[str, str]]:
     """Return the lines of two texts one below the other, as (sign, line): ``-`` removed, ``+`` added, " " kept."""
-    a, b = old.splitlines(), new.splitlines()
+    a, b = _lines(old), _lines(new)
     rows: list[tuple[str, str]] = []
     for kind, a1, a2, b1, b2 in _differences(a, b):
         if kind == "equal":
@@ -93,6 +101,11 @@ def line_by_line(old: str, new: str) -> list[tuple[str, str]]:
         else:
             rows += [("-", line) for line in a[a1:a2]] + [("+", line) for line in b[b1:b2]]
     return rows
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text as git counts them. Other separators of lines stay, and are shown as ‹U+XXXX›."""
+    return text.removesuffix("\n").split("\n")
 
 
 def _differences(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
@@ -180,17 +193,43 @@ def short_digest(digest: str | None) -> str:
 
 
 def markdown(text: str) -> Markup:
-    """Return Markdown as HTML that cannot run scripts, load anything, or hide text."""
-    html = with_visible_codepoints(_markdown().render(text))  # judged in the result, where entities are decoded
+    """Return Markdown as HTML that cannot run scripts, load anything, or hide text.
+
+    If the parser left out anything, such as what is nested too deep, the source is shown instead.
+    """
+    parser = _markdown()
+    tokens = parser.parse(text)
+    if _signs(unescape(_FOLD.sub(r"\1", text))) - _signs("".join(_parsed_texts(tokens))):
+        return Markup("<pre><code>{}</code></pre>").format(with_visible_codepoints(text))
+    html = with_visible_codepoints(parser.renderer.render(tokens, parser.options, {}))  # entities are decoded here
     return Markup(html)  # noqa: S704  # the renderer escapes all HTML
+
+
+def _signs(text: str) -> Counter[str]:
+    return Counter(filter(str.isalnum, text))
+
+
+def _parsed_texts(tokens: Sequence["Token"]) -> Iterator[str]:
+    """Yield the texts that tokens hold, as far as the renderer shows them."""
+    for token in tokens:
+        if token.type == "link_open" and not token.info:  # the address of another link is its text as well
+            url, plain = str(token.attrGet("href")), unquote(str(token.attrGet("href")))
+            yield f"{url if plain.isascii() else plain} {token.attrGet('title') or ''}"
+        elif token.type in {"fence", "list_item_open"}:
+            yield token.info
+        yield from [token.content] if token.children is None else _parsed_texts(token.children)
 
 
 @cache
 def _markdown() -> "MarkdownIt":
-    """Return the Markdown renderer. It passes no HTML on and shows no images."""
+    """Return the Markdown renderer. It passes no HTML on, and shows no images and no definitions of links."""
     from markdown_it import MarkdownIt
 
-    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["image"])
+    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    renderer.disable(["image", "reference"])
+    renderer.core.ruler.push("folds", _unfold)
+    renderer.add_render_rule("fence", _fence_tag)
+    renderer.add_render_rule("list_item_open", _item_tag)
     renderer.add_render_rule("heading_open", _heading_tag)
     renderer.add_render_rule("heading_close", _heading_tag)
     renderer.add_render_rule("link_open", _link_tag)
@@ -201,11 +240,34 @@ def _markdown() -> "MarkdownIt":
     return renderer
 
 
+def _unfold(state: "StateCore") -> None:
+    """Show the title of each text that a plan folds (`core.markdown.elements.details`), and a sign where it ends."""
+    from markdown_it.token import Token
+
+    for token in state.tokens:
+        if token.type == "inline" and (found := _FOLD.fullmatch(token.content)):
+            title = Token("text", "", 0, content=found[1] or "∎")
+            token.children = [Token("strong_open", "strong", 1), title, Token("strong_close", "strong", -1)]
+
+
+def _fence_tag(*arguments: Any) -> str:
+    """Return a code block, below what stands behind its fence, such as a language."""
+    _, tokens, at, *_ = arguments
+    label = Markup('<p class="note">{}</p>\n').format(tokens[at].info) if tokens[at].info.strip() else Markup()
+    return Markup("{}<pre><code>{}</code></pre>\n").format(label, tokens[at].content)
+
+
+def _item_tag(*arguments: Any) -> str:
+    """Return the tag of a list's item, with its number as it is written."""
+    _, tokens, at, *_ = arguments
+    return Markup('<li value="{}">').format(tokens[at].info) if tokens[at].info else "<li>"
+
+
 def _heading_tag(*arguments: Any) -> str:
-    """Return the tag of a heading, two levels down: the headings of the page are above those of a text."""
+    """Return the tag of a heading, one level down: the title of the page is above those of a text."""
     _, tokens, at, *_ = arguments
     token = tokens[at]
-    tag = f"h{min(6, int(token.tag[1]) + 2)}"
+    tag = f"h{min(6, int(token.tag[1]) + 1)}"
     return f"<{tag}>" if token.nesting == 1 else f"</{tag}>"
 
 
@@ -216,12 +278,13 @@ def _cell_tag(*arguments: Any) -> str:
 
 
 def _link_tag(*arguments: Any) -> str:
-    """Return the tag of a link, which leads nowhere unless it leads to http or https."""
+    """Return the tag of a link, with its address as title. It leads nowhere unless it leads to http or https."""
     renderer, tokens, at, options, env = arguments
     token = tokens[at]
     url = str(token.attrGet("href") or "")
     if not url.startswith(("https://", "http://")):
         token.attrSet("href", "#")
+    token.attrSet("title", f"{url} {token.attrGet('title') or ''}".strip())
     token.attrSet("rel", "noopener noreferrer nofollow")
     return str(renderer.renderToken(tokens, at, options, env))
 

@@ -192,7 +192,6 @@ def thread_values(
         "notice": POSTED.get(parameters.get("posted", ""), ""),
         "blocks": agent_blocks(detail.agents),
         "most": max([agent.cost_usd or 0 for agent in detail.agents], default=0) or 1,
-        "role": visit.role(address.repository).name.lower(),
     }
 
 

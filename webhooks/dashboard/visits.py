@@ -112,14 +112,10 @@ class Dashboard:
     async def address(self, visit: Visit, request: Request) -> ThreadAddress:
         """Return the thread in the path of a request. Raises NotFound if there is none, or none for this person."""
         parts = request.path_params
-<<<<<<< HEAD
         number = parts["number"]
         if not (number.isascii() and number.isdecimal() and len(number) <= LONGEST_NUMBER):
             raise NotFound
-        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(number))
-=======
-        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(parts["number"]), visit.visible)
->>>>>>> ed83b7cd (Decide what a person sees by numeric ids, and forget what is not served)
+        address = await self.reading.find(f"{parts['owner']}/{parts['name']}", int(number), visit.visible)
         if address is None or visit.role(address.repository) < Role.READ:
             raise NotFound
         return address

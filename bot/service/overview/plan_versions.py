@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from bot.core.comment import plan_text
 from bot.core.decision_evidence import CountedOpinion
 from bot.core.gate import Stage
 from bot.core.moves import (
@@ -30,7 +31,8 @@ def plan_versions(steps: Sequence[JournalStep]) -> tuple[PlanVersion, ...]:
             case Planned() | Outgrew():
                 versions = _decide(versions, "", "replaced")
                 estimate = step.event.estimate if isinstance(step.event, Planned) else ""
-                versions.append(_version(step.event.plan, step.after.thread.digest or "", step.entry.at, estimate))
+                plan = replace(step.event.plan, estimate=estimate)
+                versions.append(_version(plan, step.after.thread.digest or "", step.entry.at))
             case Requested():
                 versions = _decide(versions, "", "replaced")
             case Proposed():
@@ -66,12 +68,13 @@ def _with_evidence(digest: str, decision: str, opinion: CountedOpinion) -> Appro
     return ApprovalView(digest, opinion.actor.login, role, opinion.way, decision, opinion.at)
 
 
-def _version(plan: PlanDocument, digest: str, at: datetime, estimate: str) -> PlanVersion:
+def _version(plan: PlanDocument, digest: str, at: datetime) -> PlanVersion:
     contract = plan.contract
     return PlanVersion(
         version=plan.plan,
         digest=digest,
         at=at,
+        text=plan_text(plan),
         markdown=plan.markdown,
         tier=plan.tier,
         base=plan.base,
@@ -80,7 +83,7 @@ def _version(plan: PlanDocument, digest: str, at: datetime, estimate: str) -> Pl
         hosts=contract.hosts,
         dependencies=contract.dependencies,
         budget_usd=plan.budget_usd,
-        estimate=estimate,
+        estimate=plan.estimate,
         expires=plan.expires,
         changed=plan.changed,
         url="",

@@ -81,15 +81,8 @@ class ThreadIndex(ABC):
 
     def keep_only(self, repository: int, numbers: Collection[int]) -> None:
         """Delete the records of a repository's other threads: their journals are gone."""
-        kept = set(numbers)
-        gone = [(repository, number) for number in self.origins(repository) if number not in kept]
-
-        def delete(execute: Execute) -> None:
-            for table, key in product(_TABLES, gone):
-                execute(f"DELETE FROM {table} WHERE (repository, number) = (?, ?)", key)  # noqa: S608
-
-        if gone:
-            self._run(delete)
+        gone = [(repository, number) for number in self.origins(repository).keys() - set(numbers)]
+        self._delete("(repository, number) = (?, ?)", gone)
 
     def keep_served(self, repositories: Collection[int], unread: Collection[int | None]) -> Collection[int]:
         """Delete the records of all repositories but these and those of the `unread` installations.
@@ -98,12 +91,7 @@ class ThreadIndex(ABC):
         """
         known = self._run(lambda execute: execute("SELECT DISTINCT repository, installation FROM plangate_threads", ()))
         gone = {repository for repository, by in known if repository not in repositories and by not in unread}
-
-        def delete(execute: Execute) -> None:
-            for table, repository in product(_TABLES, gone):
-                execute(f"DELETE FROM {table} WHERE repository = ?", (repository,))  # noqa: S608
-
-        self._run(delete)
+        self._delete("repository = ?", [(repository,) for repository in gone])
         return gone
 
     def clear(self) -> None:
@@ -159,6 +147,16 @@ class ThreadIndex(ABC):
     def _select(self, columns: str, where: str, *values: object) -> list[tuple[Any, ...]]:
         statement = f"SELECT {columns} FROM plangate_threads WHERE shape = ? AND {where}"  # noqa: S608 - our own texts
         return self._run(lambda execute: execute(statement, (_shape_digest(), *values)))
+
+    def _delete(self, where: str, keys: Sequence[tuple[int, ...]]) -> None:
+        """Delete the rows that a condition with a key selects, for each of the keys."""
+
+        def delete(execute: Execute) -> None:
+            for table, key in product(_TABLES, keys):
+                execute(f"DELETE FROM {table} WHERE {where}", key)  # noqa: S608
+
+        if keys:
+            self._run(delete)
 
     def _filters(self, query: ThreadQuery) -> tuple[str, list[object]]:
         """Return the condition of a query, and its values."""

@@ -66,6 +66,8 @@ class PlanVersion:
     version: int
     digest: str
     at: datetime
+    text: str
+    """All that the plan comment shows of the plan (`core.comment.plan_text`). The rest is for programs."""
     markdown: str
     tier: str
     base: str

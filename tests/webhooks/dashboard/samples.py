@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from bot.core.comment import plan_text
 from bot.core.gate import Stage
+from bot.core.names import SHORT_DIGEST, CommitId, RepositoryId, ThreadNumber
+from bot.core.plan import Contract, PlanDocument
 from bot.core.transcript import Line
 from bot.service.overview.views import (
     AgentNode,
@@ -42,22 +45,38 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def plan(version: int, markdown: str, decision: str = "", at: datetime = NOW) -> PlanVersion:
+def plan(version: int, markdown: str, decision: str = "", at: datetime = NOW, extra: str = "") -> PlanVersion:
+    """Return a version of a plan. `extra` stands in each part of its contract, and as its estimate."""
+    more = (extra,) if extra else ()
+    scope = ("parcel/shipping.py", "CHANGELOG.md") if version > 1 else ("parcel/**",)
+    document = PlanDocument(
+        repository=RepositoryId(1),
+        thread=ThreadNumber(1),
+        plan=version,
+        base=CommitId("4f2c9a1b7d3e5f60718293a4b5c6d7e8f9012345"),
+        markdown=markdown,
+        contract=Contract((*scope, *more), ("python -m unittest", *more), more, more),
+        tier="low" if version > 1 else "normal",
+        budget_usd=5.0,
+        expires=at + timedelta(days=7),
+        estimate=extra or "$0.40",
+    )
     return PlanVersion(
         version=version,
         digest=digest_of(markdown),
         at=at - timedelta(minutes=30 - 10 * version),
+        text=plan_text(document).replace(document.short_digest, digest_of(markdown)[:SHORT_DIGEST]),
         markdown=markdown,
-        tier="low" if version > 1 else "normal",
-        base="4f2c9a1b7d3e5f60718293a4b5c6d7e8f9012345",
-        scope=("parcel/shipping.py", "CHANGELOG.md") if version > 1 else ("parcel/**",),
-        commands=("python -m unittest",),
-        hosts=(),
-        dependencies=(),
-        budget_usd=5.0,
-        estimate="$0.40",
-        expires=at + timedelta(days=7),
-        changed="",
+        tier=document.tier,
+        base=document.base,
+        scope=document.contract.scope,
+        commands=document.contract.commands,
+        hosts=document.contract.hosts,
+        dependencies=document.contract.dependencies,
+        budget_usd=document.budget_usd,
+        estimate=document.estimate,
+        expires=document.expires,
+        changed=document.changed,
         url="https://github.example/parcel/shop/issues/12#issuecomment-1",
         decision=decision,
     )

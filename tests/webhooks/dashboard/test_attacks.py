@@ -230,12 +230,12 @@ HOSTILE = (
 def hostile(site: Site, text: str) -> list[Page]:
     """Put a text everywhere where people or a model can put one, and return the pages that show it."""
     found = site.reading.details[3]
-    bad = replace(plan(2, text), scope=(text,), commands=(text,), hosts=(text,), dependencies=(text,), estimate=text)
+    bad = plan(2, text, extra=text)
     entry = TimelineEntry(9, found.timeline[0].at, text, found.summary.stage, text, (text,), "", None)
     agents = tuple(replace(each, name=text, type=text, state=text, model=text) for each in found.agents)
     checks = tuple(replace(each, command=text, output=text) for each in CHECKS)
     row = replace(found.summary, title=text, requester=text)
-    changes = {"plan": bad, "plans": (replace(bad, version=1, markdown="x"), bad), "checks": checks, "agents": agents}
+    changes = {"plan": bad, "plans": (plan(1, "x"), bad), "checks": checks, "agents": agents}
     site.reading.move(4, **changes, summary=row, timeline=(entry,), detail=text, mode=text)
     return [site.get(path) for path in ("/", "/threads", "/threads/parcel/shop/4")]
 
