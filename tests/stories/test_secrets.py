@@ -29,7 +29,7 @@ def test_what_is_said_leaves_without_it(meet: Meet) -> None:
     ended = person.run("--yes", "--json")
     assert ended.code == 0, ended.err
     result = ended.result
-    assert result["plan"] == f"{PLAN} The key is [redacted: model key]."
+    assert f"\n{PLAN} The key is [redacted: model key].\n" in result["plan"]
     assert result["answer"] == "Done with [redacted: model key]."
     assert only_the_fix(person.diff(result["branch"]))
     message = person.git("log", "-1", "--format=%B", result["branch"])
