@@ -74,7 +74,7 @@ async def _send_request(
     """Send one model request, and report what comes."""
     resources = session.resources
     draft = session.prefix.request(session.history, resources.user_id)
-    request = replace(draft, peak=session.peak, stored=session.encoded, replay=session.replay)
+    request = replace(draft, peak=session.peak, stored=session.encoded, view=session.view)
     stream = stream_and_book(session.log, request, ticket, size=session.context_size, aside=False)
     async with aclosing(stream) as events:
         async for event in events:

@@ -33,7 +33,7 @@ from bot.core.transcript import (
     well_formed,
     without_empty_text,
 )
-from bot.ports import AnswerCompleted, Notice, Replay, Usage
+from bot.ports import AnswerCompleted, HistoryView, Notice, Replay, Usage
 
 ASKED = "asked"
 """Kind of the note that saves an answer whose calls are running."""
@@ -76,8 +76,7 @@ class Session:
     """Ids of all calls that its answers ever made."""
     unfinished_answer: AnswerCompleted | None = None
     """Answer whose calls have no results yet, and can be made again after a crash."""
-    replay: Replay = Replay.WHOLE
-    """How the thinking in its history is sent."""
+    view: HistoryView = HistoryView()
     last_stop_reason: str = ""
     """Stop reason of the last answer in the history."""
     _noted: dict[str, str] = field(default_factory=dict)
@@ -206,10 +205,10 @@ class Session:
 
     def book_notice(self, notice: Notice) -> None:
         """Record what the client did by itself. If it switched models, the new model answers from now on (L4)."""
-        facts = {"text": notice.text}
-        if notice.replay is not None:
-            self.replay = notice.replay
-            facts["replay"] = str(notice.replay)
+        facts: Json = {"text": notice.text}
+        if notice.view is not None:
+            self.view = notice.view
+            facts |= {"replay": str(self.view.thinking), "left_out": sorted(self.view.left_out)}
         self.note(notice.kind, facts)
         if notice.model:
             self.prefix = replace(self.prefix, model=notice.model)
@@ -274,7 +273,7 @@ class Session:
                 self.compacted_length = len(body["history"])
                 self._restart_context(body["after"])
             case LineKind.NOTE if "replay" in body:
-                self.replay = Replay(body["replay"])
+                self.view = HistoryView(Replay(body["replay"]), frozenset(body.get("left_out", ())))
             case LineKind.NOTE if body.get("note") == "mode":
                 self.context.mode = Mode(body["mode"])
             case LineKind.NOTE if (note := body.get("note")) in {ASIDE, DROPPED}:

@@ -67,6 +67,18 @@ class Replay(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryView:
+    """How a history is sent, once the service has refused a block of it. The stored history does not change (M3).
+
+    A session keeps its view until its end, so that later requests begin with the same bytes.
+    """
+
+    thinking: Replay = Replay.WHOLE
+    left_out: frozenset[str] = frozenset()
+    """Digests of the pictures that are sent as a note."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """A session's request to the model: frozen parts and history as stored. Everything else follows from the model."""
 
@@ -94,8 +106,7 @@ class ModelRequest:
     stored: Sequence[bytes] = ()
     """The bytes of the messages, from the first on, as far as known. They are sent unchanged instead of encoding again.
     """
-    replay: Replay = Replay.WHOLE
-    """How the thinking blocks are sent. The stored history does not change."""
+    view: HistoryView = HistoryView()
     heartbeat: Callable[[str], None] = lambda _: None
     """Called when nothing has arrived for a long time and the answer is still pending (M7)."""
 
@@ -175,8 +186,8 @@ class Notice:
     """The model that answers from now on, if it changes (L4)."""
     void: AnswerCompleted | None = None
     """The partial answer that broke off. Only its cost counts, as far as the service reported it."""
-    replay: Replay | None = None
-    """How the thinking blocks of the history are sent for the rest of the session, if that changes."""
+    view: HistoryView | None = None
+    """How the history is sent for the rest of the session, if that changes."""
 
 
 ModelEvent: TypeAlias = AnswerStarted | Delta | CallReceived | Notice | AnswerCompleted

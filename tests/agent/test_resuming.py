@@ -114,7 +114,7 @@ async def test_a_changed_history_is_refused_once(room: Open) -> None:
     assert ended(await drive(session)).end is End.ANSWERED
     (refusal,) = r.api.refusals
     assert "different conversation" in refusal.message
-    assert r.resumed().replay is Replay.MATCHING
+    assert r.resumed().view.thinking is Replay.MATCHING
 
 
 @pytest.mark.req("P6")

@@ -140,7 +140,7 @@ async def _request_summary(
     """Request a summary and book it. Returns None if the budget has no room or the call fails."""
     resources = session.resources
     draft = session.prefix.request(messages, resources.user_id)
-    request = replace(draft, schema=None, peak=session.peak, summarize=summarize, replay=session.replay)
+    request = replace(draft, schema=None, peak=session.peak, summarize=summarize, view=session.view)
     async with resources.ledger.call(session.highest_cost, resources.shared_budget) as ticket:
         if ticket is None:
             return None

@@ -4,11 +4,12 @@ A turn is an assistant message and everything that answers it. Cutting between t
 result.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.core.transcript import THINKING, Json
+from bot.core.transcript import THINKING, Json, encode_json
 
 BYTES_PER_TOKEN: Final = 3
 """A low estimate, so that a history is overestimated rather than underestimated."""
@@ -25,6 +26,7 @@ MOST_KEPT: Final = 3
 """Most turns that stay as they are."""
 LONGEST_SUMMARY: Final = 40_000
 """In characters."""
+NO_PICTURE: Final = "[a picture that the model's service cannot process; you cannot see it]"
 CUT: Final = "\n[the rest was cut to make room; ask for less at once]"
 
 
@@ -74,6 +76,24 @@ def images(messages: Iterable[Json]) -> Iterator[Json]:
                 yield block
             parts = block.get("content")
             yield from (part for part in parts if part.get("type") == "image") if isinstance(parts, list) else ()
+
+
+def picture_digest(image: Json) -> str:
+    """Return the digest of a picture's content, wherever it stands."""
+    return hashlib.sha256(encode_json(image["source"])).hexdigest()[:16]
+
+
+def without_pictures(message: Json, digests: Collection[str]) -> Json:
+    """Return a message with a note in place of each picture with one of these digests. The same object without one."""
+    if isinstance(message["content"], str) or not any(picture_digest(image) in digests for image in images([message])):
+        return message
+    return {**message, "content": [_without_pictures(block, digests) for block in message["content"]]}
+
+
+def _without_pictures(block: Json, digests: Collection[str]) -> Json:
+    if block.get("type") == "image":
+        return {"type": "text", "text": NO_PICTURE} if picture_digest(block) in digests else block
+    return without_pictures(block, digests) if isinstance(block.get("content"), list) else block
 
 
 def room_for(blocks: Sequence[Json], others: Iterable[Json]) -> int:

@@ -68,7 +68,10 @@ class StreamedAnswer:
         """
         match event.get("type"):
             case "message_start":
-                self.usage.update(event["message"].get("usage") or {})
+                message = event["message"]
+                self.usage.update(message.get("usage") or {})
+                self.blocks += message.get("content") or []  # the whole answer, after a programmatic tool call
+                self.stop_reason = message.get("stop_reason")
                 return AnswerStarted()
             case "content_block_start":
                 if event["index"] != len(self.blocks):

@@ -27,7 +27,8 @@ from bot.agent.model.answer import (
 from bot.agent.model.connection import Connection, OutgoingCall, direct_connection, report_silence
 from bot.agent.model.context_fields import COMPACTION
 from bot.agent.model.failures import LONGEST, LONGEST_WAIT, CallFailure, ErrorEvent, status_failure
-from bot.agent.model.features import Feature, refused_features, without_features
+from bot.agent.model.features import Feature, refused_features, unsupported_abilities, without_features
+from bot.agent.model.refused_blocks import view_without_refused
 from bot.agent.model.request import parameters
 from bot.agent.model.specs import ModelSpec, cost_usd, merge_listing, resolve
 from bot.agent.model.workload_identity import WorkloadIdentity, identity_failure
@@ -181,11 +182,16 @@ class AnthropicModel:
     def _adapt(self, tries: "_Tries", call: OutgoingCall, failure: CallFailure) -> Notice | None:
         """Change a refused call so that it does without what was refused; None if that is not possible."""
         tries.wait = None
-        if failure.unbound and (replay := _next_replay(call.request.replay, tries.spec)) is not None:
-            tries.request = replace(tries.request, replay=replay)
-            return Notice("thinking", f"{failure.text}; going on {_REPLAYED[replay]}", replay=replay)
+        before, sent = call.request.view, call.fields["messages"]
+        if view := view_without_refused(failure, before, sent, drops=tries.spec.drops):
+            tries.request = replace(tries.request, view=view)
+            kind = "thinking" if view.thinking is not before.thinking else "picture"
+            what = _REPLAYED[view.thinking] if kind == "thinking" else "the refused picture"
+            return Notice(kind, f"{failure.text}; going on without {what}", view=view)
         fields = {name: value for name, value in call.fields.items() if name not in self.extra_body}
         lost = self._refuse(failure, refused_features(failure, fields, call.betas))
+        if not lost and (lost := unsupported_abilities(failure, fields)):
+            self.specs[tries.spec.id] = without_features(tries.spec, lost)
         tries.spec = self.spec(tries.spec.id)
         if not lost or (call.request.summarize and not tries.spec.summarizes):
             return None
@@ -289,20 +295,9 @@ class _Tries:
 
 
 _REPLAYED: Final = {
-    Replay.MATCHING: "without the thinking that no longer matches the conversation",
-    Replay.NONE: "without the thinking of earlier turns",
+    Replay.MATCHING: "the thinking that no longer matches the conversation",
+    Replay.NONE: "the thinking of earlier turns",
 }
-
-
-def _next_replay(replay: Replay, spec: ModelSpec) -> Replay | None:
-    """Return how to send a history whose thinking was refused; None if nothing more can be left out."""
-    match replay:
-        case Replay.WHOLE if spec.drops:
-            return Replay.MATCHING
-        case Replay.NONE:
-            return None
-        case _:
-            return Replay.NONE
 
 
 def _classify(error: Exception) -> CallFailure:

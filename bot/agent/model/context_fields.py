@@ -7,7 +7,7 @@ https://platform.claude.com/docs/en/build-with-claude/compaction and .../context
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bot.agent.history.cutting import summary_block, without_thinking
+from bot.agent.history.cutting import summary_block, without_pictures, without_thinking
 from bot.agent.model.specs import ModelSpec
 from bot.core.transcript import Json
 from bot.ports import ModelRequest, Replay
@@ -37,12 +37,14 @@ def readable_messages(request: ModelRequest, spec: ModelSpec) -> Sequence[Json]:
     """Return a request's history as the model can read it; messages that need no change are the same objects.
 
     A model without signed summaries gets another model's summary as text. Thinking stays, since the service ignores
-    what a model cannot read, unless the request leaves all of it out.
+    what a model cannot read, unless the request leaves all of it out. A picture that the service refused is a note.
     """
     messages = request.messages
     if not spec.summarizes and (block := _signed_summary(messages)) is not None:
         messages = [{"role": "user", "content": [summary_block(str(block["content"]))]}, *messages[1:]]
-    if request.replay is not Replay.NONE:
+    if request.view.left_out:
+        messages = [without_pictures(message, request.view.left_out) for message in messages]
+    if request.view.thinking is not Replay.NONE:
         return messages
     return [bare for message in messages if (bare := without_thinking(message))["content"]]
 

@@ -28,7 +28,16 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """How servers of the Messages API, Anthropic's and others, report that a request exceeds the context."""
-_UNBOUND = re.compile(r"invalid `?signature`? in `?thinking`? block", re.IGNORECASE)
+_PLACE = re.compile(r"\bmessages\.(\d+)\.content\.(\d+)(?:\.tool_result\.content\.(\d+))?")
+_STATUS = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+}
+"""The status of each lasting error, which an error event inside a stream does not have."""
 _OVERLOADED = frozenset({"overloaded_error"})
 _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
 _CURES = {
@@ -75,12 +84,15 @@ class CallFailure:
         return self.status == 413 or (self.status in {400, 422} and bool(_TOO_LONG.search(self.text)))
 
     @property
-    def unbound(self) -> bool:
-        """Whether the request was refused because thinking in its history differs from what the service signed.
+    def is_lasting(self) -> bool:
+        """Whether the request was refused for something in it: the same request would be refused again."""
+        return self.status in {400, 422} and not self.retryable and not self.too_long
 
-        https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/fix-bound-to-a-different-conversation
-        """
-        return self.status in {400, 422} and bool(_UNBOUND.search(self.text))
+    @property
+    def place(self) -> tuple[int, ...]:
+        """The block of the history that a refusal points at: its message, its index, its index inside a result."""
+        place = _PLACE.search(self.text)
+        return tuple(int(index) for index in place.groups() if index is not None) if place else ()
 
     def as_error(self) -> PlangateError:
         """Return the error that ends the session."""
@@ -107,6 +119,7 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     after, ramp = _seconds(headers), RAMP_LIMIT in text
     text = shorten_line(text, LONGEST)
     if status < 400:
+        status = _STATUS.get(kind, status)
         return CallFailure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
     fix = _RAMP_CURE if ramp else ""
     capped = status == 429 and after is None and "spend" in text.lower()

@@ -1,8 +1,9 @@
 """Features that a request can do without: what a compatible server or a proxy refuses is not sent again (M6, M12).
 
 Rules: a 400 or 422 removes a feature if it names a beta or `context_management`, or reports an unknown field that the
-feature uses. Each feature is removed once per endpoint, so a request is repeated only a few times. What the operator
-adds to each request (PLANGATE_EXTRA_BODY) is never removed.
+feature uses. Each feature is removed once per endpoint, so a request is repeated only a few times. A refusal that says
+the model lacks an ability removes it for that model. What the operator adds to each request (PLANGATE_EXTRA_BODY) is
+never removed.
 """
 
 import re
@@ -24,6 +25,7 @@ _UNKNOWN: Final = re.compile(
 """How servers report an unknown field: pydantic, and the JSON decoders of Go, Rust and Google."""
 _SOME_BETA: Final = re.compile(r"anthropic-beta|\bbeta (flag|header|feature)", re.IGNORECASE)
 """How a server refuses a beta without its name: Bedrock says "invalid beta flag"."""
+_UNSUPPORTED: Final = re.compile(r"\bnot (?:\w+ )?(?:support|available)|\bunsupported\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ FEATURES: Final = (
 
 def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Collection[str]) -> tuple[Feature, ...]:
     """Return the features of a request that its refusal is about; none if it is about something else."""
-    if failure.status not in {400, 422} or failure.too_long or failure.unbound:
+    if not failure.is_lasting or failure.place:
         return ()
     refused = tuple(feature for feature in FEATURES if feature.beta in betas and feature.beta in failure.text)
     if refused:
@@ -69,6 +71,17 @@ def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Col
     if _SOME_BETA.search(failure.text):
         return tuple(feature for feature in FEATURES if feature.beta in betas)
     return ()
+
+
+def unsupported_abilities(failure: CallFailure, fields: Mapping[str, Any]) -> tuple[Feature, ...]:
+    """Return the first ability that a refusal says the model lacks, by the ability's name; none if the request does not
+    use it.
+    """
+    if not failure.is_lasting or failure.place or not _UNSUPPORTED.search(failure.text):
+        return ()
+    used, text = set(_used_terms(fields)), failure.text.lower()
+    named = [feature for feature in FEATURES if feature.name in text and not used.isdisjoint(feature.terms)]
+    return tuple(sorted(named, key=lambda feature: text.index(feature.name))[:1])
 
 
 def without_features(spec: ModelSpec, missing: Sequence[Feature]) -> ModelSpec:

@@ -138,12 +138,12 @@ def _thinking(spec: ModelSpec, request: ModelRequest, max_tokens: int) -> Json |
     """
     budget = _LEAST_THINKING if request.role == "restricted" else _THINKING_BUDGET
     match spec.thinking:
-        case "adaptive" if spec.drops and request.replay is Replay.MATCHING:
+        case "adaptive" if spec.drops and request.view.thinking is Replay.MATCHING:
             binding = {"prefix_mismatch_behavior": "drop_block"}
             return {"type": "adaptive", "display": "summarized", "block_binding": binding}
         case "adaptive":
             return {"type": "adaptive", "display": "summarized"}
-        case "budget" if max_tokens > budget and request.replay is not Replay.NONE:
+        case "budget" if max_tokens > budget and request.view.thinking is not Replay.NONE:
             return {"type": "enabled", "budget_tokens": budget}
         case _:
             return None

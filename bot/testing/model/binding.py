@@ -25,6 +25,10 @@ _DROP_HINT = (
     'prefix_mismatch_behavior` to "drop_block". That setting requires the `thinking-binding-controls-2026-08-01` '
     "value in the `anthropic-beta` header."
 )
+_MODIFIED = (
+    "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must "
+    "remain as they were in the original response."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Mismatch:
     why: str
     reason: str = "prefix_binding_mismatch"
     droppable: bool = True
+    is_latest: bool = False
+    """Whether it is a changed block of the latest assistant message."""
 
     @property
     def place(self) -> str:
@@ -60,6 +66,8 @@ class Mismatch:
 
     def error(self) -> ApiError:
         """Return the 400 error of the API."""
+        if self.is_latest and not self.droppable:
+            return invalid(f"{self.place}: {_MODIFIED}")
         hint = f" {_DROP_HINT} {self.why}" if self.droppable else ""
         return invalid(f"{self.place}: Invalid `signature` in `thinking` block.{hint}")
 
@@ -95,7 +103,8 @@ def mismatches(body: Json, model: Model) -> Iterator[Mismatch]:
             continue
         seal = open_seal(block["signature"], block["thinking"])
         if seal is None:
-            yield Mismatch(index, position, "", droppable=False)
+            is_last = all(message["role"] == "user" for message in body["messages"][index + 1 :])
+            yield Mismatch(index, position, "", droppable=False, is_latest=is_last and bool(block["signature"]))
         elif seal.model == model.id and model.preserved_thinking:
             why = _difference(seal, state.seal(), first=first)
             if why:

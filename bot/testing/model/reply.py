@@ -68,6 +68,8 @@ class Reply:
     usage: Mapping[str, int] = field(default_factory=dict)
     pace: float = 0.0
     pings: int = 1
+    at_once: bool = False
+    """Whether message_start holds the whole answer, as after a programmatic tool call."""
 
 
 UNFINISHED = Reply((Text("This answer will not be finished."),))
@@ -81,6 +83,8 @@ class Fault:
     code: int = 529
     retry_after: float | None = None
     error_code: str | None = None
+    message: str = ""
+    """What an error status says; "" for a text without meaning."""
     page: bytes = b""
     """Bytes to send in place of the answer's body or as a stream event; the API itself would not send them."""
     should_retry: bool | None = None
@@ -188,6 +192,7 @@ def several(*replies: Reply) -> Reply:
             usage={**whole.usage, **reply.usage},
             pace=max(whole.pace, reply.pace),
             pings=max(whole.pings, reply.pings),
+            at_once=whole.at_once or reply.at_once,
         )
     return whole
 

@@ -5,6 +5,7 @@ https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from itertools import takewhile
 
@@ -42,9 +43,17 @@ def images(subject: Subject) -> Iterator[Finding]:
     parts = [block for message in subject.messages for block in blocks(message["content"])]
     parts += [part for block in parts if block["type"] == "tool_result" for part in blocks(block.get("content"))]
     number = sum(block.get("type") == "image" for block in parts)
+    if any(block.get("type") == "image" and _is_cut(block["source"]) for block in parts):
+        yield "Could not process image"
     most = MAX_IMAGES if subject.model.window > SMALL_WINDOW else MAX_IMAGES_SMALL
     if number > most:
         yield f"messages: too many images: {number} > {most} maximum"
+
+
+def _is_cut(source: Json) -> bool:
+    """Return whether a picture is a PNG without its end."""
+    data = base64.b64decode(source.get("data", ""))
+    return data.startswith(b"\x89PNG") and b"IEND" not in data
 
 
 def pairing(subject: Subject) -> Iterator[Finding]:

@@ -147,11 +147,11 @@ class ScriptedModel:
         answer = self._service.answer(reply, admitted)
         if not request.stream:
             return Plain(answer.message)
-        return Stream(tuple(events(answer, pings=reply.pings)), pace=reply.pace)
+        return Stream(tuple(events(answer, pings=reply.pings, at_once=reply.at_once)), pace=reply.pace)
 
     async def _fail(self, fault: Fault, admitted: Admitted, request: ModelRequest) -> Response:
         if fault.kind == "status":
-            error = ApiError(fault.code, f"scripted {fault.code}", code=fault.error_code)
+            error = ApiError(fault.code, fault.message or f"scripted {fault.code}", code=fault.error_code)
             return Refusal(error, fault.retry_after, fault.page, fault.should_retry)
         if fault.kind == "error_event" and not request.stream:
             status = next((code for code, name in TYPES.items() if name == fault.error_type), 500)

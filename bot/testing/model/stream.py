@@ -20,9 +20,12 @@ def frame(event: Json) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
 
 
-def events(answer: ModelAnswer, *, pings: int = 1) -> Iterator[Json]:
-    """Yield all events of an answer, from message_start to message_stop."""
+def events(answer: ModelAnswer, *, pings: int = 1, at_once: bool = False) -> Iterator[Json]:
+    """Yield all events of an answer, from message_start to message_stop. If `at_once`, the first holds all of it."""
     message = answer.message
+    if at_once:
+        yield from ({"type": "message_start", "message": message}, {"type": "message_stop"})
+        return
     usage = {**message["usage"], "output_tokens": min(1, message["usage"]["output_tokens"])}
     start = {
         **message,

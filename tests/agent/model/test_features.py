@@ -175,12 +175,12 @@ async def test_thinking_that_is_refused_does_not_end_a_session(
     events = await drive(session)
     assert ended(events).text == "Done."
     assert len(r.api.refusals) == len(replays)
-    assert "signature" in r.api.refusals[0].message
-    assert session.replay is replays[-1]
+    assert "thinking` block" in r.api.refusals[0].message
+    assert session.view.thinking is replays[-1]
     assert session.history[1]["content"][0]["type"] == "thinking"
 
     again = r.resumed()
-    assert again.replay is replays[-1]
+    assert again.view.thinking is replays[-1]
     again.add({"role": "user", "content": [{"type": "text", "text": "Really?"}]})
     assert ended(await drive(again)).text == "Indeed."
     sent = r.api.requests[-1]

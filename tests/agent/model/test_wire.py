@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from bot.agent.model.anthropic_model import AnthropicModel, RetryPolicy
 from bot.agent.model.connection import timeout
 from bot.ports import AnswerCompleted, ModelRequest, Notice
 from bot.testing.host import host_application
-from bot.testing.model.reply import Fault, Reply, Text, say, sequence
+from bot.testing.model.reply import Fault, Reply, Text, call, say, sequence
 from tests.agent.conftest import Open
-from tests.agent.ground import HandClock, of, stream
+from tests.agent.ground import HandClock, drive, ended, of, stream
 from tests.rows import every_row
 
 ASKED: dict[str, Any] = {
@@ -31,6 +32,17 @@ ANSWER: tuple[dict[str, Any], ...] = (
     {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}},
     {"type": "content_block_stop", "index": 0},
     {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": None},
+    {"type": "message_stop"},
+)
+AT_ONCE: tuple[dict[str, Any], ...] = (
+    {
+        "type": "message_start",
+        "message": {
+            "usage": {"input_tokens": 3, "output_tokens": 7},
+            "content": [{"type": "text", "text": "Hello."}],
+            "stop_reason": "end_turn",
+        },
+    },
     {"type": "message_stop"},
 )
 
@@ -170,3 +182,20 @@ def test_why_an_answer_ended_is_told_once() -> None:
     answer = feed(*ANSWER[:5], later, ANSWER[5])
     assert answer.message()["content"] == [{"type": "text", "text": "Hello."}]
     assert (answer.stop_reason, answer.usage["output_tokens"]) == ("end_turn", 7)
+
+
+@pytest.mark.req("M7")
+def test_an_answer_may_be_whole_in_its_first_event() -> None:
+    answer = StreamedAnswer()
+    for event in deepcopy(AT_ONCE):
+        answer.feed(event)
+    assert answer.message() == {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]}
+    assert answer.stop_reason == "end_turn"
+    assert answer.usage_so_far()["output_tokens"] == 7
+
+
+@pytest.mark.req("M7", "L3")
+async def test_a_call_in_the_first_event_runs(room: Open) -> None:
+    r = room(sequence(replace(call("LS", path="."), at_once=True), replace(say("Done."), at_once=True)))
+    assert ended(await drive(r.session())).text == "Done."
+    assert [result.is_error for result in r.api.requests[1].results] == [False]
