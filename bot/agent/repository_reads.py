@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from bot.core.transcript import Json, text_of, tool_calls
+from bot.core.transcript import Json, result_text, tool_calls
 from bot.ports import RepositoryReader
 
 GITHUB_READ: Final = "GitHubRead"
@@ -39,8 +39,7 @@ class ReadUsage:
             calls |= {call["id"] for call in tool_calls(message) if call["name"] == GITHUB_READ}
             for block in message["content"] if isinstance(message["content"], list) else ():
                 if block.get("type") == "tool_result" and block["tool_use_id"] in calls:
-                    text = block["content"] if isinstance(block["content"], str) else text_of(block)
-                    self.calls, self.size = self.calls + 1, self.size + len(text.encode())
+                    self.calls, self.size = self.calls + 1, self.size + len(result_text(block).encode())
 
 
 @dataclass(frozen=True, slots=True)

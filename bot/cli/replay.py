@@ -22,7 +22,7 @@ from bot.core.events import decode_event
 from bot.core.gate import Move
 from bot.core.lines import shorten_line
 from bot.core.moves import Outgrew, Planned
-from bot.core.transcript import Json, Line, LineKind, decode, tool_calls
+from bot.core.transcript import Json, Line, LineKind, decode, spoken_blocks, tool_calls
 from bot.ports import Entry, Usage
 
 SUFFIX = ".jsonl"
@@ -153,9 +153,7 @@ def _add_usage(body: Json, tally: Tally) -> str:
 
 def _blocks(message: Json) -> Iterator[tuple[str, str]]:
     """Yield one line for each block of a message."""
-    content = message["content"]
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    for block in blocks:
+    for block in spoken_blocks(message):
         match block.get("type"):
             case "text":
                 yield message["role"], f"         │ {shorten_line(block['text'], _WIDTH)}"

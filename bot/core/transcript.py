@@ -216,11 +216,34 @@ def commands_of(messages: Iterable[Json]) -> list[CommandRun]:
 
 
 def text_of(message: Json) -> str:
-    """Return the text blocks of a message, joined."""
+    """Return the text of an answer: texts that follow each other as one, those apart on lines of their own."""
+    if isinstance(message["content"], str):
+        return message["content"]
+    return "\n".join(block["text"] for block in spoken_blocks(message) if block.get("type") == "text").strip()
+
+
+def spoken_blocks(message: Json) -> list[Json]:
+    """Return the blocks of a message. In an answer, texts that follow each other are one block, because the service
+    splits a sentence at each citation.
+
+    https://platform.claude.com/docs/en/build-with-claude/citations
+    """
     content = message["content"]
     if isinstance(content, str):
-        return content
-    return "\n".join(block["text"] for block in content if block.get("type") == "text").strip()
+        return [{"type": "text", "text": content}]
+    blocks: list[Json] = []
+    for block in content:
+        if blocks and message.get("role") != "user" and block.get("type") == blocks[-1].get("type") == "text":
+            blocks[-1] = {"type": "text", "text": blocks[-1]["text"] + block["text"]}
+        else:
+            blocks.append(block)
+    return blocks
+
+
+def result_text(result: Json) -> str:
+    """Return the text of a call's result."""
+    content = result.get("content") or ""
+    return content if isinstance(content, str) else text_of({"role": "user", "content": content})
 
 
 def is_unresolved(history: Sequence[Json]) -> bool:

@@ -195,8 +195,10 @@ def _turn_key(event: str, payload: "Payload") -> str:
             return "issue"
         case "issue_comment", "created" if payload.comment:
             return f"comment-{payload.comment.id}"
-        case "pull_request_review", "submitted" if payload.review and payload.review.body:
+        case "pull_request_review", "submitted" if payload.review and payload.review.says_something:
             return f"review-{payload.review.id}"
+        case "pull_request_review_comment", "created" if payload.comment:
+            return f"review-comment-{payload.comment.id}"
         case _:
             return ""
 

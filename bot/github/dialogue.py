@@ -173,7 +173,7 @@ class GitHubDialogue:
         if self._fresh_thread is None:
             return
         thread, roles = self._fresh_thread
-        reported = next((post for post in thread.everything() if post.key == self.told), None)
+        reported = next((post for post in thread.everything() if self.told in {post.key, *post.aliases}), None)
         if reported is None or self.client.clock.now() - reported.at > FRESH_AGE:
             return
         alone = replace(thread, labels=frozenset(), assignees=frozenset(), moved=False)

@@ -58,11 +58,17 @@ class Subject(_Part):
 
 
 class Written(_Part):
-    """A comment or a review; a review without a body stands only for its comments."""
+    """A comment or a review."""
 
     id: _Id
     body: str | None = None
     user: Identified | None = None
+    state: str | None = None
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a review has a text or comments. Only one that approves or requests changes may have neither."""
+        return bool(self.body) or self.state == "commented"
 
 
 class Branch(_Part):

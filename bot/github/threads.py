@@ -133,6 +133,8 @@ class ThreadPost:
     """Its global id."""
     by_mail: bool = False
     """Whether one of its texts was sent by mail, so that it may quote anybody without a mark (A6)."""
+    aliases: frozenset[str] = frozenset()
+    """Other keys by which deliveries report it: those of a review and of each of its comments."""
     more: str = ""
     """Cursor of a review's further comments; "" if all are here."""
 
@@ -212,7 +214,7 @@ class Threads:
         for pause in LAGS if reported else ():
             with suppress(Missing):
                 thread = await self._now(number)
-                if any(post.key == reported for post in thread.everything()):
+                if any(reported in {post.key, *post.aliases} for post in thread.everything()):
                     return thread
             await self.client.clock.sleep(pause)
         return await self._now(number)
@@ -364,7 +366,8 @@ def _reviews(connection: Json) -> Iterator[ThreadPost]:
         # it.
         bare = not node["body"].strip()
         key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
-        review = replace(_parse_text(key, node), at=time(node["submittedAt"]))
+        aliases = frozenset({f"review-{node['fullDatabaseId']}"})
+        review = replace(_parse_text(key, node), at=time(node["submittedAt"]), aliases=aliases)
         yield _with_notes(review, comments)
 
 
@@ -379,6 +382,7 @@ def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
         editors=(*review.editors, *_editors(*comments)),
         changed=(*review.changed, *_edited_ids(*comments)),
         by_mail=review.by_mail or any(comment["createdViaEmail"] for comment in comments),
+        aliases=review.aliases | {f"review-comment-{comment['fullDatabaseId']}" for comment in comments},
         more=page["endCursor"] if page["hasNextPage"] else "",
     )
 

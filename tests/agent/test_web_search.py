@@ -84,6 +84,18 @@ async def test_a_search_is_one_light_call(room: Open, model: str) -> None:
     assert r.resumed().resources.ledger.cost_usd == pytest.approx(r.api.usage.cost_usd)
 
 
+@pytest.mark.req("T4", "L3")
+async def test_a_sentence_with_citations_stays_one_sentence(room: Open) -> None:
+    """The service splits it into a text block for each citation."""
+    pieces = (say("Python "), say("3.14"), say(" is out,"), say(" as of October."))
+    cited = several(say("I look it up."), verbatim(ASKED), verbatim(found([PAGE])), *pieces)
+    r = room(script(cited))
+    session = searching(r)
+    await drive(session)
+    text = results(session)[0]["content"]
+    assert "I look it up.\nPython 3.14 is out, as of October.\n" in text
+
+
 @pytest.mark.req("T4", "S11a")
 async def test_what_strangers_wrote_stays_data(room: Open) -> None:
     """In the answer and in the titles of pages: no reminder, no end of the fence."""

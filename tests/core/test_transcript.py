@@ -21,6 +21,7 @@ from bot.core.transcript import (
     messages,
     notes_of,
     pending_calls,
+    result_text,
     text_of,
     todos_of,
     tool_calls,
@@ -133,13 +134,22 @@ def test_tool_calls() -> None:
     (
         ({"role": "user", "content": " as it is "}, " as it is "),
         (assistant(text("a"), CALL, text("b ")), "a\nb"),
+        (assistant(text("It is "), text("3.14"), text(".")), "It is 3.14."),
+        (assistant(text("One."), SERVER_CALL, text("Two"), text(" three.")), "One.\nTwo three."),
+        ({"role": "user", "content": [text("a"), text("b")]}, "a\nb"),
         (assistant(CALL), ""),
         (assistant(), ""),
     ),
 )
 def test_text_of(message: Json, words: str) -> None:
-    """The text of a message is its text blocks, one below the other."""
+    """Texts of an answer that follow each other are one; others stand one below the other."""
     assert text_of(message) == words
+
+
+def test_the_text_of_a_result_keeps_its_parts_apart() -> None:
+    assert result_text({"content": [text("a"), {"type": "image"}, text("b")]}) == "a\nb"
+    assert result_text({"content": "a"}) == "a"
+    assert result_text({}) == ""
 
 
 @pytest.mark.req("L8")

@@ -104,6 +104,22 @@ def test_an_event_says_which_thread_to_look_at(event: str, extra: dict[str, obje
             ("pull_request_review", {"action": "submitted", "pull_request": {"number": 1}, "review": review}, told)
             for review, told in (({"id": 8, "body": "@plangate no"}, "review-8"), ({"id": 8, "body": None}, ""))
         ),
+        *(
+            ("pull_request_review", {"action": action, "pull_request": {"number": 1}, "review": review}, told)
+            for action, review, told in (
+                ("submitted", {"id": 8, "body": None, "state": "commented"}, "review-8"),
+                ("submitted", {"id": 8, "body": "", "state": "approved"}, ""),
+                ("dismissed", {"id": 8, "body": "No.", "state": "dismissed"}, ""),
+            )
+        ),
+        *(
+            (
+                "pull_request_review_comment",
+                {"action": action, "pull_request": {"number": 1}, "comment": {"id": 9, "body": "x"}},
+                told,
+            )
+            for action, told in (("created", "review-comment-9"), ("edited", ""), ("deleted", ""))
+        ),
     ),
 )
 def test_an_event_tells_what_was_said_just_now(event: str, extra: dict[str, object], told: str) -> None:

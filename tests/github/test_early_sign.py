@@ -5,8 +5,10 @@ from collections.abc import Collection
 import pytest
 
 from bot.core.actor import Role
+from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment, Turn
 from bot.github.dialogue import FRESH_AGE, GitHubDialogue
+from bot.testing.github.code_changes import LineNote
 from tests.github.conftest import HOME, Ground
 
 pytestmark = pytest.mark.req("PR3")
@@ -73,3 +75,30 @@ async def test_what_may_have_been_heard_before_waits_for_the_journal(ground: Gro
     await dialogue.subject()
     await dialogue.acknowledge_reported(may_ask=may_ask)
     assert signs(ground, dialogue.thread) == []
+
+
+def said_in_review(ground: Ground, body: str) -> tuple[int, list[str]]:
+    """Submit a review with two comments, and return its pull request and every key that deliveries report it by."""
+    ground.person("will").push(HOME, {"src/a.py": "a = 2\n"}, branch="topic")
+    pull = ground.person("will").open_pull(HOME, "Topic", head="topic")
+    ground.github.faults.stale("POST /graphql")
+    notes = [LineNote("src/a.py", 1, "@plangate tidy up"), LineNote("src/a.py", 1, "@plangate test it")]
+    review = ground.person("mia").review(HOME, pull.number, body, notes=notes)
+    comments = ground.github.world.review_comments_of(ground.github.world.issue(HOME, pull.number))
+    return pull.number, [f"review-{review.id}", *(f"review-comment-{comment.id}" for comment in comments)]
+
+
+@pytest.mark.parametrize("which", (0, 1, 2))
+@pytest.mark.parametrize("body", ("@plangate do this", ""))
+async def test_a_look_waits_for_the_review_that_any_of_its_deliveries_reported(
+    ground: Ground, body: str, which: int
+) -> None:
+    """The API shows it late; it is one turn, whether the review or one of its comments was reported."""
+    thread, keys = said_in_review(ground, body)
+    dialogue = ground.dialogue(ThreadNumber(thread), told=keys[which])
+    await dialogue.subject()
+    assert len(ground.asked("POST /graphql")) == 2
+    await dialogue.acknowledge_reported(may_ask=may_ask)
+    (turn,) = [turn for turn in await dialogue.turns((), may_act=may_ask) if not turn.aside]
+    assert turn.key == (keys[0] if body else keys[1])
+    assert ground.asked(f"POST /repos/{HOME}/pulls/comments") or body

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from bot.agent.history.escaping import escape_harness_markup
-from bot.core.transcript import THINKING, Json, encode_json
+from bot.core.transcript import THINKING, Json, encode_json, result_text
 
 BYTES_PER_TOKEN: Final = 3
 """A low estimate, so that a history is overestimated rather than underestimated."""
@@ -138,9 +138,7 @@ def _cut_result(block: Json, size: int) -> Json:
     """Cut a result's text to `size` bytes. The images of a result that is too long are dropped."""
     if block.get("type") != "tool_result" or _size(block) <= size:
         return block
-    content = block.get("content") or ""
-    texts = [content] if isinstance(content, str) else [part["text"] for part in content if part.get("type") == "text"]
-    text = "\n".join(texts).encode()[:size].decode(errors="ignore")
+    text = result_text(block).encode()[:size].decode(errors="ignore")
     return {**block, "content": text + CUT}
 
 

@@ -20,7 +20,7 @@ from bot.agent.tools.tool import relative
 from bot.core.checks import OUTPUTS
 from bot.core.errors import PlangateError
 from bot.core.lines import shorten_line
-from bot.core.transcript import Json, text_of, tool_calls
+from bot.core.transcript import Json, result_text, text_of, tool_calls
 
 FILES: Final = 5
 FILE_SHARE: Final = 0.01
@@ -83,7 +83,7 @@ def answered_calls(messages: Sequence[Json]) -> Iterator[AnsweredCall]:
         results = {block["tool_use_id"]: block for block in blocks if block.get("type") == "tool_result"}
         for call in tool_calls(message):
             if result := results.get(call["id"]):
-                yield call, _result_text(result), bool(result.get("is_error"))
+                yield call, result_text(result), bool(result.get("is_error"))
 
 
 def _opening(first: Json) -> list[Json]:
@@ -162,11 +162,6 @@ async def _files(session: Session, messages: Sequence[Json], kept: Sequence[Json
 
 def _paths(calls: Iterable[Json]) -> list[str]:
     return list(dict.fromkeys(str(call["input"]["file_path"]) for call in calls if "file_path" in call["input"]))
-
-
-def _result_text(result: Json) -> str:
-    content = result.get("content") or ""
-    return content if isinstance(content, str) else text_of({"content": content})
 
 
 def _escaped_line(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from bot.core.lines import cut_middle, shorten_line
 from bot.core.names import ThreadAddress
 from bot.core.secrets.redaction import Redactor
-from bot.core.transcript import Json, Line, LineKind
+from bot.core.transcript import Json, Line, LineKind, spoken_blocks
 from bot.ports import Usage
 from bot.service.overview.transcript_views import (
     FileReplacement,
@@ -31,7 +31,7 @@ NOTE_LENGTH: Final = 300
 _SUBJECTS: Final = ("file_path", "notebook_path", "command", "pattern", "url", "query", "description", "path")
 """Arguments that can be the subject of a call, the preferred one first."""
 _CHANGES: Final = frozenset({"old_string", "new_string", "content", "edits", "new_source"})
-_NOT_SHOWN: Final = frozenset({"note", "message", "usage"})
+_NOT_SHOWN: Final = frozenset({"note", "message", "usage", "left_out"})
 
 
 class TranscriptSource(Protocol):
@@ -144,9 +144,7 @@ def _parts(line: Line, results: Mapping[str, Json]) -> Iterator[StepPart]:
                 yield StepPart(PartKind.NOTE, shorten_line(words, NOTE_LENGTH))
         case LineKind.MESSAGE:
             message = line.body["message"]
-            content = message["content"]
-            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            for block in blocks:
+            for block in spoken_blocks(message):
                 yield from _block(block, results, is_answer=message["role"] == "assistant")
 
 

@@ -10,7 +10,7 @@ import asyncio
 import fnmatch
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +19,7 @@ from bot.testing.github.world import GitHubState
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Kind = Literal["status", "lost", "delay", "reset", "truncate", "stale"]
+Kind = Literal["status", "lost", "delay", "reset", "truncate", "stale", "alter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Fault:
     message: str = "Server Error"
     world: GitHubState | None = None
     """For "stale": the copy of the world to answer from."""
+    alter: Callable[[Logged, Any], Any] | None = None
+    """For "alter": returns what is sent in place of the JSON of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class FaultInjector:
     async def _strike(self, fault: Fault, answer: _Answer, send: Send) -> None:
         if fault.kind == "stale":
             answer.scope["state"]["world"] = fault.world
-        if fault.kind in {"lost", "truncate"} or fault.done:
+        if fault.kind in {"lost", "truncate", "alter"} or fault.done:
             await answer.collect()
         if fault.kind in {"delay", "reset"}:
             await asyncio.sleep(fault.seconds)
@@ -176,6 +178,8 @@ class FaultInjector:
                 await answer.refuse(send, fault)
             case "truncate":
                 await answer.cut(send)
+            case "alter":
+                await answer.change(send, fault)
             case _:
                 await answer.abort()
 
@@ -232,6 +236,17 @@ class _Answer:
         await send(start)
         await send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
         await self.abort()
+
+    async def change(self, send: Send, fault: Fault) -> None:
+        """Send the kept answer with changed JSON."""
+        start, *rest = self.messages
+        data = b"".join(message.get("body", b"") for message in rest)
+        headers = [(name, value) for name, value in start["headers"] if name != b"content-length"]
+        if fault.alter is not None and data.startswith((b"{", b"[")):
+            data = json.dumps(fault.alter(self.logged, json.loads(data))).encode()
+        self.logged.status = start["status"]
+        await send({**start, "headers": [*headers, (b"content-length", str(len(data)).encode())]})
+        await send({"type": "http.response.body", "body": data})
 
     async def abort(self) -> None:
         """Abort the connection, as a TCP reset does."""
