@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from bot.core.names import RepositoryId
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import Missing, RateLimited
+from bot.github.errors import Missing, RateLimited, require_present
 from bot.github.people import WHO, time
-from bot.github.repository import Address
+from bot.github.repository import Address, repository_id
 from bot.github.threads import COMMENTS, GitHubThread, pull_request_fields, read_thread, subject
 from bot.github.turns import LABEL, Listener
 
@@ -153,7 +153,8 @@ async def active_threads(
 async def _pages(client: GitHubClient, query: str, variables: Json) -> AsyncIterator[Json]:
     after: str | None = None
     while True:
-        page = (await _query(client, query, {**variables, "after": after}))["node"]["threads"]
+        node = (await _query(client, query, {**variables, "after": after}))["node"]
+        page = require_present(node, "the repository")["threads"]
         for node in page["nodes"] or []:
             yield node
         if not page["pageInfo"]["hasNextPage"]:
@@ -173,7 +174,7 @@ async def _query(client: GitHubClient, query: str, variables: Json, *, partial: 
 def _parse_activity(node: Json) -> RepositoryActivity:
     address = Address(node["owner"]["login"], node["name"])
     newest = _newest(node["issues"]), _newest(node["pullRequests"])
-    return RepositoryActivity(RepositoryId(node["databaseId"]), node["id"], address, *newest)
+    return RepositoryActivity(repository_id(node), node["id"], address, *newest)
 
 
 def _newest(connection: Any) -> datetime | None:

@@ -43,7 +43,9 @@ class WrittenText:
     @classmethod
     def of(cls, what: str, item: Json, *, place: str = "", title: str = "", at: str = "created_at") -> "WrittenText":
         """Return what an item of GitHub's REST API says."""
-        return cls(what, rest_actor(item["user"]), item["node_id"], time(item[at]), item["body"] or "", place, title)
+        return cls(
+            what, rest_actor(item["user"]), item["node_id"], time(item[at]), item.get("body") or "", place, title
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import OutcomeUnknown
+from bot.github.errors import OutcomeUnknown, require_present
 from bot.github.people import time
 from bot.github.repository import Address
 from bot.ports import ThreadFence
@@ -134,7 +134,7 @@ class Comments:
             return
         text = _mark_outdated(comment["body"], why)
         if not shows_same_text(comment["body"], text):
-            await self.edit(int(comment["fullDatabaseId"]), text)
+            await self.edit(_number(comment), text)
         if not comment["isMinimized"]:
             await self.minimize(node)
 
@@ -152,7 +152,7 @@ class Comments:
         if is_ticked(comment["body"]):
             text = text.replace(BOX, BOX.replace("[ ]", "[x]"))
         last = newlines(comment["body"]).rstrip().rpartition("\n")[2]
-        await self.edit(int(comment["fullDatabaseId"]), f"{text}\n\n{last}" if marker.parse(last) else text)
+        await self.edit(_number(comment), f"{text}\n\n{last}" if marker.parse(last) else text)
 
     async def fold(self, node: str) -> None:
         """Fold a comment as outdated, if it still exists."""
@@ -272,6 +272,10 @@ def _require_text(posted: Posted, text: str) -> Posted:
     if not shows_same_text(posted.body, text):
         raise Transient("GitHub shows a different text than was posted", where=posted.url, fix="check the comment")
     return posted
+
+
+def _number(comment: Json) -> int:
+    return int(require_present(comment["fullDatabaseId"], "the id of a comment"))
 
 
 def _posted_comment(comment: Json) -> Posted:

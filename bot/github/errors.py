@@ -8,10 +8,15 @@ Refused
 Transient
  +-- TooMuch         the query exceeds GitHub's resources for one response: ask for less at once
  +-- RateLimited     a rate limit that lasts longer than the client waits; `seconds` is how long
+ +-- Incomplete      the answer lacks what GitHub's schemas let it leave out, and nothing can stand for
  +-- OutcomeUnknown  the response to a write was lost: look up whether it was done before repeating it (E1)
 """
 
+from typing import TypeVar
+
 from bot.core.errors import Refused, Transient
+
+T = TypeVar("T")
 
 
 class Missing(Refused):
@@ -32,6 +37,17 @@ class Unprocessable(Refused):
 
 class TooMuch(Transient):
     """The query asks for more at once than GitHub gives in one response."""
+
+
+class Incomplete(Transient):
+    """The answer lacks something that GitHub's schemas let it leave out."""
+
+
+def require_present(value: T | None, what: str) -> T:
+    """Return a value of GitHub's answer. Raises Incomplete, which names it, if it is null."""
+    if value is None:
+        raise Incomplete(f"GitHub's answer does not contain {what}", where="GitHub", fix="try again later")
+    return value
 
 
 class RateLimited(Transient):

@@ -15,6 +15,7 @@ from bot.core.names import ThreadNumber
 from bot.core.operations import IssueOperationResult, IssueState, Operation, OperationKind
 from bot.github.client import GitHubClient
 from bot.github.comments import Comments
+from bot.github.labels import label_names
 from bot.github.repository import Address
 from bot.ports import ThreadFence
 
@@ -40,8 +41,8 @@ class IssueOperations:
             issue = await self.client.get(self._path(number))
         except Refused:  # 404, 410, or moved to a repository that is not ours
             return None
-        labels = frozenset(str(label["name"]) for label in issue["labels"])
-        body = str(issue["body"] or "")
+        labels = frozenset(label_names(issue))
+        body = str(issue.get("body") or "")
         return IssueState(str(issue["title"]), body, labels, int(issue["comments"]), issue["state"] == "open")
 
     async def apply(self, operation: Operation, seen: str, name: str) -> IssueOperationResult:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from bot.core.errors import PlangateError
 from bot.core.names import ThreadNumber
-from bot.github.client import GitHubClient
+from bot.github.client import GitHubClient, Json
 from bot.github.errors import Missing, Unprocessable
 from bot.github.repository import Address
 
@@ -16,6 +16,15 @@ OPEN_LABEL: Final = "plangate: open"
 comments that mention the bot start a job."""
 
 _log: Final = logging.getLogger(__name__)
+
+
+def label_names(issue: Json) -> list[str]:
+    """Return the names of an issue's labels, which GitHub gives as texts or as objects, maybe without a name.
+
+    https://docs.github.com/en/rest/issues/issues#get-an-issue
+    """
+    names = (label.get("name") if isinstance(label, dict) else label for label in issue["labels"])
+    return [str(name) for name in names if name]
 
 
 async def has_label(client: GitHubClient, address: Address, name: str) -> bool:

@@ -16,6 +16,7 @@ from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.names import CommitId, ThreadNumber
 from bot.github.client import PAGE, GitHubClient, Json
+from bot.github.errors import Missing
 from bot.github.people import WHO, actor
 from bot.github.repository import Address, file
 
@@ -141,7 +142,9 @@ class PullReader:
         except Refused as error:
             _log.info("the checks of #%s cannot be seen: %s", number, error)
             data = await self.client.graphql(_QUERY, variables | {"checks": False})
-        pull = data["repository"]["pullRequest"]
+        pull = (data["repository"] or {}).get("pullRequest")
+        if pull is None:
+            raise Missing("GitHub has no such pull request", where=f"{self.address.path}#{number}")
         files = await self._files(number, pull["changedFiles"])
         facts = _facts(number, pull, files, (data.get("node") or {}).get("comments"))
         texts = await self._noted_files(facts)

@@ -9,7 +9,7 @@ from bot.core.actor import Actor, ActorKind
 from bot.core.errors import Misconfigured, PlangateError, Refused
 from bot.core.names import CommitId, RepositoryId, ThreadAddress
 from bot.github.client import GitHubClient
-from bot.github.errors import Missing
+from bot.github.errors import Missing, require_present
 from bot.github.people import actor, rest_actor
 
 FILE_LIMIT: Final = 1024 * 1024
@@ -79,6 +79,11 @@ class Repository:
     head: CommitId | None
 
 
+def repository_id(node: Any) -> RepositoryId:
+    """Return the numeric id of a repository in GraphQL data. Raises Incomplete if GitHub leaves it out."""
+    return RepositoryId(require_present(node["databaseId"], "the repository's id"))
+
+
 async def repository(client: GitHubClient, address: Address) -> Repository:
     """Return a repository's facts, read by one request. Raises Missing."""
     node = (await client.graphql(_FACTS, address.variables))["repository"]
@@ -90,10 +95,10 @@ async def repository(client: GitHubClient, address: Address) -> Repository:
         )
     branch = node["defaultBranchRef"]
     return Repository(
-        id=RepositoryId(node["databaseId"]),
+        id=repository_id(node),
         address=Address(node["owner"]["login"], node["name"]),
         default_branch=branch["name"] if branch else "",
-        head=CommitId(branch["target"]["oid"]) if branch else None,
+        head=CommitId(branch["target"]["oid"]) if branch and branch["target"] else None,
     )
 
 
@@ -120,7 +125,7 @@ async def app_bot(app: GitHubClient, client: GitHubClient) -> Actor:
 
     https://docs.github.com/en/rest/apps/apps#get-the-authenticated-app
     """
-    slug = str((await app.get("/app"))["slug"])
+    slug = require_present((await app.get("/app") or {}).get("slug"), "the App's name")
     return rest_actor(await client.get(f"/users/{quote(f'{slug}[bot]')}"))
 
 

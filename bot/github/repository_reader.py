@@ -15,7 +15,8 @@ from bot.github.attached_pictures import AttachedPictures
 from bot.github.attribution import WITHHELD, Attribution, WrittenText, cut
 from bot.github.check_results import CheckResults, missing_permission
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import Forbidden
+from bot.github.errors import Forbidden, Missing
+from bot.github.labels import label_names
 from bot.github.people import WHO, actor, rest_actor, time
 from bot.github.repository import Address
 
@@ -101,7 +102,7 @@ class GitHubReader:
         self._require_here(issue["repository_url"])
         kind = "pull request" if issue.get("pull_request") else "issue"
         facts = [f"{kind} #{query.number}", issue["state"], f"{issue['comments']} comments"]
-        labels = ", ".join(str(label["name"] if isinstance(label, dict) else label) for label in issue["labels"])
+        labels = ", ".join(label_names(issue))
         title = f"Title: {issue['title']}" + (f"\nLabels: {labels}" if labels else "")
         opening = WrittenText.of(", ".join(facts) + ", opened", issue, title=title)
         return RepositoryText(await self.attribution.passages([opening], strangers=query.strangers, longest=BODY))
@@ -121,7 +122,7 @@ class GitHubReader:
         files, more_files = await self._files(f"{path}/files", query, LISTED)
         reviews, more_reviews = await self._page(f"{path}/reviews", query.page)
         notes, more_notes = await self._page(f"{path}/comments", query.page)
-        state = "merged" if pull["merged_at"] else "draft" if pull["draft"] else pull["state"]
+        state = "merged" if pull["merged_at"] else "draft" if pull.get("draft") else pull["state"]
         fork = ", from a fork" if _is_fork(pull) else ""
         title = f"Title: {pull['title']}\nBranches: {pull['head']['ref']} into {pull['base']['ref']}"
         opening = WrittenText.of(f"pull request #{query.number}, {state}{fork}, opened", pull, title=title)
@@ -159,7 +160,8 @@ class GitHubReader:
         params = {"per_page": FILES, "page": query.page}
         answer, more = await self.client.page(f"{self.at.path}/commits/{commit}", params)
         files = [file for file in answer.get("files") or [] if _is_within(file["filename"], query.path)]
-        heading = f"{answer['commit']['author']['name']}: {answer['commit']['message']}"
+        author = (answer["commit"]["author"] or {}).get("name") or "an unknown author"
+        heading = f"{author}: {answer['commit']['message']}"
         texts = (cut(self.attribution.clean(heading), COMMENT), *(self._patch(file) for file in files))
         where = "not on the default branch" if foreign else "on the default branch"
         return RepositoryText((Passage(f"commit {commit}, {where}", "\n\n".join(texts), foreign),), more)
@@ -185,7 +187,9 @@ class GitHubReader:
         """https://docs.github.com/en/graphql/reference/objects#issue, closedByPullRequestsReferences."""
         variables = {**self.at.variables, "number": query.number}
         home = (await self.client.graphql(_LINKED, variables))["repository"]
-        about = home["issueOrPullRequest"]
+        about = home and home["issueOrPullRequest"]
+        if not about:
+            raise Missing("there is no such issue or pull request here", where=f"#{query.number}")
         issues = about["__typename"] == "PullRequest"
         linked = about["closingIssuesReferences" if issues else "closedByPullRequestsReferences"] or {}
         nodes = [node for node in linked.get("nodes") or [] if node]

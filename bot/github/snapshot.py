@@ -22,6 +22,7 @@ from bot.core.plan import PlanDocument
 from bot.github.client import GitHubClient, Json
 from bot.github.code_owners import owner_ids
 from bot.github.edit_history import EDIT_FIELDS, History, history
+from bot.github.errors import require_present
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.people import WHO, actor, time
 from bot.github.permissions import Roles
@@ -236,7 +237,7 @@ def _base(repository: Json) -> CommitId:
     subject = repository["issueOrPullRequest"]
     if subject["__typename"] == "PullRequest" and not subject["isCrossRepository"] and not subject["merged"]:
         return CommitId(subject["headRefOid"])
-    return CommitId(repository["ref"]["target"]["oid"])
+    return CommitId(require_present(repository["ref"]["target"], "the head of the branch")["oid"])
 
 
 def _is_merged(subject: Json | None, branch: str) -> bool:

@@ -26,6 +26,7 @@ from bot.github.attribution import Attribution
 from bot.github.check_results import CheckResults
 from bot.github.client import GitHubClient, Json
 from bot.github.issue_operations import IssueOperations
+from bot.github.labels import label_names
 from bot.github.people import rest_actor
 from bot.github.repository import Address
 from bot.github.tracking import LABEL
@@ -76,7 +77,7 @@ class TaskGateway:
         async for issue in self.client.pages(f"{self.at.path}/issues", query):
             if len(rows) == most or datetime.fromisoformat(issue["updated_at"]) > before:
                 break
-            labels = [str(label["name"]) for label in issue["labels"]]
+            labels = label_names(issue)
             if "pull_request" not in issue and exempt.isdisjoint(label.casefold() for label in labels):
                 rows.append(_row(issue, labels))
         return "\n".join(rows)

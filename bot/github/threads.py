@@ -3,7 +3,7 @@
 https://docs.github.com/en/graphql/reference/unions#issueorpullrequest
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,9 +14,9 @@ from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.pull import PullCommits
 from bot.github.client import LAGS, PAGE, GitHubClient, Json
-from bot.github.errors import Missing, TooMuch
+from bot.github.errors import Missing, TooMuch, require_present
 from bot.github.people import WHO, actor, time
-from bot.github.repository import Address
+from bot.github.repository import Address, repository_id
 
 CATCH_UP: Final = 500
 """Number of the newest comments, and of the newest reviews, that are read of a thread never heard before, in whole
@@ -133,7 +133,7 @@ class ThreadPost:
     """Its global id."""
     by_mail: bool = False
     """Whether one of its texts was sent by mail, so that it may quote anybody without a mark (A6)."""
-    aliases: frozenset[str] = frozenset()
+    aliases: Set[str] = frozenset()
     """Other keys by which deliveries report it: those of a review and of each of its comments."""
     more: str = ""
     """Cursor of a review's further comments; "" if all are here."""
@@ -222,10 +222,9 @@ class Threads:
     async def _now(self, number: ThreadNumber) -> GitHubThread:
         repository = (await self._ask(_THREAD, {**self.address.variables, "number": number}))["repository"]
         if repository is None or repository["issueOrPullRequest"] is None:
-            raise Missing(
-                "GitHub has no such thread, or this token may not see it", where=f"{self.address.path}#{number}"
-            )
-        return read_thread(RepositoryId(repository["databaseId"]), repository["issueOrPullRequest"])
+            where = f"{self.address.path}#{number}"
+            raise Missing("GitHub has no such thread, or this token may not see it", where=where)
+        return read_thread(repository_id(repository), repository["issueOrPullRequest"])
 
     async def _ask(self, query: str, variables: Json) -> Json:
         """Query a page. If GitHub reports that it is too much, halve the page size, down to the smallest.
@@ -321,7 +320,11 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
 
 def _comments(connection: Json) -> tuple[ThreadPost, ...]:
     """Return the comments of one page."""
-    return tuple(_parse_text(f"comment-{node['fullDatabaseId']}", node) for node in connection["nodes"] or [])
+    return tuple(_parse_text(_key("comment", node), node) for node in connection["nodes"] or [])
+
+
+def _key(kind: str, node: Json) -> str:
+    return f"{kind}-{require_present(node['fullDatabaseId'], f'the id of a {kind}')}"
 
 
 def _parse_text(key: str, node: Json) -> ThreadPost:
@@ -362,12 +365,10 @@ def _reviews(connection: Json) -> Iterator[ThreadPost]:
         comments: Json = node["comments"] or {"nodes": []}
         if node["submittedAt"] is None or not (node["body"].strip() or comments["nodes"]):
             continue
-        # GitHub sends a single comment as a review without a body, and does not show that review: nobody can react to
-        # it.
+        # GitHub sends a single comment as a review without a body, which it does not show: nobody can react to it.
         bare = not node["body"].strip()
-        key = f"review-comment-{comments['nodes'][0]['fullDatabaseId']}" if bare else f"review-{node['fullDatabaseId']}"
-        aliases = frozenset({f"review-{node['fullDatabaseId']}"})
-        review = replace(_parse_text(key, node), at=time(node["submittedAt"]), aliases=aliases)
+        key = _key("review-comment", comments["nodes"][0]) if bare else _key("review", node)
+        review = replace(_parse_text(key, node), at=time(node["submittedAt"]), aliases={_key("review", node)})
         yield _with_notes(review, comments)
 
 
@@ -382,7 +383,7 @@ def _with_notes(review: ThreadPost, connection: Json) -> ThreadPost:
         editors=(*review.editors, *_editors(*comments)),
         changed=(*review.changed, *_edited_ids(*comments)),
         by_mail=review.by_mail or any(comment["createdViaEmail"] for comment in comments),
-        aliases=review.aliases | {f"review-comment-{comment['fullDatabaseId']}" for comment in comments},
+        aliases=review.aliases | {_key("review-comment", comment) for comment in comments},
         more=page["endCursor"] if page["hasNextPage"] else "",
     )
 

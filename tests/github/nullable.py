@@ -1,8 +1,9 @@
-"""The places of GitHub's answers that its schemas allow to be null or absent, and an answer with one of them changed."""
+"""The places of GitHub's data that its schemas allow to be null or absent, and data with one of them changed."""
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -78,12 +79,13 @@ def graphql_places(request: bytes, answer: Any) -> Iterator[Place]:
     """Yield the nullable fields that a query selects and that its answer fills."""
     from graphql import FragmentDefinitionNode, OperationDefinitionNode, parse
 
-    document = parse(json.loads(request)["query"], no_location=True)
+    text = json.loads(request)["query"]
+    document = parse(text, no_location=True)
     fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
     (operation,) = (each for each in document.definitions if isinstance(each, OperationDefinitionNode))
     schema = graphql_schema()
     root = schema.mutation_type if operation.operation.value == "mutation" else schema.query_type
-    name = " ".join(json.loads(request)["query"].split())
+    name = f"GraphQL {hashlib.sha256(text.encode()).hexdigest()[:6]}"
     for path in _selected(root, operation.selection_set, answer.get("data"), fragments):
         yield Place(name, ("data", *path), absent=False)
 
@@ -99,7 +101,9 @@ def _selected(kind: Any, selection: Any, data: Any, fragments: Any) -> Iterator[
         if not isinstance(node, FieldNode):
             part = fragments[node.name.value] if isinstance(node, FragmentSpreadNode) else node
             condition = part.type_condition.name.value
-            inner = kind if is_abstract_type(graphql_schema().get_type(condition)) else graphql_schema().get_type(condition)
+            inner = (
+                kind if is_abstract_type(graphql_schema().get_type(condition)) else graphql_schema().get_type(condition)
+            )
             yield from _selected(inner, part.selection_set, data, fragments)
             continue
         key = node.alias.value if node.alias else node.name.value
@@ -138,47 +142,52 @@ def rest_places(method: str, path: str, answer: Any) -> Iterator[Place]:
             break
     else:
         return
-    responses = (_resolved(each) for status, each in operation["responses"].items() if status.startswith("2"))
-    schemas = [each["content"]["application/json"]["schema"] for each in responses if "application/json" in each.get("content", {})]
+    responses = (
+        _resolved(each, openapi()) for status, each in operation["responses"].items() if status.startswith("2")
+    )
+    schemas = [
+        each["content"]["application/json"]["schema"]
+        for each in responses
+        if "application/json" in each.get("content", {})
+    ]
     if schemas:
-        for found, absent in _described(schemas[0], answer):
+        for found, absent in described(schemas[0], answer, openapi()):
             yield Place(f"{method} {template}", found, absent=absent)
 
 
-def _resolved(schema: Any) -> Any:
+def _resolved(schema: Any, root: Any) -> Any:
     while "$ref" in schema:
-        found: Any = openapi()
+        found: Any = root
         for step in schema["$ref"].removeprefix("#/").split("/"):
             found = found[step]
         schema = found
     return schema
 
 
-def _forms(schema: Any) -> Iterator[Any]:
+def _forms(schema: Any, root: Any) -> Iterator[Any]:
     """Yield the schemas that may describe one value."""
-    schema = _resolved(schema)
+    schema = _resolved(schema, root)
     yield schema
     for key in ("allOf", "anyOf", "oneOf"):
         for each in schema.get(key, ()):
-            yield from _forms(each)
+            yield from _forms(each, root)
 
 
-def _described(schema: Any, value: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
-    forms = list(_forms(schema))
-    if value is not None and any(form.get("nullable") for form in forms):
+def described(schema: Any, value: Any, root: Any) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Yield the path to each part of a value that its schema lets be null (False) or leaves optional (True)."""
+    forms = list(_forms(schema, root))
+    if value is not None and any(form.get("nullable") or "null" in (form.get("type") or ()) for form in forms):
         yield (), False
     if isinstance(value, list):
-        items = next((form["items"] for form in forms if "items" in form), None)
+        items = next((form["items"] for form in forms if isinstance(form.get("items"), dict)), None)
         for item in value if items is not None else ():
-            yield from (((EACH, *path), absent) for path, absent in _described(items, item))
+            yield from (((EACH, *path), absent) for path, absent in described(items, item, root))
     if isinstance(value, dict):
-        described = [form for form in forms if "properties" in form]
+        objects = [form for form in forms if "properties" in form]
         for key, inner in value.items():
-            here = [form for form in described if key in form["properties"]]
+            here = [form for form in objects if key in form["properties"]]
             if here and not all(key in form.get("required", ()) for form in here):
                 yield (key,), True
             if here:
-                yield from (((key, *path), absent) for path, absent in _described(here[0]["properties"][key], inner))
-
-
-Scenario = Callable[[Ground], Any]
+                below = described(here[0]["properties"][key], inner, root)
+                yield from (((key, *path), absent) for path, absent in below)

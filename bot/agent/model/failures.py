@@ -29,15 +29,6 @@ _TOO_LONG = re.compile(
 )
 """How servers of the Messages API, Anthropic's and others, report that a request exceeds the context."""
 _PLACE = re.compile(r"\bmessages\.(\d+)\.content\.(\d+)(?:\.tool_result\.content\.(\d+))?")
-_STATUS = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-}
-"""The status of each lasting error, which an error event inside a stream does not have."""
 _OVERLOADED = frozenset({"overloaded_error"})
 _RETRYABLE_TYPES = frozenset({"overloaded_error", "api_error", "timeout_error", "rate_limit_error"})
 _CURES = {
@@ -119,7 +110,7 @@ def status_failure(status: int, kind: str, text: str, headers: dict[str, str]) -
     after, ramp = _seconds(headers), RAMP_LIMIT in text
     text = shorten_line(text, LONGEST)
     if status < 400:
-        status = _STATUS.get(kind, status)
+        status = 400 if kind == "invalid_request_error" else status  # in a stream, it means the same
         return CallFailure(text, kind in _RETRYABLE_TYPES, kind in _OVERLOADED, after, status)
     fix = _RAMP_CURE if ramp else ""
     capped = status == 429 and after is None and "spend" in text.lower()

@@ -74,14 +74,14 @@ def refused_features(failure: CallFailure, fields: Mapping[str, Any], betas: Col
 
 
 def unsupported_abilities(failure: CallFailure, fields: Mapping[str, Any]) -> tuple[Feature, ...]:
-    """Return the first ability that a refusal says the model lacks, by the ability's name; none if the request does not
-    use it.
+    """Return the narrowest ability, and of several the first, that a refusal says the model lacks; none if the request
+    does not use it.
     """
     if not failure.is_lasting or failure.place or not _UNSUPPORTED.search(failure.text):
         return ()
     used, text = set(_used_terms(fields)), failure.text.lower()
     named = [feature for feature in FEATURES if feature.name in text and not used.isdisjoint(feature.terms)]
-    return tuple(sorted(named, key=lambda feature: text.index(feature.name))[:1])
+    return tuple(sorted(named, key=lambda feature: (len(feature.without), text.index(feature.name)))[:1])
 
 
 def without_features(spec: ModelSpec, missing: Sequence[Feature]) -> ModelSpec:

@@ -158,6 +158,7 @@ async def test_a_session_ends_if_leaving_out_does_not_help(room: Open) -> None:
 EFFORT = "This model does not support effort level 'xhigh'. Supported levels: high."
 LACKING = {
     EFFORT: "output_config",
+    f"output_config.effort: {EFFORT}": "output_config",
     "This model does not support the effort parameter.": "output_config",
     "adaptive thinking is not supported on this model": "thinking",
     "thinking is currently not available for this model": "thinking",
