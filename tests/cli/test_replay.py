@@ -179,3 +179,10 @@ def test_what_a_run_left_can_be_shown(tmp_path: Path) -> None:
     assert "├ answered" in ended.out
     assert ended.out.splitlines()[-1].endswith("entries: each has its MAC, and follows the one before it")
     assert elsewhere.call("replay", str(folder / "journal")).code == 2
+
+
+def test_a_sentence_of_an_answer_is_shown_whole(tmp_path: Path) -> None:
+    """The service splits it at each citation."""
+    pieces = [{"type": "text", "text": text} for text in ("It is ", "3.14", ".")]
+    lines = shown(file(tmp_path, OPENED, message("assistant", pieces)))
+    assert [line.rpartition("│ ")[2] for line in lines if "│" in line] == ["It is 3.14."]

@@ -184,26 +184,36 @@ async def comments(ground: Ground) -> Read:
     return read
 
 
-async def writes(ground: Ground) -> Read:
-    """What is posted, each time as if for the first time, in the name of a new ask."""
+async def posts(ground: Ground) -> Read:
+    """What is posted, each time as if for the first time, for another ask."""
+    asks = count(10)
+    shown = await Shown.on(ground, ground.issue())
+
+    async def write() -> None:
+        dialogue, ask = ground.dialogue(shown.plan.thread), next(asks)
+        await dialogue.progress("at work", ask)
+        await dialogue.end_progress("done", ask)
+        await dialogue.post("Done.", ask)
+        await shown.dialogue.show_work_begun(shown.plan, shown.node, f"Work {ask} began.")
+        await shown.dialogue.supersede(shown.node, f"Plan {ask} replaces it.")
+
+    return write
+
+
+async def replies(ground: Ground) -> Read:
+    """A review, and a reply to a review, each time for another ask."""
     asks = count(10)
     number = pull(ground)
-    shown = await Shown.on(ground, ground.issue())
+    (turn, *_) = await turns_of(ground.dialogue(number))
     head = (await ground.dialogue(number).subject()).pull
     assert head is not None
 
     async def write() -> None:
         dialogue, ask = ground.dialogue(number), next(asks)
-        await dialogue.progress("at work", ask)
-        await dialogue.end_progress("done", ask)
-        await dialogue.post("Done.", ask)
         finding = ReviewFinding("src/a.py", 1, Severity.LOW, f"Why {ask}?")
         await dialogue.review(Review(f"Good {ask}.", (finding,), head.head), ask)
-        for turn in await turns_of(dialogue):
-            await dialogue.acknowledge(turn, Acknowledgment.SEEN)
-            await dialogue.reply([turn.key], f"So {ask}.", ask)
-        await shown.dialogue.show_work_begun(shown.plan, shown.node, f"Work {ask} began.")
-        await shown.dialogue.supersede(shown.node, f"Plan {ask} replaces it.")
+        await dialogue.acknowledge(turn, Acknowledgment.SEEN)
+        await dialogue.reply([turn.key], f"So {ask}.", ask)
 
     return write
 
@@ -284,7 +294,8 @@ READS: dict[str, Callable[[Ground], Awaitable[Read]]] = {
     "activity": activity,
     "comments": comments,
     "a tracking issue": tracked,
-    "what is posted": writes,
+    "what is posted": posts,
+    "replies": replies,
     "a question": question,
     "issues": issues,
     "settings": settings,
