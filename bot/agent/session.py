@@ -18,6 +18,7 @@ from bot.agent.session_events import AgentChanged, ModeChanged
 from bot.agent.session_log import SessionLog, answer_facts
 from bot.agent.tools.tool import Tool, ToolContext
 from bot.core.errors import Refused
+from bot.core.exchange import HistoryView
 from bot.core.names import AgentId, SessionId
 from bot.core.transcript import (
     Json,
@@ -33,7 +34,7 @@ from bot.core.transcript import (
     well_formed,
     without_empty_text,
 )
-from bot.ports import AnswerCompleted, HistoryView, Notice, Replay, Usage
+from bot.ports import AnswerCompleted, Notice, Replay, Usage
 
 ASKED = "asked"
 """Kind of the note that saves an answer whose calls are running."""

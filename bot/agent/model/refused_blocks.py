@@ -12,8 +12,9 @@ from typing import Final
 
 from bot.agent.history.cutting import images, messages_since_answer, picture_digest
 from bot.agent.model.failures import CallFailure
+from bot.core.exchange import HistoryView
 from bot.core.transcript import THINKING, Json
-from bot.ports import HistoryView, Replay
+from bot.ports import Replay
 
 _THINKING: Final = re.compile(r"\b(?:redacted_)?thinking\b")
 _THINKING_BLOCK: Final = re.compile(rf"{_THINKING.pattern}\W{{1,2}}blocks?\b")
