@@ -22,6 +22,7 @@ from bot.core.transcript import (
     notes_of,
     pending_calls,
     result_text,
+    spoken_blocks,
     text_of,
     todos_of,
     tool_calls,
@@ -144,6 +145,10 @@ def test_tool_calls() -> None:
 def test_text_of(message: Json, words: str) -> None:
     """Texts of an answer that follow each other are one; others stand one below the other."""
     assert text_of(message) == words
+
+
+def test_a_message_without_blocks_is_one_text() -> None:
+    assert spoken_blocks({"role": "user", "content": "a"}) == [text("a")]
 
 
 def test_the_text_of_a_result_keeps_its_parts_apart() -> None:
