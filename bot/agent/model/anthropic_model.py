@@ -185,9 +185,9 @@ class AnthropicModel:
         before, sent = call.request.view, call.fields["messages"]
         if view := view_without_refused(failure, before, sent, drops=tries.spec.drops):
             tries.request = replace(tries.request, view=view)
-            kind = "thinking" if view.thinking is not before.thinking else "picture"
-            what = _REPLAYED[view.thinking] if kind == "thinking" else "the refused picture"
-            return Notice(kind, f"{failure.text}; going on without {what}", view=view)
+            if view.thinking is before.thinking:
+                return Notice("picture", f"{failure.text}; going on without the refused picture", view=view)
+            return Notice("thinking", f"{failure.text}; going on without {_REPLAYED[view.thinking]}", view=view)
         fields = {name: value for name, value in call.fields.items() if name not in self.extra_body}
         lost = self._refuse(failure, refused_features(failure, fields, call.betas))
         if not lost and (lost := unsupported_abilities(failure, fields)):
