@@ -314,7 +314,7 @@ def read_thread(repository: RepositoryId, node: Json) -> GitHubThread:
         pull=PullCommits(CommitId(node["baseRefOid"]), CommitId(node["headRefOid"])) if pull_request else None,
         comment_count=comments["totalCount"],
         moved=time(node["updatedAt"]) > time(node["createdAt"]),
-        closed_at=time(node["closedAt"]) if is_closed(node) else None,
+        closed_at=time(node["closedAt"]) if is_closed(node) and node["closedAt"] else None,
     )
 
 
@@ -329,17 +329,9 @@ def _key(kind: str, node: Json) -> str:
 
 def _parse_text(key: str, node: Json) -> ThreadPost:
     """Return one text with its author."""
-    return ThreadPost(
-        key,
-        actor(node["author"]),
-        node["body"],
-        time(node["createdAt"]),
-        _edited_at(node),
-        editors=_editors(node),
-        changed=_edited_ids(node),
-        node=node["id"],
-        by_mail=node["createdViaEmail"],
-    )
+    post = ThreadPost(key, actor(node["author"]), node["body"], time(node["createdAt"]), _edited_at(node))
+    editors, changed = _editors(node), _edited_ids(node)
+    return replace(post, editors=editors, changed=changed, node=node["id"], by_mail=node["createdViaEmail"])
 
 
 def is_closed(subject: Json) -> bool:

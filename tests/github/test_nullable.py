@@ -25,7 +25,7 @@ from bot.core.turn import Acknowledgment
 from bot.github import repository_settings
 from bot.github.activity import active_threads, repository_activities, repository_activity
 from bot.github.deliveries import Malformed, parse_delivery
-from bot.github.edit_history import editors
+from bot.github.edit_history import provenances
 from bot.github.errors import Incomplete
 from bot.github.hook_deliveries import delivery_attempts
 from bot.github.issue_operations import IssueOperations
@@ -179,7 +179,7 @@ async def comments(ground: Ground) -> Read:
 
     async def read() -> None:
         await fingerprints(ground.client, [node])
-        await editors(ground.client, [node])
+        await provenances(ground.client, [node])
 
     return read
 
