@@ -196,14 +196,14 @@ def _matches(plain: str, glob: str) -> bool:
         return any(fnmatchcase(part, pattern[0]) for part in parts)
     reachable = {0}
     for step in pattern[:-1]:
-        reachable = _advance(reachable, step, parts)
+        reachable = advance(reachable, step, parts)
     # The last step consumes a name, even if it is `**`: a folder is not inside itself. Everything below that name is
     # covered.
     last = "*" if pattern[-1] == "**" else pattern[-1]
-    return bool(_advance(reachable, last, parts))
+    return bool(advance(reachable, last, parts))
 
 
-def _advance(reachable: set[int], step: str, parts: list[str]) -> set[int]:
+def advance(reachable: set[int], step: str, parts: list[str]) -> set[int]:
     """Return how many parts of a path may be consumed after one more step of a pattern."""
     if step == "**":
         return set(range(min(reachable), len(parts) + 1)) if reachable else set()

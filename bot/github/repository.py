@@ -120,6 +120,15 @@ async def file(client: GitHubClient, address: Address, path: str, ref: str = "")
     return base64.b64decode(entry["content"])
 
 
+async def is_file(client: GitHubClient, address: Address, path: str, ref: str) -> bool:
+    """Return whether a commit or branch has a file at a path, of any size."""
+    try:
+        entry = await client.get(f"{address.path}/contents/{quote(path)}", {"ref": ref})
+    except Missing:
+        return False
+    return isinstance(entry, dict) and entry.get("type") == "file"
+
+
 async def app_bot(app: GitHubClient, client: GitHubClient) -> Actor:
     """Return the account of an App's bot. `app` is a client that authenticates as the App itself.
 

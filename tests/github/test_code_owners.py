@@ -50,3 +50,13 @@ async def test_a_team_owns(ground: Ground) -> None:
     assert await found(ground, client) == ["ada"]
     ground.github.faults.fail("GET */contents/*", 500, times=99)
     assert await found(ground, client) == []
+
+
+@pytest.mark.req("G4")
+async def test_a_wildcard_rule_leaves_a_file_its_owner_but_not_a_folder(ground: Ground) -> None:
+    """Below a folder, or below a path that does not exist yet, the plan may change files of the wildcard's owner."""
+    rules = "* @ada\n*.sql @mia\n"
+    ground.person("ada").push(HOME, {"CODEOWNERS": rules, "src/a.py": "1\n", "src/socket.io/b.sql": "2\n"})
+    assert await found(ground, ground.client, "src/a.py") == ["ada"]
+    assert await found(ground, ground.client, "src/socket.io") == []
+    assert await found(ground, ground.client, "src/a.py", "src/new") == []
