@@ -38,9 +38,10 @@ def standing_objection(plan: PlanDocument, standing: Standing, *, four_eyes: boo
         return f"its tier is {plan.tier}"
     if plan.operations:
         return "it has operations on issues"
-    if not plan.contract.scope:
+    named = [glob for glob in plan.contract.scope if not glob.startswith("!")]
+    if not named:
         return "it names no files"
-    if outside := [glob for glob in plan.contract.scope if not is_glob_inside(glob, standing.paths)]:
+    if outside := [glob for glob in named if not is_glob_inside(glob, standing.paths)]:
         return f"it names files outside the task's paths ({outside[0]})"
     if further := sorted(set(plan.contract.hosts) - set(standing.hosts)):
         return f"it reaches a host that the configuration does not list ({further[0]})"
@@ -50,9 +51,9 @@ def standing_objection(plan: PlanDocument, standing: Standing, *, four_eyes: boo
 def is_glob_inside(glob: str, paths: Sequence[str]) -> bool:
     """Return whether everything that a glob of a plan reaches is reached by one of the task's globs as well.
 
-    False if that is not certain, so that people are asked.
+    False if that is not certain, so that people are asked. A glob that excludes files reaches none.
     """
-    return glob.startswith("!") or any(_is_inside(glob, path) for path in paths)
+    return any(_is_inside(glob, path) for path in paths)
 
 
 def _is_inside(glob: str, path: str) -> bool:

@@ -37,6 +37,9 @@ PLAN = PlanDocument(
         (replace(PLAN, tier="high"), STANDING, "its tier is high"),
         (replace(PLAN, tier="unheard of"), STANDING, "its tier is unheard of"),
         (replace(PLAN, contract=Contract()), STANDING, "it names no files"),
+        (replace(PLAN, contract=Contract(scope=("!x",))), STANDING, "it names no files"),
+        (replace(PLAN, contract=Contract(scope=("!docs/**", "!src/**"))), STANDING, "it names no files"),
+        (replace(PLAN, contract=Contract(scope=("docs/a.md", "!src/**"))), STANDING, ""),  # it only takes away
         (replace(PLAN, contract=Contract(scope=("docs/a.md", "src/a.py"))), STANDING, "(src/a.py)"),
         (replace(PLAN, contract=replace(PLAN.contract, hosts=("evil.example",))), STANDING, "(evil.example)"),
     ),
@@ -59,7 +62,7 @@ def test_objections(plan: PlanDocument, standing: Standing, said: str) -> None:
         ("requirements.txt", True),
         ("pip/requirements.txt", True),
         ("/setup.cfg", True),
-        ("!src/**", True),  # it only takes away
+        ("!src/**", False),  # it only takes away
         ("setup.cfg", False),  # in every folder
         ("docs", False),  # a folder of that name, in every folder
         ("*", False),
