@@ -142,6 +142,9 @@ class Workspace(Protocol):
         Raises Refused for changes that may not be published.
         """
 
+    async def links(self, commit: CommitId) -> Mapping[str, str]:
+        """Return what each symbolic link of a commit holds: path -> target."""
+
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         """Copy a checkout in its current state into a separate one, inside a sandbox (S4).
 

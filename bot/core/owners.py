@@ -5,8 +5,8 @@ https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-f
 Rules
 - The last rule that matches a file names its owners. A plan has globs instead of files, so every rule counts that could
   match a file reached by a glob, except rules above one that certainly matches all of those files.
-- A glob without a wildcard is one file, or everything below a folder if it ends with a slash. Only rules that match that
-  path count for it.
+- A glob without a wildcard is one file, or everything below a folder if it ends with a slash. Only rules that match
+  that path count for it.
 - What cannot be determined is not owned: a rule with signs that GitHub does not document may match or may be skipped, a
   rule matches in any spelling of a path, and one without owners has none.
 """

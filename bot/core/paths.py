@@ -5,6 +5,7 @@ Rules
 - Globs work as in .gitignore: without an inner slash they match at any depth, a folder covers its contents, `**` spans
   folders, and a leading `!` excludes. `{a,b}` matches either one. Square brackets are literal (`app/[id]/page.tsx`).
 - Only a glob of tier high reaches a file of tier high: a plan must name the file, a wildcard never reaches it.
+- Whatever a path of tier high leads to by a symbolic link has the link's class (`linked_classes`).
 - A project's additional globs (paths.classes) extend the globs of their class. They never take a file out of a class
   that comes earlier in the table.
 """
@@ -12,7 +13,7 @@ Rules
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
@@ -57,11 +58,19 @@ _TABLE: tuple[tuple[PathClass, tuple[str, ...]], ...] = (
     (
         PathClass.AGENT,
         tuple(
-            # Instructions to other agents count as well, at any depth, because an agent reads them wherever it works.
-            "claude.md claude.local.md agents.md agents.override.md agent.md gemini.md warp.md .claude .mcp.json "
-            ".plangate .cursorrules .cursorignore .cursor .windsurfrules .windsurf .clinerules .roorules .roo .kiro "
-            ".goosehints .aider.conf.yml .junie .gemini .codex .continue copilot-instructions.md "
-            "*.instructions.md *.prompt.md *.chatmode.md /.github /.*/** /.*[*?[]*".split()
+            # Instructions to other agents count as well, at any depth, because an agent reads them wherever it works:
+            # their files, their folders, parts of plugins, and what tells them which files and servers to use.
+            "claude.md claude.local.md agents.md agents.override.md .agents.md agent.md agent.override.md codex.md "
+            "gemini.md qwen.md warp.md crush.md jules.md replit.md copilot-instructions.md skill.md .goosehints "
+            ".cursorrules .windsurfrules .clinerules .roorules .rules *.mdc *.instructions.md *.prompt.md "
+            "*.chatmode.md *.agent.md .claude .agents .cursor .windsurf .roo .kiro .kilocode .junie .gemini .qwen "
+            ".codex .continue .opencode .crush .augment .amazonq .trae .factory .openhands .goose .devin .idx .ruler "
+            ".plangate .*-plugin **/agents/*.md /agents/**/*.md /commands/*.md /commands/*.toml "
+            "/plugins/*/commands **/hooks/hooks.json gemini-extension.json "
+            "qwen-extension.json .mcp.json mcp.json .lsp.json opencode.json opencode.jsonc crush.json .crush.json "
+            ".aider.conf.yml .coderabbit.yaml .coderabbit.yml .pr_agent.toml greptile.json .cursorignore "
+            ".cursorindexingignore .codeiumignore .clineignore .rooignore .geminiignore .aiexclude .aiignore "
+            "/.github /.*/** /.*[*?[]*".split()
         ),
     ),
     (
@@ -98,7 +107,15 @@ def _row(globs: tuple[str, ...]) -> tuple[Callable[[str], object], tuple[str, ..
 _ROWS = tuple((kind, *_row(globs)) for kind, globs in _TABLE)
 """The compiled table, fast enough to classify a commit of a hundred thousand files in seconds."""
 
-_TIERS = {PathClass.DOCS: Tier.LOW, PathClass.TESTS: Tier.LOW, PathClass.CODE: Tier.NORMAL}
+_TIERS = dict.fromkeys(PathClass, Tier.HIGH) | {
+    PathClass.DOCS: Tier.LOW,
+    PathClass.TESTS: Tier.LOW,
+    PathClass.CODE: Tier.NORMAL,
+    PathClass.DEPENDENCIES: Tier.NORMAL,
+}
+"""The tier of each class; a plan that does not name the dependencies has another one for theirs."""
+_MOST_LINKED = 50
+"""Most targets of links that a plan lists."""
 _WEIGHT = tuple(Tier)
 
 
@@ -121,6 +138,46 @@ def tier_of(paths: Iterable[str], dependencies: Sequence[str] = (), further: Fur
     """
     tiers = [_tier(classify(path, further), dependencies) for path in paths]
     return max(tiers, key=_WEIGHT.index, default=Tier.NORMAL)
+
+
+def linked_classes(links: Mapping[str, str], further: Further = ()) -> Further:
+    """Return further globs that give whatever a link of tier high leads to the class of the link.
+
+    `links` has what each symbolic link of a tree holds. A link below such a target counts as well. More targets than a
+    plan can list stand for the whole repository.
+    """
+    raised: dict[tuple[str, str], None] = {}
+    is_complete = False
+    while not is_complete and len(raised) <= _MOST_LINKED:
+        is_complete = True
+        for link in links:
+            kind = classify(link, (*further, *raised))
+            for target in _link_targets(link, links) if _TIERS[kind] is Tier.HIGH else ():
+                if _TIERS[classify(target, (*further, *raised))] is not Tier.HIGH:
+                    raised[str(kind), f"/{_as_glob(target)}"] = None
+                    is_complete = False
+    return tuple(raised) if is_complete else ((str(PathClass.AGENT), "/"),)
+
+
+def _link_targets(link: str, links: Mapping[str, str]) -> Iterator[str]:
+    """Yield each path inside the repository that a link leads to, one after the other; "." is the root."""
+    path, seen = link, set[str]()
+    while path not in seen:
+        seen.add(path)
+        parts = path.split("/")
+        passed = next((n for n in range(1, len(parts) + 1) if "/".join(parts[:n]) in links), 0)
+        if not passed:
+            return
+        held = links["/".join(parts[:passed])]
+        path = posixpath.normpath(posixpath.join(*parts[: passed - 1], held, *parts[passed:]))
+        if f"{path}/".startswith(("/", "../")):
+            return
+        yield path
+
+
+def _as_glob(path: str) -> str:
+    """Return a glob for a path, with a wildcard in place of what a plan cannot show, or would expand."""
+    return "".join(sign if sign.isprintable() and sign != "{" else "?" for sign in path)
 
 
 def in_scope(path: str, globs: Sequence[str], dependencies: Sequence[str] = (), further: Further = ()) -> bool:
@@ -166,9 +223,7 @@ def _casefold_path(path: str) -> str:
 
 def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:
     """Return the tier of one class."""
-    if kind is PathClass.DEPENDENCIES:
-        return Tier.NORMAL if dependencies else Tier.HIGH
-    return _TIERS.get(kind, Tier.HIGH)
+    return Tier.HIGH if kind is PathClass.DEPENDENCIES and not dependencies else _TIERS[kind]
 
 
 def _reaches(plain: str, glob: str) -> bool:

@@ -13,7 +13,7 @@ from bot.core import comment, reply_text
 from bot.core.errors import Refused
 from bot.core.lines import cut_middle
 from bot.core.moves import Answered, MoveEvent, Planned, Stopped
-from bot.core.paths import is_workflow
+from bot.core.paths import is_workflow, linked_classes
 from bot.core.plan import Contract, PlanDocument, contract_tier
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import is_unresolved
@@ -59,6 +59,9 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
             elif pending_plan_call(session.history) is None:
                 has_answered = ended.end is End.ANSWERED
                 return _answer(context, state, session, ended) if has_answered else unfinished_move(context, ended)
+    classes = context.settings.classes
+    linked = linked_classes(await context.workspace.links(state.base), classes)
+    handed_in = replace(handed_in, contract=replace(handed_in.contract, classes=(*classes, *linked)))
     plan = await record_targets(context, document(context, state, handed_in))
     return Planned(plan=plan, digest=plan.digest, strangers=session.is_untrusted)
 
@@ -75,7 +78,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
 
     Raises Refused for a contract that cannot be approved or carried out.
     """
-    contract = replace(handed_in.contract, classes=context.settings.classes)
+    contract = handed_in.contract
     if context.settings.setup:  # approvers see in the plan which hosts the set-up commands may reach
         contract = replace(contract, hosts=tuple(dict.fromkeys((*contract.hosts, *context.settings.hosts))))
     _refuse_secrets(context, contract, handed_in)

@@ -160,6 +160,20 @@ class Mirror:
         only = ("--", below) if below else ()
         return _paths((await run.git(self.path, "ls-tree", "-r", "-z", "--name-only", commit, *only)).out)
 
+    async def links(self, commit: CommitId) -> dict[str, str]:
+        """Return what each symbolic link of a commit holds: path -> target."""
+        listing = (await run.git(self.path, "ls-tree", "-r", "-z", commit)).out.decode("utf-8", "surrogateescape")
+        rows = (row.partition("\t") for row in listing.split("\0") if row.startswith("120000 "))
+        ids = {path: facts.rpartition(" ")[2] for facts, _, path in rows}
+        stdin = "".join(f"{oid}\n" for oid in ids.values()).encode()
+        out = (await run.git(self.path, "cat-file", "--batch", stdin=stdin)).out if ids else b""
+        links: dict[str, str] = {}
+        for path in ids:
+            head, _, out = out.partition(b"\n")
+            size = int(head.split()[2])
+            links[path], out = out[:size].decode("utf-8", "surrogateescape"), out[size + 1 :]
+        return links
+
     async def top_level(self, commit: CommitId) -> tuple[str, ...]:
         """Return the names at the root of a commit, those of folders with a slash."""
         listing = (await run.git(self.path, "ls-tree", "-z", commit)).out.decode(errors="backslashreplace")

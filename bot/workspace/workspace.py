@@ -116,6 +116,11 @@ class GitWorkspace:
         self.checkouts.place(checkout)
         return await self.publisher.changed_paths(checkout)
 
+    async def links(self, commit: CommitId) -> dict[str, str]:
+        """Return what each symbolic link of a commit holds: path -> target."""
+        await self.mirror.ensure(commit)
+        return await self.mirror.links(commit)
+
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:
         """Copy a checkout in its current state, inside a sandbox, or return the lasting fork of that name (S4)."""
         return await self.checkouts.fork(checkout, name, lasting=lasting)

@@ -1,6 +1,6 @@
 """Who owns all that a plan may change: one row a pair of rules and scope; what cannot be told is not owned.
 
-The rows of MATCHES agree with what public matchers of CODEOWNERS (hmarr/codeowners, Go) say of the same kinds of pattern.
+The rows of MATCHES agree with what a public matcher of CODEOWNERS (hmarr/codeowners, Go) says of such patterns.
 """
 
 from typing import Final

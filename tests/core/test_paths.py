@@ -4,11 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.core.paths import PathClass, Tier, classify, in_scope, is_workflow, normalized_path, tier_of
+from bot.core.paths import (
+    Further,
+    PathClass,
+    Tier,
+    classify,
+    in_scope,
+    is_workflow,
+    linked_classes,
+    normalized_path,
+    tier_of,
+)
 from tests.rows import every_row
 
 CLASSES = (
     ("README.md", PathClass.DOCS),
+    ("skills/deploy/notes.md", PathClass.DOCS),
+    ("docs/commands/init.md", PathClass.DOCS),
+    ("agents/core.py", PathClass.CODE),
+    ("src/hooks/useState.json", PathClass.CODE),
+    ("plugin.json", PathClass.CODE),
     ("docs/guide/start.txt", PathClass.DOCS),
     ("src/notes.rst", PathClass.DOCS),
     ("tests/test_a.py", PathClass.TESTS),
@@ -28,7 +43,13 @@ CLASSES = (
         for path in (
             ".cursorrules pkg/.cursorrules .cursor/rules/x.mdc pkg/.cursor/rules/x.mdc .windsurfrules .clinerules "
             "GEMINI.md pkg/gemini.md AGENTS.override.md WARP.md .github/copilot-instructions.md "
-            ".github/instructions/x.instructions.md docs/x.instructions.md .github/prompts/x.prompt.md .goosehints"
+            ".github/instructions/x.instructions.md docs/x.instructions.md .github/prompts/x.prompt.md .goosehints "
+            "skills/deploy/SKILL.md web/skills/a/b/SKILL.md agents/reviewer.md agents/team/reviewer.md "
+            "plugins/x/agents/reviewer.md QWEN.md pkg/QWEN.md CRUSH.md JULES.md replit.md AGENT.md "
+            "gemini-extension.json x/gemini-extension.json qwen-extension.json hooks/hooks.json x/hooks/hooks.json "
+            "commands/deploy.md commands/deploy.toml plugins/x/commands/a/b.md x/.claude-plugin/plugin.json "
+            "pkg/.agents/skills/x.md mcp.json pkg/mcp.json opencode.json crush.json pkg/.opencode/a.md "
+            "docs/x.agent.md docs/rules/x.mdc .rules pkg/.kilocode/rules/a.md .coderabbit.yaml pkg/.geminiignore"
         ).split()
     ),
     (".claude/settings.json", PathClass.AGENT),
@@ -229,3 +250,43 @@ def test_any_glob_has_an_answer(glob: str, path: str) -> None:
 def test_workflows_are_known_in_every_spelling(path: str, is_one: bool) -> None:
     """What names workflows alone is known; what only may reach them as well is left to the publisher."""
     assert is_workflow(path) is is_one
+
+
+LINKED = (
+    ({".claude/skills": "../skills"}, (("agent", "/skills"),)),
+    ({"CLAUDE.md": "docs/agents-guide.md"}, (("agent", "/docs/agents-guide.md"),)),
+    ({"CLAUDE.md": "AGENTS.md"}, ()),
+    ({"docs/guide.md": "../src/a.py"}, ()),
+    ({"pyproject.toml": "build/project.toml"}, ()),
+    ({".github/CODEOWNERS": "../config/owners"}, (("ownership", "/config/owners"),)),
+    ({".github/workflows": "../ci"}, (("automation", "/ci"),)),
+    ({".claude/skills": "../skills", "skills/x": "../shared/x"}, (("agent", "/skills"), ("agent", "/shared/x"))),
+    ({"skills/x": "../shared/x", ".claude/skills": "../skills"}, (("agent", "/skills"), ("agent", "/shared/x"))),
+    ({".claude/skills": "../ext/skills", "ext": "vendor"}, (("agent", "/ext/skills"), ("agent", "/vendor/skills"))),
+    ({".claude/a": "b", ".claude/b": "a"}, ()),
+    ({".claude/skills": "/etc"}, ()),
+    ({".claude/skills": "../../elsewhere"}, ()),
+    ({".claude/skills": "../.."}, ()),
+    ({".claude/all": ".."}, (("agent", "/."),)),
+    ({".claude/odd": "../s{a,b}\n"}, (("agent", "/s?a,b}?"),)),
+    ({f".claude/{n}": f"../skills-{n}" for n in range(99)}, (("agent", "/"),)),
+)
+
+
+@pytest.mark.req("G4")
+@every_row(("links", "raised"), LINKED)
+def test_a_link_of_tier_high_raises_what_it_leads_to(links: dict[str, str], raised: Further) -> None:
+    """Agents read through links, so what they lead to is as good as the folder that they are in."""
+    assert linked_classes(links) == raised
+
+
+@pytest.mark.req("G4")
+def test_what_is_raised_is_changed_only_by_name() -> None:
+    """A wildcard does not reach it, and naming it makes the plan one of tier high."""
+    further = linked_classes({".claude/skills": "../skills", ".claude/odd": "../s{a,b}"})
+    assert tier_of(["skills/deploy/notes.md"], (), further) is Tier.HIGH
+    assert not in_scope("skills/deploy/notes.md", ["**"], (), further)
+    assert in_scope("skills/deploy/notes.md", ["skills/**"], (), further)
+    assert tier_of(["s{a,b}/x.md"], (), further) is Tier.HIGH
+    everything = linked_classes({".claude/all": ".."})
+    assert tier_of(["src/a.py"], (), everything) is Tier.HIGH

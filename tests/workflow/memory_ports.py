@@ -160,6 +160,8 @@ class MemoryWorkspace:
     asked: list[tuple[str, PullCommits | None]] = field(default_factory=list)
     """The checkouts that were asked for: name, and the pull request whose commits git names there."""
     opened: list[tuple[Access, Network]] = field(default_factory=list)
+    symlinks: dict[str, str] = field(default_factory=dict)
+    """The symbolic links of every commit."""
     while_copying: Callable[[], Awaitable[object]] | None = None
     """What happens while the next work is copied and screened."""
 
@@ -183,6 +185,9 @@ class MemoryWorkspace:
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
         return tuple(sorted(self._files(checkout)))
+
+    async def links(self, commit: CommitId) -> dict[str, str]:  # noqa: ARG002
+        return self.symlinks
 
     async def fork(self, checkout: Checkout, name: str, *, lasting: bool = False) -> Checkout:  # noqa: ARG002
         self.checkouts[name] = dict(self._files(checkout))

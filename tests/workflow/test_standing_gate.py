@@ -132,6 +132,17 @@ async def test_what_it_approves() -> None:
     assert f"; `maya` brought in that file's newest version ({BASE[:12]}).\n" in ground.pulls.orders[-1].body
 
 
+@pytest.mark.req("G4", "MT6")
+async def test_files_that_a_folder_of_tier_high_links_to_ask_people() -> None:
+    """The plan is of tier high although it names an ordinary file."""
+    ground = StandingGround()
+    await ground.stand()
+    ground.workspace.symlinks[".claude/guides"] = "../docs"
+    assert await ground.due(TASK) == "a plan is waiting for approval"
+    plan = [entry.body["plan"] for entry in await ground.entries("planned")][-1]
+    assert (plan["tier"], plan["classes"]) == ("high", [["agent", "/docs"]])
+
+
 @pytest.mark.req("MT6", "X1")
 async def test_its_planner_reads_nothing_of_the_thread() -> None:
     """Only the planner of the first plan, which people approve, is shown what was said there."""

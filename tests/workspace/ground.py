@@ -9,6 +9,7 @@ from pathlib import Path
 from bot.core.actor import Actor, Role
 from bot.core.approval import ApprovedPlan, Candidate, Opinion, Policy, ShownPlan, Snapshot, Way, prove
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
+from bot.core.paths import Further
 from bot.core.plan import Contract, PlanDocument
 from bot.core.work import Checkout, CommitOrder, PushedWork
 from bot.workspace.workspace import GitWorkspace
@@ -66,7 +67,11 @@ def make_repository(path: Path) -> Repository:
 
 
 def approved(
-    base: CommitId, scope: tuple[str, ...] = (), dependencies: tuple[str, ...] = (), tree: str = ""
+    base: CommitId,
+    scope: tuple[str, ...] = (),
+    dependencies: tuple[str, ...] = (),
+    tree: str = "",
+    classes: Further = (),
 ) -> ApprovedPlan:
     document = PlanDocument(
         repository=RepositoryId(1),
@@ -74,7 +79,7 @@ def approved(
         plan=1,
         base=base,
         markdown="do it",
-        contract=Contract(scope=scope, dependencies=dependencies),
+        contract=Contract(scope=scope, dependencies=dependencies, classes=classes),
         tier="normal",
         budget_usd=1.0,
         expires=NOW + timedelta(days=1),

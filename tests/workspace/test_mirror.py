@@ -168,3 +168,16 @@ async def test_the_top_level_and_the_newest_commits(mirror: Mirror, repository: 
     assert [line.split(" ", 2)[2] for line in told] == ["Step 2", "Step 1"]
     assert repository.head.startswith(told[0].split()[0])
     assert len(await mirror.newest_commits(repository.head, 9)) == 4
+
+
+@pytest.mark.req("G4")
+async def test_symbolic_links_of_a_commit_are_known(mirror: Mirror, repository: Repository) -> None:
+    """Each with what it holds, in whatever folder and with whatever name."""
+    (repository.path / ".claude").mkdir()
+    (repository.path / ".claude" / "skills").symlink_to("../skills")
+    (repository.path / "odd \u00e4\n").symlink_to("nowhere\nat all")
+    commit = repository.commit(src__a_dot_py="a = 3\n")
+    await mirror.ensure(commit)
+    links = await mirror.links(commit)
+    assert links.pop("link", "src/a.py") == "src/a.py"
+    assert links == {".claude/skills": "../skills", "odd \u00e4\n": "nowhere\nat all"}
