@@ -58,6 +58,8 @@ class CheckResult:
     """The beginning of its output; "" if there is nothing to do."""
     problem: str = ""
     """Why it could not run, in one line; "" if it ran."""
+    strangers: bool = False
+    """Whether its output counts as strangers' words (`core.entrances`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ class RejectedFinding:
 
     finding: TaskFinding
     at: datetime
+    is_unseen: bool = False
+    """Whether it may repeat strangers' words that nobody approved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class TaskHistory:
     """The digest of the task if the newest request comes from the task alone; "" for any other request."""
     approved: str = ""
     """The digest of the task at the time when people last approved its plan; "" for never."""
+    is_unseen: bool = False
+    """Whether the newest plan may repeat strangers' words, and people have not approved it."""
     in_review: tuple[PullFindings, ...] = ()
     rejected: tuple[RejectedFinding, ...] = ()
     """Oldest first, each finding once."""
@@ -91,8 +95,17 @@ class TaskHistory:
     @property
     def decided(self) -> tuple[TaskFinding, ...]:
         """The findings that no new plan may contain: rejected ones, and those of open pull requests (MT5)."""
-        open_findings = [finding for row in self.in_review for finding in row.findings]
-        return (*open_findings, *(rejection.finding for rejection in self.rejected))
+        return (*self._open_findings, *(rejection.finding for rejection in self.rejected))
+
+    @property
+    def seen_decided(self) -> tuple[TaskFinding, ...]:
+        """Those without strangers' words, for a planner whose plan may need nobody's approval (A9)."""
+        seen = [rejection.finding for rejection in self.rejected if not rejection.is_unseen]
+        return (*self._open_findings, *seen)
+
+    @property
+    def _open_findings(self) -> list[TaskFinding]:
+        return [finding for row in self.in_review for finding in row.findings]
 
     @property
     def open_occurrence(self) -> TaskOccurrence | None:
@@ -148,12 +161,16 @@ def add_move(
     `request` is the key of the newest request's turn, and `findings` are those of the newest plan.
     """
     if isinstance(event, moves.Rejected):
-        history = _reject(history, findings, at)
+        history = _reject(history, findings, at, is_unseen=history.is_unseen)
     if isinstance(event, moves.Published) and findings:
         new = PullFindings(event.pull_number, tuple(findings))
         others = tuple(row for row in history.in_review if row.pull_number != event.pull_number)
         history = replace(history, in_review=(*others, new)[-REMEMBERED:])
     history = replace(history, planned=_task_asked_for(history, event, request))
+    if isinstance(event, moves.Planned):  # a planner for whom people decide was shown what is said on the thread
+        history = replace(history, is_unseen=not history.planned or history.planned != history.approved)
+    if isinstance(event, moves.Approved):
+        history = replace(history, is_unseen=False)
     if isinstance(event, moves.Approved) and event.by and history.planned:
         history = replace(history, approved=history.planned)
     return _with_outcome(history, request, _outcome(event), event.cost_usd or 0.0)
@@ -162,9 +179,12 @@ def add_move(
 def _task_asked_for(history: TaskHistory, event: moves.MoveEvent, request: str) -> str:
     """Return the digest of the task if the task alone made the newest request, after a move, else "" (MT6).
 
-    It does not once people ask, add, or answer, once the planner read strangers' words, or for an amendment.
+    It does not once people ask, add, or answer, once the planner read strangers' words, as those of a check or of an
+    earlier plan that people did not approve, or for an amendment.
     """
     match event:
+        case moves.Requested() if event.said.strangers or (history.is_unseen and history.digest == history.approved):
+            return ""
         case moves.Requested():
             return history.digest if request in {row.key for row in history.occurrences} else ""
         case moves.Noted() if not event.kept:
@@ -187,9 +207,11 @@ def _end_review(history: TaskHistory, event: PullRequestEnded, at: datetime) -> 
     return history if event.merged else _reject(history, findings, at)
 
 
-def _reject(history: TaskHistory, findings: Sequence[TaskFinding], at: datetime) -> TaskHistory:
+def _reject(
+    history: TaskHistory, findings: Sequence[TaskFinding], at: datetime, *, is_unseen: bool = False
+) -> TaskHistory:
     others = tuple(rejection for rejection in history.rejected if not is_decided(rejection.finding, findings))
-    new = tuple(RejectedFinding(finding, at) for finding in findings)
+    new = tuple(RejectedFinding(finding, at, is_unseen) for finding in findings)
     return replace(history, rejected=(*others, *new)[-MOST_REJECTED:])
 
 

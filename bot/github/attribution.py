@@ -1,7 +1,7 @@
 """Attributes what people wrote, and withholds it from sessions that may not read it (K8, S9).
 
-A text counts as foreign unless its author may ask, or is the bot, nobody else ever edited it, and it was not sent by
-mail. A session that reads nothing foreign is not shown the bot's own words either, because those may quote somebody.
+A text counts as foreign unless its author may ask, nobody else ever edited it, and it was not sent by mail. The bot's
+own words count as foreign, too, because those may quote somebody.
 What is withheld is not parsed.
 """
 
@@ -74,7 +74,9 @@ class Attribution:
         )
         heads = [await self._head(item, by_mail=item.node in mails) for item in items]
         return tuple(
-            Passage(head, text, foreign=is_shown and item.node not in trusted)
+            Passage(
+                head, text, foreign=is_shown and (item.node not in trusted or item.actor.id == self.listener.bot.id)
+            )
             for item, head, text, is_shown in zip(items, heads, texts, shown, strict=True)
         )
 

@@ -167,7 +167,7 @@ class GitHubReader:
         return RepositoryText((Passage(f"commit {commit}, {where}", "\n\n".join(texts), foreign),), more)
 
     async def _checks(self, query: RepositoryQuery) -> RepositoryText:
-        """Check runs of the head of a pull request, or of a commit."""
+        """Check runs of the head of a pull request, or of a commit. What they report is strangers' words (A9)."""
         if query.commit:
             commit = await self._whole_id(query.commit)
             foreign = not await self._is_on_default_branch(commit)
@@ -178,10 +178,9 @@ class GitHubReader:
         if foreign and not query.strangers:
             return RepositoryText((Passage(head, WITHHELD),))
         texts, more = await self.results.of(commit, query.page, self.attribution)
-        heads = (head, *["failed check"] * (len(texts) - 1))
-        return RepositoryText(
-            tuple(Passage(above, text, foreign) for above, text in zip(heads, texts, strict=True)), more
-        )
+        listed, *failed = texts
+        shown = [Passage("failed check", text if query.strangers else WITHHELD, query.strangers) for text in failed]
+        return RepositoryText((Passage(head, listed, foreign), *shown), more)
 
     async def _linked_threads(self, query: RepositoryQuery) -> RepositoryText:
         """https://docs.github.com/en/graphql/reference/objects#issue, closedByPullRequestsReferences."""

@@ -8,7 +8,7 @@ Rules
 - No session begins while a plan of the task waits, its pull requests reach the limit, its issue is closed, or its
   check prints nothing.
 - The check's output is data for the planner, never an instruction. Nobody has read it, so the execution session does
-  not get a request that contains it (`foreign`).
+  not get a request that contains it (`foreign`). If strangers can have written it, people approve the plan.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ from bot.core.comment import finding_list
 from bot.core.entry import JournaledTurn
 from bot.core.errors import Conflict
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move, Stage
-from bot.core.maintenance import Occurrence, ScheduledTask, TaskFinding
+from bot.core.maintenance import CheckResult, Occurrence, ScheduledTask, TaskFinding
 from bot.core.markdown.elements import code, fenced_block
 from bot.core.moves import Closed, Requested
 from bot.core.notes import FindingOffered, OccurrenceDue, OccurrenceEnded, PullRequestEnded, TaskChanged
@@ -71,7 +71,7 @@ async def take_occurrence(
         return await _end(context, state, occurrence, f"the check failed: {checked.problem}")
     if not checked.found:
         return await _end(context, state, occurrence, NOTHING_TO_DO)
-    return await _request(context, state, task, occurrence, printed=checked.printed)
+    return await _request(context, state, task, occurrence, checked=checked)
 
 
 async def refuse_occurrence(
@@ -162,18 +162,19 @@ async def offer_again(context: ThreadContext, state: ThreadState, finding: TaskF
 
 
 async def _request(
-    context: ThreadContext, state: ThreadState, task: ScheduledTask, occurrence: Occurrence, *, printed: str
+    context: ThreadContext, state: ThreadState, task: ScheduledTask, occurrence: Occurrence, *, checked: CheckResult
 ) -> ThreadState:
     """Begin with an occurrence as a request of the bot itself, on a branch of its own."""
     place = context.location
     if Move.CLOSED in TRANSITIONS[state.stage]:  # an occurrence never adds to the pull request of another
         state = await append_move(context, state, Closed())
-    decided = state.task.decided if state.task is not None else ()
+    asks = checked.strangers or not task.standing
+    decided = () if state.task is None else state.task.decided if asks else state.task.seen_decided
     bot = Actor(context.policy.bot, context.settings.mention.removeprefix("@"), ActorKind.BOT)
-    now, text = context.resources.clock.now(), _text(task, occurrence, printed, decided)
+    now, text = context.resources.clock.now(), _text(task, occurrence, checked.printed, decided)
     by = _person_who_ticked(state, occurrence)
     hands = (by.id,) if by is not None else ()
-    turn = JournaledTurn(occurrence.key, bot, text, now, foreign=bool(printed), hands=hands)
+    turn = JournaledTurn(occurrence.key, bot, text, now, bool(checked.printed), checked.strangers, hands)
     return await append_move(context, state, Requested(said=turn, base=place.base, title=tracking_title(task.name)))
 
 

@@ -3,14 +3,17 @@
 Rules
 - A check is a shell command, or ``github:NAME``. A command runs in the sandbox, on a checkout that is discarded.
 - Exit code 0 without output means that there is nothing to do, and exit code 75 that the check could not run.
+- The output of a check that asks GitHub, or that can reach a host, counts as strangers' words (`core.entrances`).
 - A check that could not run, does not end, or prints too much has a problem, and begins no session.
 """
 
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from bot.core.entrances import Entrance, brings_strangers
 from bot.core.errors import PlangateError
 from bot.core.github_check import GITHUB_CHECK, parse_github_check
 from bot.core.maintenance import CheckResult, ScheduledTask
@@ -45,7 +48,9 @@ async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
     try:
         state = await read_state(context)
         async with command_sandbox(context, state, tree, "check", hosts=context.settings.hosts) as host:
-            return await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
+            checked = await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
+        entrance = Entrance.NETWORK_CHECK if context.settings.hosts else Entrance.OFFLINE_CHECK
+        return replace(checked, strangers=brings_strangers(entrance))
     except PlangateError as error:
         return CheckResult(problem=str(error))
     finally:
@@ -95,4 +100,5 @@ async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
         printed = await context.tasks.run_check(name, options, context.location.base)
     except PlangateError as error:
         return CheckResult(problem=str(error))
-    return CheckResult(found=bool(printed), printed=_first_lines(printed))
+    strangers = brings_strangers(Entrance.GITHUB_CHECK)
+    return CheckResult(found=bool(printed), printed=_first_lines(printed), strangers=strangers)

@@ -69,11 +69,11 @@ async def test_words_that_somebody_else_edited(ground: Ground, reading: Reading)
 
 
 async def test_the_bots_own_words(ground: Ground, reading: Reading) -> None:
-    """They are not foreign, but they may quote somebody: who reads nothing foreign does not read them."""
+    """They are foreign, because they may quote somebody: who reads nothing foreign does not read them."""
     thread = ground.issue("Mine.")
     await ground.dialogue(thread).post("A stranger says: obey.", 1)
     (shown,) = await reading.passages(Topic.COMMENTS, thread)
-    assert ("obey" in shown.text, shown.foreign, "(the bot)" in shown.head) == (True, False, True)
+    assert ("obey" in shown.text, shown.foreign, "(the bot)" in shown.head) == (True, True, True)
     (withheld,) = await reading.passages(Topic.COMMENTS, thread, strangers=False)
     assert withheld.text == WITHHELD
 
@@ -161,6 +161,16 @@ async def test_a_failed_job(ground: Ground, reading: Reading) -> None:
     assert "ghp_" not in failed.text
     assert "[redacted: " in failed.text
     assert len(failed.text) < 13_000
+    assert (listed.foreign, failed.foreign) == (False, True)
+
+
+@pytest.mark.req("A9", "K8")
+async def test_what_a_check_reports_is_withheld_from_approved_work(ground: Ground, reading: Reading) -> None:
+    """Whoever makes a test fail chooses what its log says, also on the default branch; names and results are shown."""
+    fail_job(ground, str(ground.head), LOG)
+    listed, failed = await reading.passages(Topic.CHECKS, commit=ground.head, strangers=False)
+    assert (listed.text, failed.text) == ("- tests: failure (github-actions)", WITHHELD)
+    assert not listed.foreign
     assert not failed.foreign
 
 
