@@ -35,7 +35,7 @@ from bot.agent.subagents.scheduler import run_together
 from bot.agent.tools.ask_user import ASK_USER_QUESTION, NOBODY, TO_PARENT, AskInput, asking
 from bot.agent.tools.tool import Tool, ToolInput, ToolProgress, ToolSink
 from bot.core.codepoints import with_visible_codepoints
-from bot.core.entrances import TOOLS, brings_strangers
+from bot.core.entrances import TOOLS, Entrance
 from bot.core.errors import PlangateError, Refused
 from bot.core.maintenance import check_undecided
 from bot.core.names import ToolUseId
@@ -252,7 +252,7 @@ async def run_call(session: Session, prepared: PreparedCall, results: dict[str, 
     output = _with_images(output, [*session.history, {"content": [*results.values()]}])
     session.resources.alarm.listen(output.text)
     session.monitor.count_result(call["name"], output)
-    brought = isinstance(prepared, ReadyCall) and brings_strangers(TOOLS[call["name"]])
+    brought = isinstance(prepared, ReadyCall) and TOOLS.get(call["name"], Entrance.WEB).brings_strangers
     if brought or output.details.get("strangers") or session.is_untrusted:  # by a sub-agent
         session.mark_untrusted()
     results[ident] = result_block(ident, output.text, is_error=output.is_error, blocks=output.blocks)

@@ -248,7 +248,8 @@ class GitHubHost:
     async def current_configuration(self, served: ServedRepository) -> CurrentConfiguration:
         """Return the configuration on the default branch now. One with a mistake has the defaults, and so no tasks."""
         reached = await self.connections.reach_served(served)
-        return await self._contexts.configuration(reached.client, served.at)
+        current = await self._contexts.configuration(reached.client, served.at)
+        return await self._contexts.pin_people(reached, served.id, current)
 
     async def tracked_tasks(self, served: ServedRepository) -> dict[str, TrackedTask]:
         """Return the tasks that a journal of the repository tracks: name -> tracking issue, the oldest for each."""

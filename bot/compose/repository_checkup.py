@@ -12,11 +12,14 @@ from urllib.parse import quote
 from bot.clock import SystemClock
 from bot.compose.checkup import BRANCH, LABEL_DESCRIPTION, Finding
 from bot.compose.sweep_switch import SWEEP
+from bot.config.repository_file import configuration
 from bot.config.settings import PATH, Settings
+from bot.core.actor import Actor, Role
 from bot.core.errors import Misconfigured
 from bot.github import labels, reach, repository, repository_settings
 from bot.github.client import GitHubClient
 from bot.github.errors import Forbidden, Missing
+from bot.github.permissions import Roles
 from bot.github.repository import Address
 from bot.github.repository_settings import RepositoryProfile
 from bot.github.turns import LABEL
@@ -40,6 +43,7 @@ _NAMING: Final = frozenset(
 _READING: Final = frozenset({"metadata", "contents", "issues", "actions", "administration", "environments", "secrets"})
 """Permissions of an App that let it see the settings here. Most Apps have a few of them."""
 _ENVIRONMENT: Final = "plangate"
+_PEOPLE: Final = "people in the configuration"
 _KEY_NAME: Final = "ANTHROPIC_API_KEY"
 _LABELS: Final = {
     labels.OPEN_LABEL: "Plangate works on this thread, and reads what is said here at once",
@@ -99,6 +103,7 @@ class RepositoryCheckup:
             *await self._check_key(expected, plan),
             await self._visible("rules for branches", "rules", self._check_rules()),
             await self._visible("refs/plangate", "rules", self._check_rulesets()),
+            await self._visible(_PEOPLE, f"blob/{self.profile.default_branch}/{PATH}", self._check_people()),
             *[await self._visible(f"label {name}", "labels", self._label(name, fix=fix)) for name in _LABELS],
             *[await self._check_workflow(name) for name in (MAIN, SWEEP)],
         ]
@@ -212,6 +217,25 @@ class RepositoryCheckup:
         cure = f"see that they let encrypted files in; plangate doctor --live tries it: {self.web}/rules"
         return Finding(f"refs/plangate: rulesets for all pushes: {', '.join(pushes)}", cure, optional=True)
 
+    async def _check_people(self) -> Finding:
+        """Check that whom the configuration lists by login has an account, and a role here.
+
+        Anybody can register a login that nobody has. In a public repository everybody may read.
+        """
+        text = await repository.file(self.client, self.at, PATH, self.profile.default_branch) or b""
+        keys, roles = configuration(text.decode(errors="replace"), PATH), Roles(self.client, self.at)
+        problems = list[str]()
+        for login in dict.fromkeys((*keys.ask.users, *keys.approve.users)):
+            if isinstance(login, int):
+                continue
+            account = await repository.account_id(self.client, login)
+            if account is None:
+                problems.append(f"nobody has the login {login}")
+            elif await roles.of(Actor(account, login)) in {Role.NONE, Role.NONE if self.profile.private else Role.READ}:
+                problems.append(f"{login} has no role here")
+        cure = "take the names out, or list numeric ids: logins can be registered by others"
+        return Finding(f"{_PEOPLE}: {', '.join(problems)}", cure, optional=True) if problems else Finding(_PEOPLE)
+
     async def _label(self, name: str, *, fix: bool) -> Finding:
         if await labels.has_label(self.client, self.at, name):
             return Finding(f"label {name}: there")
@@ -243,6 +267,8 @@ class RepositoryCheckup:
             return await check
         except (Forbidden, Missing):
             return _hidden(what, f"{self.web}/{page}")
+        except Misconfigured as error:
+            return Finding(f"{what}: {error}", f"correct it: {self.web}/{page}")
 
 
 async def open_checkup(settings: Settings, name: str) -> RepositoryCheckup:

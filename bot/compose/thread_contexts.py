@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.canaries import plant_canary
+from bot.compose.configured_people import ConfiguredPeople
 from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,
@@ -110,6 +111,10 @@ class ThreadContexts:
     """What the bot listens to in each repository, as the last look there read it."""
     _configurations: dict[RepositoryId, tuple[CommitId, CurrentConfiguration]] = field(default_factory=dict, init=False)
     """The configuration in the newest commit of each repository, and its mistake."""
+    _people: ConfiguredPeople = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_people", ConfiguredPeople(self.settings))
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
@@ -120,7 +125,8 @@ class ThreadContexts:
             raise Refused("the delivery names another repository", where=at.path, fix="check the webhook's sender")
         if facts.address != at:  # it was renamed since, and git follows no redirect
             access = await self.connections.reach(address.installation, address.repository, facts.address)
-        keys, mistake, blob = await self._newest_configuration(access.client, facts)
+        newest = await self._newest_configuration(access.client, facts)
+        keys, mistake, blob = await self.pin_people(access, facts.id, newest)
         bot = await self.connections.bot(access.client)
         self.listening[facts.id] = Listening(bot.id, keys.mention)
         rules = Publishing(Screen(self.redactor, tuple(keys.secrets.examples)), committer_of(self.settings, bot))
@@ -160,6 +166,12 @@ class ThreadContexts:
         if cached[1].blob:
             self._configurations[facts.id] = cached
         return cached[1]
+
+    async def pin_people(
+        self, access: RepositoryAccess, number: RepositoryId, current: CurrentConfiguration
+    ) -> CurrentConfiguration:
+        """Return a configuration with numeric ids in place of the logins of people (A7)."""
+        return current._replace(keys=await self._people.pin(access, number, current.keys, blob=current.blob))
 
     async def configuration(self, client: GitHubClient, at: repository.Address, ref: str = "") -> CurrentConfiguration:
         """Return the configuration in a commit of the default branch, or in its head, with its mistake if it has one.
@@ -269,7 +281,8 @@ class _Parts:
 
     async def _have_rules_changed(self) -> bool:
         """Return whether the default branch now has other rules of approval, or a file with a mistake."""
-        keys, mistake, _ = await self.shared.configuration(self.access.client, self.access.at)
+        current = await self.shared.configuration(self.access.client, self.access.at)
+        keys, mistake, _ = await self.shared.pin_people(self.access, self.facts.id, current)
         return bool(mistake) or keys.approve != self.keys.approve
 
     def _session_resources(self, transcripts: SpooledTranscripts) -> SessionResources:

@@ -43,10 +43,8 @@ class Actor:
         return f"{self.id}+{self.login}@users.noreply.{host}"
 
     def is_listed_in(self, people: Collection[str | int]) -> bool:
-        """Return whether a configuration names this account, by numeric id or by login in any case.
+        """Return whether a list names this account by its numeric id.
 
-        Anybody can register a login that its owner gave up. Listing numeric ids avoids that risk (A2).
+        A login in it names nobody: anybody can register one that its owner gave up (A7).
         """
-        return self.id in people or self.login.lower() in {
-            person.lower() for person in people if isinstance(person, str)
-        }
+        return self.id in people

@@ -7,7 +7,7 @@ Rules
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final
 
 
@@ -22,57 +22,42 @@ class Trust(StrEnum):
     """Of anybody. What was fetched, or what ran with a network, says what a server wants it to say."""
 
 
-class Entrance(StrEnum):
-    """A way by which words get into a session."""
+class Entrance(Enum):
+    """A way by which words get into a session, and whose words it brings."""
 
-    TASK = "prompt of a scheduled task or recipe"
-    REQUEST = "requests and additions on the thread, and their pictures"
-    ANSWER = "answers to questions"
-    THREAD = "rest of the thread, quoted: titles, labels, posts, pictures, a pull request's branches and diff"
-    EARLIER_PLANS = "earlier plans of the thread, and findings that people decided on"
-    OFFLINE_CHECK = "output of a task's check without a network"
-    NETWORK_CHECK = "output of a task's check that can reach a host"
-    GITHUB_CHECK = "output of a task's check that asks GitHub"
-    RED_CHECKS = "output and logs of red checks of the bot's pull request"
-    PLACE = "names of the repository, its default branch, and of files; newest commits"
-    MEMORY = "project memory and types of sub-agents"
-    FILES = "files of the checkout, and what commands without a network print about them"
-    GITHUB = "issues, pull requests, commits, and check runs, read on GitHub"
-    WEB = "pages and results of searches of the web"
-    REPORTS = "reports of sub-agents, each marked by what it read"
-    OWN = "what the session said itself"
+    TASK = "prompt of a scheduled task or recipe", Trust.PROJECT
+    REQUEST = "requests and additions on the thread, and their pictures", Trust.AUTHOR
+    ANSWER = "answers to questions", Trust.AUTHOR
+    THREAD = "rest of the thread: titles, labels, posts, pictures, a pull request's branches and diff", Trust.AUTHOR
+    EARLIER_PLANS = "earlier plans of the thread, and findings that people decided on", Trust.AUTHOR
+    OFFLINE_CHECK = "output of a task's check without a network", Trust.PROJECT
+    NETWORK_CHECK = "output of a task's check that can reach a host", Trust.STRANGERS
+    GITHUB_CHECK = "output of a task's check that asks GitHub", Trust.STRANGERS
+    RED_CHECKS = "output and logs of red checks of the bot's pull request", Trust.STRANGERS
+    PLACE = "names of the repository, its default branch, and files; newest commits", Trust.PROJECT
+    MEMORY = "project memory and types of sub-agents", Trust.PROJECT
+    FILES = "files of the checkout, and what commands without a network print about them", Trust.PROJECT
+    GITHUB = "issues, pull requests, commits, and check runs, read on GitHub", Trust.AUTHOR
+    WEB = "pages and results of searches of the web", Trust.STRANGERS
+    REPORTS = "reports of sub-agents, each marked by what it read", Trust.AUTHOR
+    OWN = "what the session said itself", Trust.PROJECT
+
+    def __init__(self, words: str, trust: Trust) -> None:
+        self.words, self.trust = words, trust
+
+    @property
+    def brings_strangers(self) -> bool:
+        """Whether all of its words count as strangers'."""
+        return self.trust is Trust.STRANGERS
 
 
-TRUST: Final[Mapping[Entrance, Trust]] = {
-    Entrance.TASK: Trust.PROJECT,
-    Entrance.REQUEST: Trust.AUTHOR,
-    Entrance.ANSWER: Trust.AUTHOR,
-    Entrance.THREAD: Trust.AUTHOR,
-    Entrance.EARLIER_PLANS: Trust.AUTHOR,
-    Entrance.OFFLINE_CHECK: Trust.PROJECT,
-    Entrance.NETWORK_CHECK: Trust.STRANGERS,
-    Entrance.GITHUB_CHECK: Trust.STRANGERS,
-    Entrance.RED_CHECKS: Trust.STRANGERS,
-    Entrance.PLACE: Trust.PROJECT,
-    Entrance.MEMORY: Trust.PROJECT,
-    Entrance.FILES: Trust.PROJECT,
-    Entrance.GITHUB: Trust.AUTHOR,
-    Entrance.WEB: Trust.STRANGERS,
-    Entrance.REPORTS: Trust.AUTHOR,
-    Entrance.OWN: Trust.PROJECT,
-}
 TOOLS: Final[Mapping[str, Entrance]] = {
     **dict.fromkeys(("Read", "NotebookRead", "LS", "Glob", "Grep", "Bash", "BashOutput", "KillShell"), Entrance.FILES),
     **dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), Entrance.FILES),
-    **dict.fromkeys(("TodoRead", "TodoWrite", "exit_plan_mode", "submit_review", "resource_request"), Entrance.OWN),
+    **dict.fromkeys(("TodoRead", "TodoWrite", "exit_plan_mode", "SubmitReview", "resource_request"), Entrance.OWN),
     "AskUserQuestion": Entrance.ANSWER,
     "GitHubRead": Entrance.GITHUB,
     **dict.fromkeys(("WebFetch", "WebSearch"), Entrance.WEB),
     "Task": Entrance.REPORTS,
 }
 """What the result of each tool brings."""
-
-
-def brings_strangers(entrance: Entrance) -> bool:
-    """Return whether all words of an entrance count as strangers'."""
-    return TRUST[entrance] is Trust.STRANGERS

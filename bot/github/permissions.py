@@ -36,7 +36,7 @@ class Roles:
     client: GitHubClient
     address: Address
     users: Collection[str | int] = ()
-    """Logins and numeric ids of approve.users."""
+    """Numeric ids of approve.users. A login that is left there has no account."""
     teams: Collection[str] = ()
     """``organization/team`` of approve.teams."""
     members: GitHubClient | None = None
@@ -66,24 +66,18 @@ class Roles:
     async def accounts_with_role(self, lowest: Role) -> frozenset[int] | None:
         """Return the numeric ids of everybody who has at least that role or is listed, or None if that is unknown.
 
-        Returns None if teams are listed, or if a listed login is not a collaborator: neither has an id here.
+        Returns None if teams are listed, because their members have no ids here.
         https://docs.github.com/en/rest/collaborators/collaborators#list-repository-collaborators
         """
-        logins = {user.lower() for user in self.users if isinstance(user, str)}
         ids = frozenset(user for user in self.users if isinstance(user, int))
         try:
             people = [person async for person in self.client.pages(f"{self.address.path}/collaborators")]
         except PlangateError:
             return None
-        if self.teams or logins - {str(person.get("login")).lower() for person in people}:
+        if self.teams:
             return None
         users = [person for person in people if person.get("type") == "User"]
-        may = {
-            person["id"]
-            for person in users
-            if _role_of_collaborator(person) >= lowest or person["login"].lower() in logins
-        }
-        return ids | may
+        return ids | {person["id"] for person in users if _role_of_collaborator(person) >= lowest}
 
     async def prefetch_roles(self, actors: Collection[Actor]) -> None:
         """Record the roles of many people by one listing. Only roles below triage are recorded; others are looked up

@@ -129,6 +129,18 @@ async def is_file(client: GitHubClient, address: Address, path: str, ref: str) -
     return isinstance(entry, dict) and entry.get("type") == "file"
 
 
+async def account_id(client: GitHubClient, login: str) -> int | None:
+    """Return the numeric id of the person who has a login now, or None if there is none.
+
+    https://docs.github.com/en/rest/users/users#get-a-user
+    """
+    try:
+        account = rest_actor(await client.get(f"/users/{quote(login, safe='')}"))
+    except Missing:
+        return None
+    return account.id if account.kind is ActorKind.USER else None
+
+
 async def app_bot(app: GitHubClient, client: GitHubClient) -> Actor:
     """Return the account of an App's bot. `app` is a client that authenticates as the App itself.
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from bot.agent.history.escaping import as_data
 from bot.core.actor import Actor, ActorKind
+from bot.core.entrances import Entrance
 from bot.core.entry import JournaledTurn
 from bot.core.errors import PlangateError
 from bot.core.gate import ON_ENTER, TRANSITIONS, Move
@@ -53,7 +54,8 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
         return await post_replies(context, noted, state.position)
     text = request_text(head, red, as_data(report))
     start = await find_start(context, state)
-    return await append_move(context, state, start.request(JournaledTurn(key, bot, text, now, foreign=True)))
+    said = JournaledTurn(key, bot, text, now, foreign=True, strangers=Entrance.RED_CHECKS.brings_strangers)
+    return await append_move(context, state, start.request(said))
 
 
 def _may_take(context: ThreadContext, state: ThreadState) -> bool:

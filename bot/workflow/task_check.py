@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from bot.core.entrances import Entrance, brings_strangers
+from bot.core.entrances import Entrance
 from bot.core.errors import PlangateError
 from bot.core.github_check import GITHUB_CHECK, parse_github_check
 from bot.core.maintenance import CheckResult, ScheduledTask
@@ -50,7 +50,7 @@ async def run_check(context: ThreadContext, task: ScheduledTask) -> CheckResult:
         async with command_sandbox(context, state, tree, "check", hosts=context.settings.hosts) as host:
             checked = await run_shell_check(host, task.check, minutes=minutes, redact=partial(hear_output, context))
         entrance = Entrance.NETWORK_CHECK if context.settings.hosts else Entrance.OFFLINE_CHECK
-        return replace(checked, strangers=brings_strangers(entrance))
+        return replace(checked, strangers=entrance.brings_strangers)
     except PlangateError as error:
         return CheckResult(problem=str(error))
     finally:
@@ -100,5 +100,5 @@ async def _ask_github(context: ThreadContext, check: str) -> CheckResult:
         printed = await context.tasks.run_check(name, options, context.location.base)
     except PlangateError as error:
         return CheckResult(problem=str(error))
-    strangers = brings_strangers(Entrance.GITHUB_CHECK)
+    strangers = Entrance.GITHUB_CHECK.brings_strangers
     return CheckResult(found=bool(printed), printed=_first_lines(printed), strangers=strangers)

@@ -56,10 +56,11 @@ def test_repairs() -> None:
 )
 def test_the_lowest_role_of_a_list_and_all_above_it_may_ask(roles: str, lowest: Role) -> None:
     """An admin is not locked out by a list that names triage; an empty one leaves it to those who are named."""
-    keys = configuration(f"ask:\n  roles: {roles}\n  users: [Bea]\n")
+    keys = configuration(f"ask:\n  roles: {roles}\n  users: [8, cleo]\n")
     orders = work_settings(keys)
     assert [role for role in (None, *ROLES) if orders.may_ask(ANN, role)] == [role for role in ROLES if role >= lowest]
     assert orders.may_ask(Actor(8, "bea"), Role.NONE)
+    assert not orders.may_ask(Actor(9, "cleo"), Role.NONE)
 
 
 @pytest.mark.req("A3")

@@ -151,6 +151,7 @@ ANSWER = Replied(call="c", session="s", login="will", reply="the other one")
         ((Planned(plan=PLAN, strangers=True),), ""),
         ((Outgrew(plan=PLAN),), ""),
         ((Requested(said=WILL, base=REQUEST.base),), ""),
+        ((replace(REQUEST, said=replace(REQUEST.said, strangers=True)),), ""),
     ),
 )
 def test_only_an_occurrence_that_nobody_touched_stands_for_its_task(more: tuple[MoveEvent, ...], planned: str) -> None:
@@ -180,3 +181,22 @@ def test_the_history_is_bounded() -> None:
     assert history is not None
     assert len(history.occurrences) == REMEMBERED
     assert history.occurrences[-1].key == str(REMEMBERED + 4)
+
+
+@pytest.mark.req("A9", "MT6")
+@every_row(
+    ("between", "planned"),
+    (
+        ((Planned(plan=PLAN), Approved(by=(), approved_at=BEGAN, digest=PLAN.digest)), "d"),
+        ((Planned(plan=PLAN), Rejected(by=("maya",))), "d"),
+        ((Planned(plan=PLAN, strangers=True), Rejected(by=("maya",))), ""),
+        ((Planned(plan=PLAN, strangers=True), APPROVED), "d"),
+        ((Outgrew(plan=PLAN), Planned(plan=PLAN), Rejected(by=("maya",))), ""),
+    ),
+)
+def test_people_approve_the_plan_after_one_with_strangers_words(between: tuple[MoveEvent, ...], planned: str) -> None:
+    """The next planner reads the last plan, so it may repeat what a stranger said."""
+    history = known(DUE)
+    for event in (REQUEST, Planned(plan=PLAN), APPROVED, REQUEST, *between, REQUEST):
+        history = add_move(history, event, KEY, findings=(), at=BEGAN)
+    assert (history.planned, history.approved) == (planned, "d")

@@ -120,6 +120,19 @@ async def test_named_people_alone_may_approve(story: Story) -> None:
     assert (await story.rests(1)).stage is Stage.IN_REVIEW
 
 
+@pytest.mark.req("A7")
+async def test_a_login_that_nobody_had_when_the_file_was_new_never_counts(story: Story) -> None:
+    """Whoever registers it later has no say; a changed file is looked at again."""
+    configured(story, "approve:\n  roles: []\n  users: [newcomer]\n")
+    await story.planned()
+    story.world.add_user("newcomer")
+    story.reacts("newcomer", "+1")
+    assert (await story.rests(1)).stage is Stage.AWAITING_APPROVAL
+    assert story.nothing_done()
+    configured(story, "approve:\n  roles: []\n  users: [newcomer, ada]\n")
+    assert (await story.rests(1)).stage is Stage.IN_REVIEW
+
+
 @pytest.mark.req("W4", "A3")
 @pytest.mark.parametrize("granted", (soak(True), False))
 async def test_a_team_may_approve(story: Story, granted: bool) -> None:
