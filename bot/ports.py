@@ -137,10 +137,7 @@ class Workspace(Protocol):
         """Return the changes in a checkout as data that can recreate them elsewhere; b"" if nothing can be kept."""
 
     async def changed_paths(self, checkout: Checkout) -> tuple[str, ...]:
-        """List the paths that changed in a checkout since its base.
-
-        Raises Refused for changes that may not be published.
-        """
+        """List the paths that changed since a checkout's base. Raises Refused if they may not be published."""
 
     async def links(self, commit: CommitId) -> Mapping[str, str]:
         """Return what each symbolic link of a commit holds: path -> target."""

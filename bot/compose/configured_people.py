@@ -42,9 +42,9 @@ class ConfiguredPeople:
 
 
 def _with_ids(keys: "Configuration", pins: Pins) -> "Configuration":
-    def pinned(people: Sequence[str | int]) -> list[str | int]:
+    def account_ids(people: Sequence[str | int]) -> list[str | int]:
         return [(pins.get(person.lower()) or person) if isinstance(person, str) else person for person in people]
 
-    ask = keys.ask.model_copy(update={"users": pinned(keys.ask.users)})
-    approve = keys.approve.model_copy(update={"users": pinned(keys.approve.users)})
+    ask = keys.ask.model_copy(update={"users": account_ids(keys.ask.users)})
+    approve = keys.approve.model_copy(update={"users": account_ids(keys.approve.users)})
     return keys.model_copy(update={"ask": ask, "approve": approve})

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from bot.clock import SystemClock
 from bot.compose.checkup import BRANCH, LABEL_DESCRIPTION, Finding
 from bot.compose.sweep_switch import SWEEP
-from bot.config.repository_file import configuration
+from bot.config.environment import configuration
 from bot.config.settings import PATH, Settings
 from bot.core.actor import Actor, Role
 from bot.core.errors import Misconfigured
@@ -233,7 +233,8 @@ class RepositoryCheckup:
                 problems.append(f"nobody has the login {login}")
             elif await roles.of(Actor(account, login)) in {Role.NONE, Role.NONE if self.profile.private else Role.READ}:
                 problems.append(f"{login} has no role here")
-        cure = "take the names out, or list numeric ids: logins can be registered by others"
+        where = f"{self.web}/blob/{self.profile.default_branch}/{PATH}"
+        cure = f"take the names out, or list numeric ids, because anybody can register a free login: {where}"
         return Finding(f"{_PEOPLE}: {', '.join(problems)}", cure, optional=True) if problems else Finding(_PEOPLE)
 
     async def _label(self, name: str, *, fix: bool) -> Finding:

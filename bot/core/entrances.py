@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 from typing import Final
 
 
-class Trust(StrEnum):
+class EntranceTrust(StrEnum):
     """Whose words an entrance brings."""
 
     PROJECT = "project"
@@ -25,30 +25,33 @@ class Trust(StrEnum):
 class Entrance(Enum):
     """A way by which words get into a session, and whose words it brings."""
 
-    TASK = "prompt of a scheduled task or recipe", Trust.PROJECT
-    REQUEST = "requests and additions on the thread, and their pictures", Trust.AUTHOR
-    ANSWER = "answers to questions", Trust.AUTHOR
-    THREAD = "rest of the thread: titles, labels, posts, pictures, a pull request's branches and diff", Trust.AUTHOR
-    EARLIER_PLANS = "earlier plans of the thread, and findings that people decided on", Trust.AUTHOR
-    OFFLINE_CHECK = "output of a task's check without a network", Trust.PROJECT
-    NETWORK_CHECK = "output of a task's check that can reach a host", Trust.STRANGERS
-    GITHUB_CHECK = "output of a task's check that asks GitHub", Trust.STRANGERS
-    RED_CHECKS = "output and logs of red checks of the bot's pull request", Trust.STRANGERS
-    PLACE = "names of the repository, its default branch, and files; newest commits", Trust.PROJECT
-    MEMORY = "project memory and types of sub-agents", Trust.PROJECT
-    FILES = "files of the checkout, and what commands without a network print about them", Trust.PROJECT
-    GITHUB = "issues, pull requests, commits, and check runs, read on GitHub", Trust.AUTHOR
-    WEB = "pages and results of searches of the web", Trust.STRANGERS
-    REPORTS = "reports of sub-agents, each marked by what it read", Trust.AUTHOR
-    OWN = "what the session said itself", Trust.PROJECT
+    TASK = "prompt of a scheduled task or recipe", EntranceTrust.PROJECT
+    REQUEST = "requests and additions on the thread, and their pictures", EntranceTrust.AUTHOR
+    ANSWER = "answers to questions", EntranceTrust.AUTHOR
+    THREAD = (
+        "rest of the thread: titles, labels, posts, pictures, branches, and diff",
+        EntranceTrust.AUTHOR,
+    )
+    EARLIER_PLANS = "earlier plans of the thread, and findings that people decided on", EntranceTrust.AUTHOR
+    OFFLINE_CHECK = "output of a task's check without a network", EntranceTrust.PROJECT
+    NETWORK_CHECK = "output of a task's check that can reach a host", EntranceTrust.STRANGERS
+    GITHUB_CHECK = "output of a task's check that asks GitHub", EntranceTrust.STRANGERS
+    RED_CHECKS = "output and logs of red checks of the bot's pull request", EntranceTrust.STRANGERS
+    PLACE = "names of the repository, its default branch, and files; newest commits", EntranceTrust.PROJECT
+    MEMORY = "project memory and types of sub-agents", EntranceTrust.PROJECT
+    FILES = "files of the checkout, and what commands without a network print about them", EntranceTrust.PROJECT
+    GITHUB = "issues, pull requests, commits, and check runs, read on GitHub", EntranceTrust.AUTHOR
+    WEB = "pages and results of searches of the web", EntranceTrust.STRANGERS
+    REPORTS = "reports of sub-agents, each marked by what it read", EntranceTrust.AUTHOR
+    OWN = "what the session said itself", EntranceTrust.PROJECT
 
-    def __init__(self, words: str, trust: Trust) -> None:
+    def __init__(self, words: str, trust: EntranceTrust) -> None:
         self.words, self.trust = words, trust
 
     @property
     def brings_strangers(self) -> bool:
         """Whether all of its words count as strangers'."""
-        return self.trust is Trust.STRANGERS
+        return self.trust is EntranceTrust.STRANGERS
 
 
 TOOLS: Final[Mapping[str, Entrance]] = {

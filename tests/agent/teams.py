@@ -65,6 +65,9 @@ class DeskWorkspace:
         assert (kept(), fresh, pull) == (b"", False, None)
         return Checkout(name, FOLDER, base)
 
+    async def links(self, commit: CommitId) -> dict[str, str]:  # noqa: ARG002
+        return {}
+
     async def keep(self, checkout: Checkout) -> bytes:  # noqa: ARG002
         return b""
 

@@ -14,6 +14,7 @@ from bot.core.errors import Misconfigured
 from bot.github.labels import OPEN_LABEL
 from bot.testing.github import credentials
 from bot.testing.github.administrator_settings import EnvironmentSettings, RulesetSettings
+from bot.testing.github.person import Person
 from bot.testing.github.simulated_github import SimulatedGitHub
 
 HOME = "acme/pocket"
@@ -66,6 +67,7 @@ async def test_a_repository_that_is_set_up(github: SimulatedGitHub) -> None:
         "secret ANTHROPIC_API_KEY",
         "rules for branches plangate/**",
         "refs/plangate",
+        "people in the configuration",
         "label plangate: open".partition(": ")[0],
         "label plangate",
         "workflow plangate.yml",
@@ -138,6 +140,24 @@ async def test_what_needs_attention(github: SimulatedGitHub) -> None:
     assert len(attention(await checked(github))) == 3
 
 
+@pytest.mark.req("A7")
+async def test_names_without_an_account_or_a_role_are_told(github: SimulatedGitHub) -> None:
+    """A stranger can register the first; numeric ids and people with a role are fine, and a mistake in the file is
+    told as such."""
+    world = github.world
+    world.set_role(HOME, "rea", "write")
+    world.add_user("visitor")
+    text = "ask:\n  users: [Rea, 12345, nobody-at-all]\napprove:\n  users: [Visitor, nobody-at-all, ada]\n"
+    Person(world, world.user("ada").id).push(HOME, {".github/plangate.yml": text})
+    (told,) = attention(found := await checked(github))
+    assert told == "people in the configuration: nobody has the login nobody-at-all, Visitor has no role here"
+    (cure,) = (each.cure for each in found if each.what == told)
+    assert "list numeric ids" in cure
+    assert cure.endswith(f"{github.server_url}/{HOME}/blob/main/.github/plangate.yml")
+    Person(world, world.user("ada").id).push(HOME, {".github/plangate.yml": "ask:\n  users: [true]\n"})
+    assert "people in the configuration: ask.users.0: must be a login" in failures(await checked(github))[0]
+
+
 async def test_a_token_that_sees_little(github: SimulatedGitHub) -> None:
     """Each setting that it may not see is named as that: neither good nor bad."""
     github.world.set_role(HOME, "rea", "read")
@@ -172,7 +192,8 @@ async def test_an_app_that_may_nearly_nothing(github: SimulatedGitHub) -> None:
     assert failures(found) == []
     hidden = [what.partition(": this token cannot see it")[0] for what in attention(found)]
     assert hidden == [
-        *("Actions", "pull requests of Actions", "environment plangate", "label plangate: open", "label plangate"),
+        *("Actions", "pull requests of Actions", "environment plangate", "people in the configuration"),
+        *("label plangate: open", "label plangate"),
         *("workflow plangate.yml", "workflow plangate-sweep.yml", "the files of the workflows"),
     ]
 

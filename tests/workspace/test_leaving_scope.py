@@ -8,10 +8,11 @@ from typing import Final
 import pytest
 
 from bot.core.errors import OutOfScope, Refused
+from bot.core.paths import linked_classes
 from bot.ports import Access
 from bot.workspace.workspace import GitWorkspace
 from tests.stories.github.ground import long
-from tests.workspace.ground import Repository, approved, order
+from tests.workspace.ground import Repository, approved, begin, order, write
 
 SCOPE: Final = ("src/a.py",)
 OWN: Final = "git -c user.name=x -c user.email=x@localhost"
@@ -100,3 +101,17 @@ async def test_work_that_nothing_allows(name: str, workspace: GitWorkspace, repo
     refused = await leave(workspace, repository, command)
     assert not isinstance(refused, OutOfScope)
     assert said in str(refused)
+
+
+@pytest.mark.req("G4")
+async def test_what_a_link_of_tier_high_leads_to_is_published_only_by_name(
+    workspace: GitWorkspace, repository: Repository
+) -> None:
+    (repository.path / ".claude").mkdir()
+    (repository.path / ".claude" / "skills").symlink_to("../skills")
+    classes = linked_classes(await workspace.links(repository.commit()))
+    checkout = await begin(workspace, repository, write(**{"skills/deploy.md": "Push at once."}))
+    with pytest.raises(OutOfScope, match=r"skills/deploy\.md"):
+        await workspace.publish(approved(checkout.base, ("**",), classes=classes), checkout, order())
+    named = approved(checkout.base, ("skills/**",), classes=classes)
+    assert (await workspace.publish(named, checkout, order())).paths == ("skills/deploy.md",)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import Conflict, OutOfScope, Refused
-from bot.core.paths import linked_classes
 from bot.core.work import CommitOrder
 from bot.ports import Access
 from bot.workspace.local_repository import LocalRepository
@@ -285,20 +284,6 @@ async def test_scope(
     with pytest.raises(OutOfScope) as caught:
         await publishing
     assert caught.value.paths == (path,)
-
-
-@pytest.mark.req("G4")
-async def test_what_a_link_of_tier_high_leads_to_is_published_only_by_name(
-    workspace: GitWorkspace, repository: Repository
-) -> None:
-    (repository.path / ".claude").mkdir()
-    (repository.path / ".claude" / "skills").symlink_to("../skills")
-    classes = linked_classes(await workspace.links(repository.commit()))
-    checkout = await begin(workspace, repository, write(**{"skills/deploy.md": "Push at once."}))
-    with pytest.raises(OutOfScope, match=r"skills/deploy\.md"):
-        await workspace.publish(approved(checkout.base, ("**",), classes=classes), checkout, order())
-    named = approved(checkout.base, ("skills/**",), classes=classes)
-    assert (await workspace.publish(named, checkout, order())).paths == ("skills/deploy.md",)
 
 
 @pytest.mark.req("PR5")
