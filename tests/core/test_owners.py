@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from bot.core.owners import owners
+from bot.core.owners import is_plain, owners
 from tests.rows import every_row
 
 
@@ -114,3 +114,9 @@ def test_a_rule_owns_the_files_that_github_matches(pattern: str, matched: str, o
         assert owners(f"* @ana\n{pattern} @doc", [f"/{path}"]) == {"doc"}, path
     for path in others.split():
         assert owners(f"* @ana\n{pattern} @doc", [f"/{path}"]) == {"ana"}, path
+
+
+def test_a_path_without_a_wildcard_may_be_a_file() -> None:
+    """A slash at its end says that it is a folder."""
+    globs = ("src/a.py", "a.py", "src/", "src/*.py", "src/{a,b}.py", "app/[id]/page.tsx")
+    assert [glob for glob in globs if is_plain(glob)] == ["src/a.py", "a.py", "app/[id]/page.tsx"]

@@ -8,6 +8,7 @@ import pytest
 from bot.core.actor import Actor
 from bot.core.entry import Entry, JournaledTurn
 from bot.core.events import JournalEvent, encode_event
+from bot.core.maintenance import TaskFinding
 from bot.core.moves import (
     Answered,
     Approved,
@@ -200,3 +201,15 @@ def test_people_approve_the_plan_after_one_with_strangers_words(between: tuple[M
     for event in (REQUEST, Planned(plan=PLAN), APPROVED, REQUEST, *between, REQUEST):
         history = add_move(history, event, KEY, findings=(), at=BEGAN)
     assert (history.planned, history.approved) == (planned, "d")
+
+
+@pytest.mark.req("A9", "MT5")
+def test_findings_with_strangers_words_are_kept_apart() -> None:
+    """They are decided like all others, and only those of plans without strangers' words may be shown unasked."""
+    history = known(DUE)
+    for name, strangers in (("own", False), ("theirs", True)):
+        for event in (REQUEST, Planned(plan=PLAN), APPROVED, REQUEST, Planned(plan=PLAN, strangers=strangers)):
+            history = add_move(history, event, KEY, findings=(), at=BEGAN)
+        history = add_move(history, Rejected(by=("maya",)), KEY, findings=(TaskFinding(name, name),), at=BEGAN)
+    assert [finding.id for finding in history.decided] == ["own", "theirs"]
+    assert [finding.id for finding in history.seen_decided] == ["own"]
