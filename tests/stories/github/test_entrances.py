@@ -1,6 +1,6 @@
 """What planning really reads of a repository where every outside word is marked, held against the list of entrances."""
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -78,7 +78,7 @@ async def test_a_plan_whose_planner_read_strangers_waits_for_people(story: Story
     await stand(story)
     issue, heard = mark_everything(story), len(story.model.heard)
     commit = story.world.bare(story.world.repository(HOME)).refs()["refs/heads/main"]
-    asked = {
+    asked: dict[str, Any] = {
         "checks": {"what": "checks", "commit": commit},
         "own comments": {"what": "comments", "number": 1},
     }.get(what, {"what": what, "number": issue})
