@@ -78,10 +78,11 @@ async def test_a_plan_whose_planner_read_strangers_waits_for_people(story: Story
     await stand(story)
     issue, heard = mark_everything(story), len(story.model.heard)
     commit = story.world.bare(story.world.repository(HOME)).refs()["refs/heads/main"]
-    asked: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "checks": {"what": "checks", "commit": commit},
         "own comments": {"what": "comments", "number": 1},
-    }.get(what, {"what": what, "number": issue})
+    }
+    asked = options.get(what, {"what": what, "number": issue})
     story.model.before = (call("GitHubRead", **asked), call("Read", file_path=FIXED))
     story.clock.advance(DAY)
     await run_pass(story)
