@@ -26,7 +26,7 @@ class Entrance(Enum):
     """A way by which words get into a session, and whose words it brings."""
 
     TASK = "prompt of a scheduled task or recipe", EntranceTrust.PROJECT
-    REQUEST = "requests and additions on the thread, and their pictures", EntranceTrust.AUTHOR
+    REQUEST = "requests and additions on the thread, mails among them, and their pictures", EntranceTrust.AUTHOR
     ANSWER = "answers to questions", EntranceTrust.AUTHOR
     THREAD = (
         "rest of the thread: titles, labels, posts, pictures, branches, and diff",
