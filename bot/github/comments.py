@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -23,7 +24,7 @@ from bot.core.marker import NO_DIGEST, Key
 from bot.core.names import ThreadNumber
 from bot.core.turn import Acknowledgment
 from bot.github.client import GitHubClient, Json
-from bot.github.errors import OutcomeUnknown, require_present
+from bot.github.errors import Missing, OutcomeUnknown, require_present
 from bot.github.people import time
 from bot.github.repository import Address
 from bot.ports import ThreadFence
@@ -189,14 +190,14 @@ class Comments:
         appear.
 
         Another process may have posted first, too recently for the fence to notice. Then its comment counts, and ours
-        is marked as outdated and folded, even if the caller is cancelled: a worker that was paused learns at about the
-        same time that its thread was taken over, and drops its work.
+        is deleted, even if the caller is cancelled: a worker that was paused learns at about the same time that its
+        thread was taken over, and drops its work.
         """
         await self.fence.check()
         return await _complete(self._post(kind, ask, text, digest=digest))
 
     async def _post(self, kind: str, ask: int, text: str, *, digest: str) -> Posted:
-        """Post a comment, and return it. If another process posted it first, mark this one as outdated."""
+        """Post a comment, and return it. If another process posted it first, delete this one, so that it shows once."""
         try:
             created = await self.client.post(f"{self._path}/comments", {"body": text})
         except OutcomeUnknown:
@@ -209,9 +210,8 @@ class Comments:
         found = await self.client.read_until(partial(self.find, kind, ask, digest), bool)
         oldest = found or _posted_comment(created)
         if oldest.id < int(created["id"]):
-            await self.supersede(
-                str(created["node_id"]), f"This repeats {oldest.url}, which is the comment that counts."
-            )
+            with suppress(Missing):
+                await self.client.delete(f"{self.address.path}/issues/comments/{created['id']}")
             return oldest
         return _require_text(oldest, text)
 

@@ -106,7 +106,7 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
         raise
     if not before.position:  # transcripts stored here belong to a thread that was deleted
         await asyncio.to_thread(context.resources.transcripts.set_aside)
-    return await outcomes.post_replies(context, await intake.take_in(context, before), before.position)
+    return await outcomes.post_replies(context, await intake.take_in(context, before))
 
 
 async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:

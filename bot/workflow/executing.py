@@ -13,7 +13,7 @@ from bot.agent.session import Session
 from bot.agent.session_events import End, Ended
 from bot.core import comment
 from bot.core.errors import Refused
-from bot.core.moves import Asked, Executed, MoveEvent, WorkMove
+from bot.core.moves import Asked, Executed, MoveEvent, Withdrawn, WorkMove
 from bot.core.names import CommitId
 from bot.core.thread_state import ThreadState
 from bot.core.transcript import Json, pending_calls, text_of
@@ -52,9 +52,8 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     that its work has begun. If somebody sets the journal back to before the approval, that line counts as an edit, so
     the approval cannot be used again (A4b).
     """
-    verdict, proof = await evaluate_live(context, state)
-    if proof is None:
-        return withdrawal_move(context, state, verdict)
+    if (withdrawn := await _withdrawal(context, state)) is not None:
+        return withdrawn
     if await _is_overtaken(context, state):
         return context.drift_move(comment.OVERTAKEN)
     if (number := await _existing_pull_request(context, state)) is not None:
@@ -67,6 +66,15 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
         return await _run_and_verify(context, state) if await prepare(context, state) else None
     finally:
         await keep_work(context, state)
+
+
+async def _withdrawal(context: ThreadContext, state: ThreadState) -> Withdrawn | None:
+    """Return the move that withdraws the approval if it no longer stands, else None.
+
+    Called again when the session begins: the sandbox, the set-up, and GitHub's pace may have taken a while.
+    """
+    verdict, proof = await evaluate_live(context, state)
+    return withdrawal_move(context, state, verdict) if proof is None else None
 
 
 @dataclass(slots=True)
@@ -101,7 +109,7 @@ class _FinishedTurn:
     """Whether its limits allow a repair."""
 
 
-async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMove | None:
+async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMove | Withdrawn | None:
     """Work until there is a move. Failing checks and changes outside the plan go back to the session."""
     attempts = _Attempts(_session_start(context, await read_state(context)))
     session = attempts.start.session_id
@@ -138,7 +146,7 @@ async def _run_and_verify(context: ThreadContext, state: ThreadState) -> WorkMov
 
 async def _attempt(
     context: ThreadContext, state: ThreadState, attempts: _Attempts, handed_back: Json | None
-) -> _FinishedTurn | WorkMove | None:
+) -> _FinishedTurn | WorkMove | Withdrawn | None:
     """Let the session work until it ends its turn, after the message that hands work back to it, if there is one."""
     async with open_session(context, state, attempts.start) as session:
         attempts.bind(session)
@@ -148,6 +156,8 @@ async def _attempt(
             session.add(handed_back)
         elif await run_until_moved(context, state, measure_baseline(context, state, session)) is None:
             return None
+        if handed_back is None and (withdrawn := await _withdrawal(context, state)) is not None:
+            return withdrawn
         ended = await _run_session(context, state, session)
         if not isinstance(ended, Ended):
             return ended

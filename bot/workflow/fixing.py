@@ -51,7 +51,7 @@ async def take_red_checks(context: ThreadContext, state: ThreadState) -> ThreadS
     if turns_begun(state.seen) == MOST_TURNS:
         owes = stop_text(red, context.settings.mention)
         noted = await append_notes(context, state, Heard(said=JournaledTurn(key, bot, "", now), owes=owes))
-        return await post_replies(context, noted, state.position)
+        return await post_replies(context, noted)
     text = request_text(head, red, as_data(report))
     start = await find_start(context, state)
     said = JournaledTurn(key, bot, text, now, foreign=True, strangers=Entrance.RED_CHECKS.brings_strangers)

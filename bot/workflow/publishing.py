@@ -67,7 +67,7 @@ async def _take_in_latest(context: ThreadContext, state: ThreadState) -> ThreadS
 
     This finds a stop that no delivery reported, and one that the journal lost because its ref was set back (A4b).
     """
-    latest = await post_replies(context, await take_in(context, state), state.position)
+    latest = await post_replies(context, await take_in(context, state))
     return latest if (latest.stage, latest.thread.ask) == (state.stage, state.thread.ask) else None
 
 

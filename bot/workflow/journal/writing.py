@@ -174,6 +174,7 @@ async def _write(context: ThreadContext, state: ThreadState, *new: moves.MoveEve
     """Append the deferred entries and then these, and return the state after them."""
     entries = [(str(entry.kind), encode_event(entry)) for entry in (*state.pending, *new)]
     await context.journal.append(context.location.thread, state.written, entries)
+    context.look.written.update(range(state.written + 1, state.written + 1 + len(entries)))
     written = fold(context, await context.journal.cached_entries(context.location.thread))
     if context.fence.written is not None:
         context.fence.written = written

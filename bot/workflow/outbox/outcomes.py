@@ -23,9 +23,10 @@ from bot.workflow.session.saved_work import checkout, read_transcript
 from bot.workflow.thread_context import ThreadContext
 
 
-async def post_replies(context: ThreadContext, state: ThreadState, since: int) -> ThreadState:
-    """Post the replies to turns that this process took in after position `since`."""
-    texts = [unposted for unposted in state.unposted_texts if isinstance(unposted.event, Heard) and unposted.n > since]
+async def post_replies(context: ThreadContext, state: ThreadState) -> ThreadState:
+    """Post the replies to turns that this look journaled. If another process journaled a turn first, it replies."""
+    mine = context.look.written
+    texts = [unposted for unposted in state.unposted_texts if isinstance(unposted.event, Heard) and unposted.n in mine]
     return await _post(context, state, texts)
 
 

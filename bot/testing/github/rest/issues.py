@@ -103,6 +103,13 @@ def change_comment(call: ApiCall) -> RestAnswer:
     return RestAnswer(comment_json(call.site, conversation.edit_comment(call.actor, call.comment, _body(call))))
 
 
+def delete_comment(call: ApiCall) -> RestAnswer:
+    """Delete a comment. Other people's comments require write."""
+    _may_change(call, call.comment)
+    conversation.delete_comment(call.actor, call.comment)
+    return RestAnswer(status=204)
+
+
 def add_labels(call: ApiCall) -> RestAnswer:
     """Add labels to a thread, and create those that do not exist."""
     names = tuple(dict.fromkeys([*call.issue.labels, *call.texts("labels")]))
@@ -225,6 +232,7 @@ ENDPOINTS = (
     Endpoint("POST", ISSUES, create_issue, ("issues:write",)),
     Endpoint("GET", COMMENT, get_comment, READ),
     Endpoint("PATCH", COMMENT, change_comment, WRITE),
+    Endpoint("DELETE", COMMENT, delete_comment, WRITE),
     Endpoint("GET", THREAD, get_issue, READ),
     Endpoint("PATCH", THREAD, change_issue, WRITE),
     Endpoint("GET", f"{THREAD}/comments", list_comments, READ),
