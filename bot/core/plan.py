@@ -33,7 +33,7 @@ HIDDEN_SHOWN = 20
 HIDDEN_CHARACTERS = 300
 """The number of invisible fragments of a request that are shown, and the characters of each."""
 
-_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes", "notes", "findings", "operations"})
+_OPTIONAL = frozenset({"tree", "hidden", "changed", "classes", "notes", "findings", "operations", "branch"})
 """Keys that only some documents have. A document without them keeps the bytes it had before they were introduced."""
 _FOLDERS = r"(?:[\w.-]+/)+"
 _FILE = r"\.[A-Za-z]\w{0,7}"
@@ -121,6 +121,9 @@ class PlanDocument:
     """What the plan of a scheduled task wants to change, one by one (MT5)."""
     operations: tuple[Operation, ...] = ()
     """What the harness does to issues once the plan of a scheduled task is approved (MT7)."""
+    branch: str = ""
+    """On a pull request that the work cannot be added to, such as one of a fork: the branch of its own that the work
+    gets (CL4); "" otherwise."""
     estimate: str = ""
     """The estimated cost. It is shown with the document and fixed as long as that is shown, but is not part of it."""
 
@@ -167,6 +170,7 @@ def to_json(document: PlanDocument) -> dict[str, Any]:
         **({"classes": [list(entry) for entry in document.contract.classes]} if document.contract.classes else {}),
         **({"notes": document.notes} if document.notes else {}),
         **({"operations": [operation.to_json() for operation in document.operations]} if document.operations else {}),
+        **({"branch": document.branch} if document.branch else {}),
         **({"findings": [finding.to_json() for finding in document.findings]} if document.findings else {}),
     }
 
@@ -191,6 +195,7 @@ def from_json(value: dict[str, Any]) -> PlanDocument:
         changed=value.get("changed", ""),
         notes=value.get("notes", ""),
         operations=tuple(map(Operation.from_json, value.get("operations", ()))),
+        branch=value.get("branch", ""),
         findings=tuple(map(TaskFinding.from_json, value.get("findings", ()))),
     )
 

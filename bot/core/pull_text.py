@@ -134,7 +134,10 @@ def pull_body(
         parts.append(origin.receipt)
     room = POSTED_CHARACTERS - len("\n\n".join(parts)) - _ENDING_ROOM
     parts.append(details("The approved plan", cut(plan_text(plan).rstrip(), room)))
-    parts.append(f"Scheduled task {code(origin.task)}: #{plan.thread}" if origin.task else f"Closes #{plan.thread}")
+    reference = "Refs" if plan.branch else "Closes"  # a pull request is not closed by another one (CL4)
+    parts.append(
+        f"Scheduled task {code(origin.task)}: #{plan.thread}" if origin.task else f"{reference} #{plan.thread}"
+    )
     return "\n\n".join(parts) + "\n"
 
 

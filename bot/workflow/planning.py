@@ -20,6 +20,7 @@ from bot.core.transcript import is_unresolved
 from bot.ports import Access
 from bot.workflow.approving import may_stand
 from bot.workflow.operating import record_targets
+from bot.workflow.requests import branch_name
 from bot.workflow.session.main_session import (
     SessionStart,
     open_session,
@@ -84,6 +85,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
     _refuse_secrets(context, contract, handed_in)
     _refuse_workflows(context, contract)
     expires = context.resources.clock.now() + timedelta(days=context.settings.expires_days)
+    own_branch = context.location.pull is not None and not (context.location.branch or state.onto)
     plan = PlanDocument(
         repository=context.location.repository,
         thread=context.location.thread,
@@ -98,6 +100,7 @@ def document(context: ThreadContext, state: ThreadState, handed_in: SubmittedPla
         budget_usd=context.settings.budget_usd,
         expires=expires.replace(microsecond=0),
         hidden=state.hidden,
+        branch=branch_name(context, state) if own_branch else "",
     )
     before = state.plan_to_replace
     return plan if before is None else replace(plan, changed=comment.changes(before, plan))

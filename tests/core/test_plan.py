@@ -133,6 +133,7 @@ CHANGES: Final[dict[str, Any]] = {
     "changed": "-old\n+new",
     "notes": "Root cause: a.py:1",
     "findings": (TaskFinding("lodash", "Update lodash"),),
+    "branch": "plangate/7-fix-it",
     "operations": (Operation(OperationKind.CLOSE, 7),),
     "contract": Contract(),
 }
