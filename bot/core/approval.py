@@ -123,6 +123,8 @@ class Snapshot:
     candidates: tuple[Candidate, ...] = ()
     open: bool = True
     """Whether the thread is neither closed nor transferred."""
+    closed_at: datetime | None = None
+    """When it was closed, if it is closed and was not merged."""
     locked: bool = False
     """Whether the conversation is locked. Nobody can react then, so only a comment that names the digest approves."""
     overtaken: bool = False

@@ -82,6 +82,11 @@ def answers_reached(login: str, per_day: int, mention: str) -> str:
     )
 
 
+def edited_request(text: str) -> str:
+    """Render, for the planner, the text of a request that was edited while it is planned."""
+    return f"The request was edited. It now reads:\n\n{text}"
+
+
 def work_stopped(login: str, mention: str) -> str:
     """Render that work was stopped, and by whom."""
     return f"Stopped by {login}. {_kept_work(mention)}"

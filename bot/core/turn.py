@@ -51,6 +51,13 @@ class Turn:
     waits: str | None = None
     """Time (ISO 8601) of the oldest turn that was still waiting to be heard when this one was; turns from then on are
     read again. "" if none waits any longer, None if there is nothing to report."""
+    version: str = ""
+    """Key of the text's current version. Another edit makes another version."""
+
+
+def version_key(key: str, edited_at: datetime | None = None) -> str:
+    """Return the key of a text's version: that of its last edit, or the text as it was posted."""
+    return f"{key}@{edited_at.isoformat() if edited_at else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Subject(_Part):
     """An issue or a pull request. Its author may be gone."""
 
     number: _Id
+    title: str | None = None
     body: str | None = None
     user: Identified | None = None
     labels: list[LabelPart | None] | None = None

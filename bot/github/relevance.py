@@ -28,7 +28,7 @@ class DeliveryReport:
     people: frozenset[int] = frozenset()
     """The authors of everything that it is about, and who is assigned to the thread."""
     texts: tuple[str, ...] = ()
-    """What was written: the thread's first text and, if the delivery is about one, the comment or review."""
+    """What was written: the thread's title and first text and, if the delivery is about one, the comment or review."""
     is_relevant: bool = False
     """Whether it matters regardless of its texts: the thread has the bot's label or branch, or something was merged,
     which may change what the bot listens to."""

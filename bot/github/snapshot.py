@@ -50,7 +50,7 @@ fragment votes on ReactionConnection {
   pageInfo { hasNextPage endCursor }
 }
 """
-_SUBJECT: Final = "closed locked comments(last: 100) { ...comments }"
+_SUBJECT: Final = "closed closedAt locked comments(last: 100) { ...comments }"
 _QUERY: Final = f"""
 query ($owner: String!, $name: String!, $number: Int!, $branch: String!, $plan: ID!) {{
   repository(owner: $owner, name: $name) {{
@@ -125,9 +125,9 @@ class SnapshotReader:
         if repository["ref"] is None:
             return Snapshot(ShownPlan(plan.expires), complete=False, plans=plan.plan)
         if not node or not subject or actor(node["author"]).id != self.listener.bot.id:
-            return Snapshot(
-                ShownPlan(plan.expires, hidden=True), open=bool(subject) and not is_closed(subject), plans=plan.plan
-            )
+            gone = ShownPlan(plan.expires, hidden=True)
+            closed_at = _closing_time(subject) if subject else None
+            return Snapshot(gone, open=bool(subject) and closed_at is None, closed_at=closed_at, plans=plan.plan)
         past = history(node, self.posted(plan), self.begun)
         votes = [*standing_tick(past), *[opinion async for opinion in self._votes(node, shown)]]
         commented = await self._deciding_comments(plan, subject["comments"], time(node["createdAt"]))
@@ -144,6 +144,7 @@ class SnapshotReader:
             shown=ShownPlan(past.since, past.intact, node["isMinimized"]),
             candidates=candidates,
             open=not is_closed(subject),
+            closed_at=_closing_time(subject),
             locked=subject["locked"],
             drifted=await self._drifted_files(plan, _base(repository)),
             complete=all(people[opinion.actor].is_known(barred=roles.barred) for opinion in opinions),
@@ -238,6 +239,11 @@ def _base(repository: Json) -> CommitId:
     if subject["__typename"] == "PullRequest" and not subject["isCrossRepository"] and not subject["merged"]:
         return CommitId(subject["headRefOid"])
     return CommitId(require_present(repository["ref"]["target"], "the head of the branch")["oid"])
+
+
+def _closing_time(subject: Json) -> datetime | None:
+    """Return when a thread was closed without a merge, or None."""
+    return time(subject["closedAt"]) if is_closed(subject) else None
 
 
 def _is_merged(subject: Json | None, branch: str) -> bool:

@@ -13,6 +13,7 @@ from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.pull import PullCommits
+from bot.core.turn import version_key
 from bot.github.client import LAGS, PAGE, GitHubClient, Json
 from bot.github.errors import Missing, TooMuch, require_present
 from bot.github.people import WHO, actor, time
@@ -146,7 +147,7 @@ class ThreadPost:
     @property
     def version(self) -> str:
         """Key of its current version. Another edit makes another version."""
-        return f"{self.key}@{self.edited_at.isoformat() if self.edited_at else ''}"
+        return version_key(self.key, self.edited_at)
 
     @property
     def words(self) -> tuple[str, ...]:

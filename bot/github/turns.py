@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from bot.core import mail
@@ -48,16 +49,19 @@ class Listener:
 
     def may_be_addressed(self, thread: GitHubThread, post: ThreadPost) -> bool:
         """Return whether something that was said can address the bot, judged in linear time without parsing it."""
-        texts = map(first_line, post.words) if post.by_mail else post.words
+        texts = (*(map(first_line, post.words) if post.by_mail else post.words), *_title(thread, post))
         return self._is_reviewed(thread, post) or any(may_name(text, self.mention) for text in texts)
 
-    def is_addressed(self, thread: GitHubThread, post: ThreadPost, parsed_texts: ParsedTextCache) -> bool:
-        """Return whether something that was said addresses the bot."""
+    def is_addressed(
+        self, thread: GitHubThread, post: ThreadPost, parsed_texts: ParsedTextCache, *, is_renamed: bool = False
+    ) -> bool:
+        """Return whether something that was said addresses the bot. A title speaks for the opening post, unless
+        somebody else may have written it (`is_renamed`)."""
         if self._is_reviewed(thread, post):
             return True
         return any(
             may_name(text, self.mention) and parsed_texts.parse(text, self.mention, by_mail=post.by_mail).speaks
-            for text in post.words
+            for text in (post.words if is_renamed else (*post.words, *_title(thread, post)))
         )
 
     def _is_reviewed(self, thread: GitHubThread, post: ThreadPost) -> bool:
@@ -88,18 +92,20 @@ class TurnReader:
         candidates, renamers = await self._candidate_turns(thread, seen, unseen)
         await self.roles.prefetch_roles({turn.actor for turn in candidates})
         with_roles = [await self._with_role(turn) for turn in candidates]
-        turns = await asyncio.to_thread(lambda: list(self._read(thread, with_roles)))
+        is_renamed = renamers is None or not renamers <= {thread.opened.actor.id}
+        turns = await asyncio.to_thread(lambda: list(self._read(thread, with_roles, is_renamed=is_renamed)))
         actionable = [turn for turn in turns if not turn.aside and self.may_act(turn)]
         by_key = {turn.key: turn for turn in await _with_editors(self.roles.client, thread, actionable)}
-        turns = [_with_renamers(by_key.get(turn.key, turn), renamers) for turn in turns]
+        turns = [_with_renamers(by_key.get(turn.key, turn), renamers or ()) for turn in turns]
         keys = {turn.key for turn in turns} | {turn.key.partition("@")[0] for turn in turns}
         further = [_no_turn(_unread(post), post) for post in unseen.values() if post.key in thread.further - keys]
         return tuple(sorted((*turns, *further), key=lambda turn: turn.at))
 
     async def _candidate_turns(
         self, thread: GitHubThread, seen: Collection[str], posts: Mapping[str, ThreadPost]
-    ) -> tuple[list[Turn], frozenset[int]]:
-        """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters."""
+    ) -> tuple[list[Turn], frozenset[int] | None]:
+        """Return the possible turns, unread, and the ids of everybody who renamed the thread, if that matters; None if
+        that is unknown."""
         listener = self.listener
         possible = [
             post for post in posts.values() if listener.hears(post.actor) and listener.may_be_addressed(thread, post)
@@ -109,7 +115,9 @@ class TurnReader:
             thread.moved and any(turn.key == "issue" for turn in candidates)
         ):
             return candidates, frozenset()
-        events = [event async for event in _events(self.roles.client, self.roles.address, thread.number)]
+        events = await _events(self.roles.client, self.roles.address, thread.number)
+        if events is None:
+            return candidates, None
         renamers = {rest_actor(event["actor"]).id for event in events if event["event"] == "renamed"}
         return [*candidates, *_label_and_assignment(thread, seen, listener, events)], frozenset(renamers)
 
@@ -117,22 +125,23 @@ class TurnReader:
         is_listed = bool(await self.roles.is_listed(turn.actor))
         return replace(turn, role=await self.roles.of(turn.actor), listed=is_listed)
 
-    def _read(self, thread: GitHubThread, turns: Collection[Turn]) -> Iterator[Turn]:
+    def _read(self, thread: GitHubThread, turns: Collection[Turn], *, is_renamed: bool) -> Iterator[Turn]:
         """Yield the turns with the texts of people who may act, which may take seconds to parse. A turn whose author's
         role is unknown stays unread."""
         posts, glimpses = {post.key: post for post in thread.everything()}, 0
+        is_addressed = partial(self.listener.is_addressed, thread, is_renamed=is_renamed)
         for turn in turns:
             if turn.role is None or (turn.mark and not self.may_act(turn)):
                 yield turn
             elif turn.mark:
                 yield self._read_mark(thread, turn)
             elif self.may_act(turn):
-                addressed = self.listener.is_addressed(thread, posts[turn.key], self.parsed_texts)
+                addressed = is_addressed(posts[turn.key], self.parsed_texts)
                 yield self._turn(thread, posts[turn.key], turn) if addressed else _no_turn(turn, posts[turn.key])
             else:
                 short = glimpses < GLIMPSES and sum(map(len, posts[turn.key].words)) <= SHORT
                 glimpses += short
-                addressed = short and self.listener.is_addressed(thread, posts[turn.key], self.parsed_texts)
+                addressed = short and is_addressed(posts[turn.key], self.parsed_texts)
                 yield turn if addressed else _no_turn(turn, posts[turn.key])
 
     def _turn(self, thread: GitHubThread, post: ThreadPost, turn: Turn) -> Turn:
@@ -151,14 +160,14 @@ class TurnReader:
             text = "\n".join((command, *others)).strip()
         if post.key == "issue":
             shows.insert(0, visible_title(thread.title))
-            text = _with_title(shows[0].text, text)
+            text = _with_title(without_mention(shows[0].text, mention), text)
         hidden = tuple(fragment for part in shows for fragment in part.removed)
         return replace(turn, text=text, hidden=hidden)
 
     def _read_mark(self, thread: GitHubThread, turn: Turn) -> Turn:
         """Return a turn with the text that the label or the bot's assignment refers to: the issue's."""
         title, shows = visible_title(thread.title), self._parse(thread.opened.body, thread.opened).shown
-        text = _with_title(title.text, without_mention(shows.text, self.listener.mention))
+        text = _with_title(*(without_mention(part.text, self.listener.mention) for part in (title, shows)))
         return replace(turn, text=text, hidden=(*title.removed, *shows.removed))
 
     def _parse(self, text: str, post: ThreadPost) -> ParsedText:
@@ -177,6 +186,11 @@ async def has_strangers(thread: GitHubThread, listener: Listener, roles: Roles) 
     return False
 
 
+def _title(thread: GitHubThread, post: ThreadPost) -> tuple[str, ...]:
+    """Return the title that belongs to a post: to the opening post alone, unless it was sent by mail (A6)."""
+    return (thread.title,) if post.key == thread.opened.key and not post.by_mail else ()
+
+
 def _unread(post: ThreadPost) -> Turn:
     """Return a post as a turn without its text. A post that was edited or sent by mail may contain others' words."""
     return Turn(
@@ -189,6 +203,7 @@ def _unread(post: ThreadPost) -> Turn:
         strangers=post.by_mail,
         hands=_other_writers(post, post.actor),
         by_mail=post.by_mail,
+        version=post.version,
     )
 
 
@@ -204,7 +219,7 @@ def _other_writers(post: ThreadPost, who: Actor) -> tuple[int, ...]:
 
 def _with_title(title: str, text: str) -> str:
     """Return a text with the title before it, as a heading. A command in the title does not count."""
-    return f"# {title}\n\n{text}".strip()
+    return f"# {title}\n\n{text}".strip() if title else text
 
 
 def _with_renamers(turn: Turn, renamers: Collection[int]) -> Turn:
@@ -255,16 +270,16 @@ def _label_and_assignment(
             yield replace(opened, foreign=foreign, hands=hands, by_mail=False)
 
 
-async def _events(client: GitHubClient, address: Address, number: int) -> AsyncIterator[Json]:
-    """Yield the events of a thread; nothing if this token may not see them.
+async def _events(client: GitHubClient, address: Address, number: int) -> list[Json] | None:
+    """Return the events of a thread; None if this token may not see them.
 
     https://docs.github.com/en/rest/issues/events#list-issue-events
     """
     try:
-        async for event in client.pages(f"{address.path}/issues/{number}/events"):
-            yield event
+        return [event async for event in client.pages(f"{address.path}/issues/{number}/events")]
     except Refused:
         _log.warning("this token may not see who set the label, assigned the bot, or renamed #%s", number)
+        return None
 
 
 def _is_about_us(event: Json, bot: Actor) -> bool:

@@ -37,7 +37,7 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
 
     Raises Transient if something that decides could not be looked up, so that the thread is looked at again soon.
     """
-    snapshot = await _live(context, state)
+    snapshot = await live_snapshot(context, state)
     verdict, proof = prove(state.plan, snapshot, context.policy, context.resources.clock.now())
     if any(why.reason is Reason.LOOKUP_FAILED for why in verdict.reasons):
         raise Transient(REASONS[Reason.LOOKUP_FAILED], where=f"plan {state.plan.plan}", fix="look again")
@@ -65,7 +65,7 @@ async def stop_move(context: ThreadContext, state: ThreadState) -> Stopped | Non
 
     Both count even if the plan became stale meanwhile: a branch that drifted must not keep the work going.
     """
-    snapshot = await _live(context, state)
+    snapshot = await live_snapshot(context, state)
     if not snapshot.open:
         return Stopped(owes=reply_text.thread_closed(context.settings.mention))
     by = tuple(actor.login for actor in rejecters(state.plan, snapshot, context.policy))
@@ -94,17 +94,19 @@ async def _explain(context: ThreadContext, state: ThreadState, verdict: Verdict)
 
 async def evaluate_live(context: ThreadContext, state: ThreadState) -> tuple[Verdict, ApprovedPlan | None]:
     """Take one live snapshot and evaluate it. The proof is None unless the verdict is an approval."""
-    return prove(state.plan, await _live(context, state), context.policy, context.resources.clock.now())
+    return prove(state.plan, await live_snapshot(context, state), context.policy, context.resources.clock.now())
 
 
-async def _live(context: ThreadContext, state: ThreadState) -> Snapshot:
-    """Return a live snapshot, with what only the journal knows: the requesters, and the number of plans."""
+async def live_snapshot(context: ThreadContext, state: ThreadState) -> Snapshot:
+    """Return a live snapshot, with what only the journal knows: the requesters, the number of plans, and whether the
+    thread was closed after the last request. A request on a closed thread, such as one closed by a merge, stands."""
     pushed = state.pushing.commit if state.pushing else ""
     live = await context.dialogue.snapshot(
         state.plan, state.plan_comment, onto=state.onto, pushed=pushed, begun=state.work_begun_lines
     )
     standing = await _standing_approval(context, state)
-    return replace(live, requesters=state.requesters, plans=state.plans, standing=standing)
+    is_open = live.open or (live.closed_at is not None and live.closed_at <= state.last_request_at)
+    return replace(live, open=is_open, requesters=state.requesters, plans=state.plans, standing=standing)
 
 
 def may_stand(context: ThreadContext, state: ThreadState) -> bool:

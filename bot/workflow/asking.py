@@ -6,6 +6,7 @@ Rules
   was never edited, because nobody else's words may steer approved work.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from bot.agent.tools.ask_user import NOBODY
@@ -36,11 +37,11 @@ async def perform(context: ThreadContext, state: ThreadState) -> MoveEvent | Non
     look = await context.dialogue.answers(asking, shown.question, who=_who_may_answer(state), may=rules.may)
     if not look.complete:
         raise Transient("not everything that can be an answer could be read", where="question", fix="look again")
-    if not look.open:
+    if not look.open and await context.dialogue.closed_since(state.last_request_at):
         return Stopped(owes=thread_closed(context.settings.mention))
     if look.gone:
         await _post_question(context, state)
-    reply, findings = find_reply(asking, look, rules)
+    reply, findings = find_reply(asking, replace(look, open=True), rules)
     if reply is not None:
         if reply.turn:
             await context.dialogue.acknowledge(Turn(reply.turn, reply.by, reply.words, reply.at), Acknowledgment.SEEN)

@@ -27,7 +27,8 @@ from bot.core.notes import Heard
 from bot.core.plan import Hidden
 from bot.core.reply_text import configuration_error
 from bot.core.thread_state import ThreadState
-from bot.core.turn import Acknowledgment, Turn
+from bot.core.turn import Acknowledgment, Turn, version_key
+from bot.workflow.approving import live_snapshot
 from bot.workflow.asking import may_be_answer
 from bot.workflow.journal import rewind
 from bot.workflow.journal.writing import append_move, defer_notes, flush_notes
@@ -53,8 +54,12 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
 
     Raises Unreadable if the journal was set back.
     """
-    turns = await context.dialogue.turns(state.seen, state.heard_until, may_act=partial(may_act, context, state))
+    planned = _unedited_requests(state)
+    seen = (state.seen - planned) | set(map(version_key, planned))
+    turns = await context.dialogue.turns(seen, state.heard_until, may_act=partial(may_act, context, state))
     state = await rewind.require_newest(context, state, turns)
+    for edit in [turn for turn in turns if turn.key in planned]:
+        state = await _take_edit(context, state, edit)
     turns = [turn for turn in turns if turn.key not in state.seen]
     waiting = [turn for turn in turns if turn.role is None]
     context.look.unheard = tuple(sorted({turn.actor.login for turn in waiting}))
@@ -74,6 +79,20 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
     if not turns and state.stage in _INTERRUPTED and context.dialogue.is_retry():
         state = await append_move(context, state, _resume_move(state))
     return state
+
+
+def _unedited_requests(state: ThreadState) -> frozenset[str]:
+    """Return the keys of the requests that are being planned and were not edited when they were heard."""
+    entries = state.newest_request_entries if state.stage is Stage.PLANNING else ()
+    return frozenset(entry.said.key for entry in entries if not entry.said.foreign)
+
+
+async def _take_edit(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:
+    """Add the new text of a request that was edited while it is planned: people expect the edit to count."""
+    if state.stage is not Stage.PLANNING or turn.version in state.seen or not may_ask(context, turn):
+        return state
+    said = JournaledTurn.of(replace(turn, key=turn.version, text=reply_text.edited_request(turn.text)))
+    return await append_move(context, state, Noted(said=said))
 
 
 def require_all_heard(context: ThreadContext) -> None:
@@ -208,7 +227,7 @@ async def _command(context: ThreadContext, state: ThreadState, turn: Turn, comma
             return await _request(context, state, turn, "\n".join((command.argument, *below)).strip())
         case Verb.STOP | Verb.FINISH if is_allowed and state.stage in _ENDS[command.verb]:
             return await _end_work(context, state, turn, command.verb)
-        case Verb.RETRY if may_retry and state.stage is Stage.STALE:
+        case Verb.RETRY if may_retry and await _is_plan_gone(context, state):
             return await _begin(context, state, renewed_request(state, turn))
         case Verb.RETRY if may_retry and state.stage in _INTERRUPTED:
             return await append_move(context, state, _resume_move(state, JournaledTurn.of(turn)))
@@ -227,6 +246,14 @@ async def _command(context: ThreadContext, state: ThreadState, turn: Turn, comma
                 else _command_reply(verb, state, mention=context.settings.mention, is_allowed=is_allowed)
             )
             return await _note(context, state, _heard(turn, owes))
+
+
+async def _is_plan_gone(context: ThreadContext, state: ThreadState) -> bool:
+    """Return whether the plan can't be approved any more: it is stale, or its comment is gone or changed."""
+    if state.stage is not Stage.AWAITING_APPROVAL:
+        return state.stage is Stage.STALE
+    shown = (await live_snapshot(context, state)).shown
+    return shown.hidden or not shown.intact
 
 
 async def _end_work(context: ThreadContext, state: ThreadState, turn: Turn, verb: Verb) -> ThreadState:

@@ -62,6 +62,7 @@ def test_what_people_do_among_themselves(event: str, facts: Facts) -> None:
         ("issue_comment", {"issue": TALK | {"body": "@plangate please"}, "comment": COMMENT}),
         ("issue_comment", {"action": "edited", "issue": TALK, "comment": COMMENT | {"user": {"id": BOT}}}),
         ("issues", {"action": "opened", "issue": TALK | {"body": "cc @Plangate"}}),
+        ("issues", {"action": "opened", "issue": TALK | {"title": "@plangate fix it"}}),
         ("issues", {"action": "edited", "issue": TALK | {"user": {"id": BOT}}}),
         ("issues", {"action": "labeled", "issue": TALK | {"labels": [{"name": "plangate"}]}}),
         ("issues", {"action": "assigned", "issue": TALK | {"assignees": [{"id": BOT}]}}),

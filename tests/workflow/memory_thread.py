@@ -12,7 +12,7 @@ from bot.core.errors import PlangateError
 from bot.core.plan import PlanDocument
 from bot.core.question import AnswerComment, AnswerSnapshot, Asking, Author
 from bot.core.review import Review
-from bot.core.turn import Acknowledgment, Turn
+from bot.core.turn import Acknowledgment, Turn, version_key
 from bot.ports import Clock, PostedComment
 from tests.workflow.memory_ports import Life
 
@@ -35,6 +35,8 @@ class MemoryThread:
     signs: list[tuple[str, Acknowledgment]] = field(default_factory=list)
     shown_progress: dict[int, str] = field(default_factory=dict)
     closed_at: datetime | None = None
+    deleted: set[str] = field(default_factory=set)
+    """The plan comments that somebody deleted."""
     drifted: tuple[str, ...] = ()
     complete: bool = True
     """Whether everything that decides can be looked up."""
@@ -47,10 +49,17 @@ class MemoryThread:
         self, who: Actor, text: str, *, role: Role | None = Role.ADMIN, edited: bool = False, by_mail: bool = False
     ) -> Turn:
         """Somebody posts a comment, or sends it by mail."""
-        turn = Turn(f"comment-{len(self.said) + 1}", who, text, self.clock.now(), role, edited=edited)
+        key = f"comment-{len(self.said) + 1}"
+        turn = Turn(key, who, text, self.clock.now(), role, edited=edited, version=version_key(key))
         turn = replace(turn, foreign=by_mail, strangers=by_mail, by_mail=by_mail)
         self.said.append(turn)
         return turn
+
+    def edit(self, turn: Turn, text: str) -> None:
+        """Somebody edits a comment."""
+        at = self.clock.now()
+        version = version_key(turn.key, at)
+        self.said[self.said.index(turn)] = replace(turn, text=text, edited=True, foreign=True, version=version)
 
     def decide(self, who: Actor, opinion: Opinion = Opinion.APPROVE, *, role: Role = Role.ADMIN) -> None:
         """Somebody reacts to the plan that is shown."""
@@ -74,7 +83,7 @@ class MemoryThread:
         *,
         may_act: Callable[[Turn], bool],
     ) -> Sequence[Turn]:
-        new = (turn for turn in self.said if turn.key not in seen)
+        new = (turn for turn in self.said if {turn.key, turn.version}.isdisjoint(seen))
         return [turn if turn.role is not None and may_act(turn) else replace(turn, text="") for turn in new]
 
     async def context(self, requested: Collection[str] = (), planned: Collection[str] = ()) -> str:  # noqa: ARG002
@@ -125,7 +134,10 @@ class MemoryThread:
         since, words = self.posted_at[shown], filter(None, map(_candidate, self.said))
         opinions = tuple(each for each in (*self.opinions, *words) if each.at > since)
         is_open = self.closed_at is None
-        return Snapshot(ShownPlan(since), opinions, open=is_open, drifted=self.drifted, complete=self.complete)
+        live = Snapshot(
+            ShownPlan(since, hidden=shown in self.deleted), opinions, open=is_open, closed_at=self.closed_at
+        )
+        return replace(live, drifted=self.drifted, complete=self.complete)
 
     async def explain(self, plan: PlanDocument, verdict: Verdict) -> None:
         self._post("explanation", plan.plan, reasons(verdict))
