@@ -74,6 +74,8 @@ class MaintenancePass:
     """The name of a task that runs whether it is due or not; "" for none."""
     wake: Callable[[ThreadAddress], None] | None = None
     """Makes the service look at a thread. None: the pass itself looks at it, which may take as long as a session."""
+    only: str = ""
+    """The name of the only task that runs; "" for all."""
 
     async def run(self) -> list[TaskStatus]:
         """Run what is due, and bring each tracking issue up to date. One task's failure does not stop the others.
@@ -92,7 +94,7 @@ class MaintenancePass:
         configured = {task.name for task in keys.maintenance}
         await self._mark_removed([task for name, task in tracked.items() if name not in configured], issues, texts)
         settings, statuses = work_settings(keys), list[TaskStatus]()
-        for scheduled in tasks:
+        for scheduled in [task for task in tasks if self.only in {"", task.name}]:
             try:
                 status = await self._run_task(scheduled, settings, issues, tracked, texts=texts)
             except PlangateError as error:

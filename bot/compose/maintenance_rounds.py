@@ -2,6 +2,7 @@
 
 Rules
 - A repository rests after a pass until GitHub lists a newer push or a newer change of an issue, or its next due time.
+- Repositories are listed every ROUND. A round in between reads only those in which a task has become due.
 - A repository with a change less than SETTLED ago does not rest: it may change again within the same second.
 - The memory of this only saves requests. It holds for at most LONGEST_REST, and a new process begins without it.
 """
@@ -16,13 +17,17 @@ from typing import Final
 from bot.compose.github import GitHubHost
 from bot.compose.maintenance_pass import MaintenancePass, TaskStatus
 from bot.core.errors import PlangateError
-from bot.core.names import ThreadAddress
+from bot.core.names import ThreadAddress, ThreadNumber
+from bot.core.thread_state import ThreadState
 from bot.github.activity import RepositoryActivity, repository_activities
 from bot.github.client import AT_ONCE
 from bot.github.errors import RateLimited
+from bot.github.reach import ReachableRepository
+from bot.github.repository import Address
 from bot.service.connections import ServedRepository
 
 SETTLED: Final = timedelta(minutes=1)
+ROUND: Final = timedelta(minutes=5)
 LONGEST_REST: Final = timedelta(hours=3)
 _log: Final = logging.getLogger(__name__)
 
@@ -51,6 +56,8 @@ class MaintenanceRounds:
     _resting: dict[int, _Rest] = field(default_factory=dict)
     _due: dict[int, dict[str, datetime | None]] = field(default_factory=dict)
     """When each task is due next, by repository, as of the newest pass over it."""
+    _listed: datetime | None = None
+    """When the repositories were listed."""
 
     def next_due(self, repository: int, task: str) -> datetime | None:
         """Return when a task of a repository is due next; None if no pass of this process has read its schedule."""
@@ -61,11 +68,19 @@ class MaintenanceRounds:
 
         One repository's failure does not stop the others.
         """
-        served = await self.host.served_repositories()
-        self._resting = {at.id: rest for at in served if (rest := self._resting.get(at.id)) is not None}
+        served, now = self._due_repositories(), self.host.clock.now()
+        if self._listed is None or not timedelta() <= now - self._listed < ROUND:
+            served = await self.host.served_repositories()
+            self._resting = {at.id: rest for at in served if (rest := self._resting.get(at.id)) is not None}
+            self._listed = now
         for _, of_one in groupby(served, key=lambda repository: repository.installation):
             for batch in _batches(of_one):
                 await self._run_batch([repository for repository in batch if not self._has_no_tasks(repository)], wake)
+
+    def _due_repositories(self) -> tuple[ServedRepository, ...]:
+        """Return the repositories in which a task has become due since the pass over them."""
+        now, resting = self.host.clock.now(), self._resting.values()
+        return tuple(rest.shown for rest in resting if rest.has_tasks and not rest.holds(rest.shown, now))
 
     def _has_no_tasks(self, served: ServedRepository) -> bool:
         """Return whether a repository is known to have no tasks, so that changes of its issues do not matter."""
@@ -132,3 +147,20 @@ def _batches(repositories: Iterator[ServedRepository]) -> Iterator[list[ServedRe
     """Yield the repositories in batches of the size that one query takes."""
     while batch := list(islice(repositories, AT_ONCE)):
         yield batch
+
+
+class ServiceHost(GitHubHost):
+    """The host of a service. A box that somebody ticks on a tracking issue is taken in by the look at that issue."""
+
+    async def look(self, address: ThreadAddress, begin_session: Callable[[], bool] = lambda: True) -> ThreadState:
+        """Look at a thread; if it is a tracking issue with a ticked box, take that in and look again."""
+        state = await GitHubHost.look(self, address, begin_session)
+        if state.task is None:
+            return state
+        listed = ReachableRepository(address.repository, "", Address.of_thread(address))
+        served = ServedRepository(address.installation, listed)
+        issues = await self.tracking_issues(served)
+        if not (await issues.read(ThreadNumber(address.number))).ticks:
+            return state
+        await MaintenancePass(self, served, wake=lambda _: None, only=state.task.task).run()
+        return await GitHubHost.look(self, address, begin_session)

@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.clock import SystemClock
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance_rounds import MaintenanceRounds
+from bot.compose.maintenance_rounds import MaintenanceRounds, ServiceHost
 from bot.compose.overview_parts import recorder_of
 from bot.compose.sweep import look_at_red_checks
 from bot.config.environment import redactor_for
@@ -71,7 +71,7 @@ async def reporting_host(settings: Settings, redactor: Redactor, recorder: Recor
     """Yield the host of a service, whose threads are reported to the operator's webhook."""
     counters = Counters()
     notifier = Notifier(settings, SystemClock(), redactor, counters)
-    host = GitHubHost(settings, redactor=redactor, counters=counters, recorder=recorder, observe=notifier.take)
+    host = ServiceHost(settings, redactor=redactor, counters=counters, recorder=recorder, observe=notifier.take)
     async with notifier.running(), host:
         yield host
 

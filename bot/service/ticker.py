@@ -17,7 +17,7 @@ from bot.service.missed import MissedStore
 from bot.service.queue.queue_port import Queue
 
 RECONCILE_SECONDS: Final = 300.0
-MAINTAIN_SECONDS: Final = 300.0
+MAINTAIN_SECONDS: Final = 60.0
 CHECK_SECONDS: Final = 3600.0
 """Seconds between two searches for red checks that no delivery reported."""
 REDELIVER_SECONDS: Final = 600.0

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from bot.compose.github import GitHubHost
-from bot.compose.maintenance_rounds import LONGEST_REST, MaintenanceRounds
+from bot.compose.maintenance_rounds import LONGEST_REST, ROUND, MaintenanceRounds
 from bot.core.names import ThreadAddress
 from bot.core.tracking_text import RUN_NOW
 from bot.github.client import TRIES
@@ -25,6 +25,7 @@ from tests.stories.github.test_requests import Cost, cost_of
 PATH: Final = ".github/plangate.yml"
 TASK: Final = "maintenance:\n  - {name: pins, schedule: daily, prompt: Update the pins.}\n"
 HOUR: Final = 3600
+ROUND_SECONDS: Final = ROUND.total_seconds()
 MORNING: Final = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
 
@@ -40,11 +41,11 @@ class Rounds:
     def person(self, login: str) -> Person:
         return self.github.world.person(login)
 
-    async def cost(self, seconds: float = MAINTAIN_SECONDS) -> Cost:
+    async def cost(self, seconds: float = ROUND_SECONDS) -> Cost:
         """Run the rounds of that time, and return what they asked of GitHub."""
         before = len(self.github.requests)
-        for _ in range(int(seconds / MAINTAIN_SECONDS)):
-            self.clock.advance(MAINTAIN_SECONDS)
+        for _ in range(int(seconds / ROUND_SECONDS)):
+            self.clock.advance(ROUND_SECONDS)
             await self.made.run(self.woken.append)
         return cost_of(self.github.requests[before:])
 
@@ -68,7 +69,7 @@ async def rounds(tmp_path: Path) -> AsyncIterator[Rounds]:
 
 
 async def quiet(rounds: Rounds) -> Rounds:
-    await rounds.cost(4 * MAINTAIN_SECONDS)
+    await rounds.cost(4 * ROUND_SECONDS)
     return rounds
 
 
@@ -100,13 +101,18 @@ async def test_ten_repositories_over_hours(rounds: Rounds) -> None:
     assert rounds.woken == []
 
 
-@pytest.mark.req("MT10")
-async def test_a_due_time_is_seen_in_its_round(rounds: Rounds) -> None:
-    """A repository rests until midnight, and its task begins once."""
-    rounds.clock.advance(17.5 * HOUR)
+@pytest.mark.req("MT10", "E2")
+async def test_due_task_begins_within_a_minute(rounds: Rounds) -> None:
     await quiet(rounds)
-    assert rounds.woken == []
-    await rounds.cost(HOUR / 2)
+    rounds.clock.advance(18 * HOUR - 5 * ROUND_SECONDS - MAINTAIN_SECONDS)  # one minute before midnight
+    await rounds.cost()
+    rounds.woken.clear()
+    before = len(rounds.github.requests)
+    rounds.clock.advance(MAINTAIN_SECONDS / 2)
+    await rounds.made.run(rounds.woken.append)
+    assert (rounds.woken, len(rounds.github.requests)) == ([], before)
+    rounds.clock.advance(MAINTAIN_SECONDS)
+    await rounds.made.run(rounds.woken.append)
     assert [address.number for address in rounds.woken] == rounds.tracking_issues()
 
 
@@ -142,7 +148,7 @@ async def test_where_nobody_knows_what_changed(rounds: Rounds) -> None:
 
 
 @pytest.mark.req("MT10")
-@pytest.mark.parametrize("seconds", (0, 2 * MAINTAIN_SECONDS), ids=("at once", "later"))
+@pytest.mark.parametrize("seconds", (0, 2 * ROUND_SECONDS), ids=("at once", "later"))
 async def test_a_new_task_is_seen_in_the_next_round(rounds: Rounds, seconds: float) -> None:
     """GitHub lists a newer push, also for one that had no tasks so far, and for two pushes in one second."""
     name = plain(rounds, 2)

@@ -97,7 +97,7 @@ async def test_a_failure_is_said_and_the_next_tick_tries_again(
 
 
 @pytest.mark.req("MT10")
-async def test_scheduled_tasks_run_at_the_start_and_every_five_minutes(tmp_path: Path) -> None:
+async def test_scheduled_tasks_run_at_the_start_and_every_minute(tmp_path: Path) -> None:
     """What they wake is looked at by the worker; a pass that fails is tried again soon."""
     host, passes = Host(), list[float]()
     tick = ticker(tmp_path, host)
@@ -118,7 +118,7 @@ async def test_scheduled_tasks_run_at_the_start_and_every_five_minutes(tmp_path:
     assert host.numbers() == [4, 4]
 
 
-@pytest.mark.parametrize(("seconds", "pause"), ((0.0, 300.0), (100.0, 200.0), (280.0, 150.0)))
+@pytest.mark.parametrize(("seconds", "pause"), ((0.0, 60.0), (25.0, 35.0), (45.0, 30.0)))
 async def test_an_action_begins_an_interval_after_it_began_before(tmp_path: Path, seconds: float, pause: float) -> None:
     """Unless it takes so long that less than half of the interval is left."""
     tick = ticker(tmp_path, Host())

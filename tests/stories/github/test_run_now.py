@@ -2,9 +2,22 @@
 
 import pytest
 
+from bot.compose.maintenance_rounds import ServiceHost
 from bot.core.gate import Stage
 from tests.stories.github.ground import Story
 from tests.stories.github.test_maintenance import body, configure, run_pass, tick
+
+
+@pytest.mark.long
+@pytest.mark.req("MT2", "MT10")
+async def test_tick_starts_the_task_with_the_look_that_its_delivery_wakes(story: Story) -> None:
+    configure(story)
+    await run_pass(story)
+    async with ServiceHost(story.host.settings, clock=story.clock) as host:
+        assert (await host.look(story.address(1))).stage is Stage.LISTENING
+        tick(story, "maya")
+        assert (await host.look(story.address(1))).stage is Stage.AWAITING_APPROVAL
+    assert "[x]" not in body(story)
 
 
 @pytest.mark.long
