@@ -16,6 +16,7 @@ from bot.config.environment import configuration
 from bot.config.settings import PATH, Settings
 from bot.core.actor import Actor, Role
 from bot.core.errors import Misconfigured
+from bot.core.publishing_check import NAMING, REFUSING, UNSIGNED
 from bot.github import labels, reach, repository, repository_settings
 from bot.github.client import GitHubClient
 from bot.github.errors import Forbidden, Missing
@@ -30,16 +31,7 @@ WORKFLOWS: Final = ".github/workflows"
 MAIN: Final = "plangate.yml"
 FILES: Final = (f"{WORKFLOWS}/{MAIN}", f"{WORKFLOWS}/{SWEEP}", PATH)
 _MINUTES: Final = "https://docs.github.com/en/billing/concepts/product-billing/github-actions"
-_REFUSING: Final = {
-    "creation": "creating them",
-    "update": "pushing to them",
-    "pull_request": "pushing to them without a pull request",
-    "merge_queue": "pushing to them without a merge queue",
-}
-"""Types of rules that keep the bot from pushing its branches, and what they refuse."""
-_NAMING: Final = frozenset(
-    {"branch_name_pattern", "commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern"}
-)
+_NAMING: Final = frozenset({NAMING, "commit_message_pattern", "commit_author_email_pattern", "committer_email_pattern"})
 _READING: Final = frozenset({"metadata", "contents", "issues", "actions", "administration", "environments", "secrets"})
 """Permissions of an App that let it see the settings here. Most Apps have a few of them."""
 _ENVIRONMENT: Final = "plangate"
@@ -197,9 +189,9 @@ class RepositoryCheckup:
         rules = await repository_settings.branch_rules(self.client, self.at, BRANCH)
         page, what = f"{self.web}/rules", "rules for branches plangate/**"
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
-        if refused := [refusal for rule, refusal in _REFUSING.items() if rule in rules]:
+        if refused := [refusal for rule, refusal in REFUSING.items() if rule in rules]:
             return Finding(f"{what}: refuse {', '.join(refused)}", cure)
-        if "required_signatures" in rules:
+        if UNSIGNED in rules:
             return Finding(f"{what}: require signed commits, which the job's token and an App do not make", cure)
         if rules & _NAMING:
             return Finding(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", optional=True)

@@ -49,6 +49,7 @@ from bot.github.dialogue import DialogueSettings, GitHubDialogue
 from bot.github.issue_operations import IssueOperations
 from bot.github.parsed_texts import ParsedTextCache
 from bot.github.permissions import Roles
+from bot.github.publishing_facts import PublishingReader
 from bot.github.pull_checks import PullCheckReader, PullChecksGateway
 from bot.github.pulls import GitHubPulls
 from bot.github.reach import repository_by_name
@@ -264,7 +265,13 @@ class _Parts:
             states=shared.states,
             read_task=partial(shared.read_task, access.client, access.at),
             have_rules_changed=self._have_rules_changed,
+            publishing_facts=self._publishing_reader().read,
         )
+
+    def _publishing_reader(self) -> PublishingReader:
+        settings = self.shared.settings
+        signs, tries = settings.signing_key is not None, not settings.github.as_app
+        return PublishingReader(self.access.client, self.access.at, signs, tries)
 
     def _receipts(self) -> CheckedReceipts:
         """Return where receipts are kept: in the repository, in a file here, and as check runs that name them."""

@@ -82,6 +82,15 @@ def answers_reached(login: str, per_day: int, mention: str) -> str:
     )
 
 
+def cannot_publish(obstacles: Sequence[str], mention: str) -> str:
+    """Render what keeps work from being published, before anything was spent on it."""
+    rows = "\n".join(f"- {obstacle}" for obstacle in obstacles)
+    return (
+        f"I didn't start, because I couldn't publish the result:\n\n{rows}\n\n"
+        f"This cost nothing. Fix that, then use {how_to_retry(mention)}."
+    )
+
+
 def edited_request(text: str) -> str:
     """Render, for the planner, the text of a request that was edited while it is planned."""
     return f"The request was edited. It now reads:\n\n{text}"

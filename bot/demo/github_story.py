@@ -39,6 +39,7 @@ def run_story(folder: Path, with_model: Settings, demo: Demo) -> int:
     with SimulatedGitHub(home, clock=clock, pages=page_routes) as github:
         github.world.add_user("parcel", "Organization")
         github.world.add_repository(REPOSITORY, scene.files)
+        github.world.set_settings(REPOSITORY, actions_open_pulls=True)
         for login, role in PEOPLE.items():
             github.world.set_role(REPOSITORY, login, role)
         install(github.world, github.app, "parcel")

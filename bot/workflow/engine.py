@@ -19,7 +19,7 @@ from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unrea
 from bot.core.gate import ON_ENTER, Effect
 from bot.core.moves import Instructed, MoveEvent, Planned, Replied
 from bot.core.thread_state import ThreadState
-from bot.workflow import approving, asking, executing, fixing, intake, planning, proposing, publishing
+from bot.workflow import approving, asking, executing, fixing, intake, planning, preflight, proposing, publishing
 from bot.workflow.journal.writing import append_move, flush_notes, read_state, take_over
 from bot.workflow.outbox import notices, outcomes, session_wait
 from bot.workflow.rights import may_ask
@@ -165,6 +165,8 @@ async def _run_verb(context: ThreadContext, state: ThreadState, effect: Effect) 
         await context.before_work()
     if effect not in _SESSION_EFFECTS:
         return await VERBS[effect](context, state)
+    if (failed := await preflight.failure_move(context, state)) is not None:
+        return failed
     if not context.begin_session():
         return await session_wait.wait_for_session(context, state)
     await context.before_step()

@@ -18,6 +18,7 @@ from bot.core.maintenance import ScheduledTask
 from bot.core.moves import Drifted, Failed, Limited
 from bot.core.names import CommitId, SessionId
 from bot.core.paths import Further
+from bot.core.publishing_check import PublishingFacts
 from bot.core.secrets.redaction import Redactor
 from bot.core.thread_state import ThreadState
 from bot.core.work import ThreadLocation
@@ -44,6 +45,11 @@ async def no_agent_types() -> Mapping[str, str]:
 async def no_task(name: str) -> ScheduledTask | None:  # noqa: ARG001 - as for every reader of tasks
     """Return None: the default branch has no scheduled tasks."""
     return None
+
+
+async def nothing_hinders(branch: str) -> PublishingFacts:  # noqa: ARG001 - as for every reader
+    """Return no facts: a branch of a local repository needs nobody's leave."""
+    return PublishingFacts()
 
 
 def separate_session(state: ThreadState) -> SessionId:
@@ -177,6 +183,8 @@ class ThreadContext:
     """Reads a scheduled task, with what its recipe adds, as the default branch has it now; None if it has none."""
     have_rules_changed: Callable[[], Awaitable[bool]] = never_changed
     """Returns whether the default branch's configuration now lets other people approve, or has a mistake."""
+    publishing_facts: Callable[[str], Awaitable[PublishingFacts]] = nothing_hinders
+    """Reads what decides whether work can be published on a branch (CL1). Never raises."""
     begin_session: Callable[[], bool] = lambda: True
     """Called before each session. Returns False if no slot is free: then the look ends, and a later one begins it."""
     before_work: Callable[[], Awaitable[None]] = do_nothing

@@ -112,6 +112,7 @@ def staged(folder: Path) -> Iterator[Stage]:
     """Serve the git repository in `folder`/repository as o/r, with ann as its maintainer."""
     with SimulatedGitHub(folder / "github", clock=SystemClock()) as github, ScriptedModel(policy) as model:
         repository = github.world.add_repository("o/r", source=folder / "repository")
+        github.world.set_settings("o/r", actions_open_pulls=True)
         github.world.add_workflow("o/r", SWEEP)
         github.world.workflows[repository.id, SWEEP] = "disabled_inactivity"
         github.world.add_user("ann")

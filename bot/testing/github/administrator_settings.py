@@ -30,6 +30,10 @@ class RulesetSettings:
     target: Literal["branch", "tag", "push", "repository"] = "branch"
     prefix: str = ""
     enforcement: Literal["disabled", "active", "evaluate"] = "active"
+    pattern: str = ""
+    """How the names of branches must begin, for the rule `branch_name_pattern`."""
+    bypassed: bool = False
+    """Whether the caller bypasses it, whoever that is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -383,6 +383,7 @@ def settle(world: GitHubState, app: SimulatedGitHub, home: str = HOME) -> Instal
     """Make the repository, its people, and the installation."""
     owner = world.add_user(home.partition("/")[0], "Organization").login
     world.add_repository(home, FILES)
+    world.set_settings(home, actions_open_pulls=True)
     for login, role in ROLES.items():
         world.set_role(home, login, role)
     return credentials.install(world, app.app, owner)

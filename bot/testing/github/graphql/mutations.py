@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bot.testing.github import conversation
+from bot.testing.github import code_changes, conversation
+from bot.testing.github.code_changes import NewPull
 from bot.testing.github.credentials import grants
 from bot.testing.github.entities import Comment, Repository, Role, from_node_id
 from bot.testing.github.graphql.nodes import CONTENTS, Nodes
 from bot.testing.github.graphql.paging import Node
-from bot.testing.github.rest.endpoint import ApiError, within
-from bot.testing.github.world import ActingUser
+from bot.testing.github.rest.endpoint import ApiError, require_pulls_of_jobs, within
+from bot.testing.github.world import ActingUser, NotThereError, StateConflictError
 
 THREADS = ("issues", "pull_requests")
 
@@ -23,6 +24,7 @@ def mutations(nodes: Nodes) -> dict[str, Callable[..., Node]]:
     """Return the fields of the Mutation type for one caller."""
     return {
         "addReaction": lambda _, **given: _add_reaction(nodes, given["input"]),
+        "createPullRequest": lambda _, **given: _create_pull(nodes, given["input"]),
         "minimizeComment": lambda _, **given: _minimize(nodes, given["input"]),
     }
 
@@ -31,6 +33,17 @@ def _add_reaction(nodes: Nodes, inputs: Node) -> Node:
     _react_allowed(nodes, inputs["subjectId"])
     reaction, _ = conversation.react(_actor(nodes), inputs["subjectId"], _content(inputs))
     return {"reaction": nodes.reaction(reaction)}
+
+
+def _create_pull(nodes: Nodes, inputs: Node) -> Node:
+    home = next(each for each in nodes.world.repositories.values() if each.node_id == inputs["repositoryId"])
+    _allow(nodes, home, ("pull_requests",), Role.READ)
+    require_pulls_of_jobs(nodes.world, nodes.caller.token, home)
+    new = NewPull(inputs["title"], inputs["headRefName"], inputs["baseRefName"], inputs.get("body") or "")
+    try:
+        return {"pullRequest": nodes.issue(code_changes.open_pull(_actor(nodes), home, new))}
+    except (StateConflictError, NotThereError) as error:
+        raise ApiError(422, str(error)) from None
 
 
 def _minimize(nodes: Nodes, inputs: Node) -> Node:

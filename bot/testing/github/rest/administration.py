@@ -80,6 +80,16 @@ def rulesets(call: ApiCall) -> RestAnswer:
     return RestAnswer([_ruleset(call, number, each) for number, each in _rulesets_by_number(call)])
 
 
+def get_ruleset(call: ApiCall) -> RestAnswer:
+    """Return one ruleset, and whether the caller bypasses it."""
+    number = int(call.path["ruleset_id"])
+    each = dict(_rulesets_by_number(call)).get(number)
+    if each is None:
+        raise not_found()
+    bypass = "always" if each.bypassed else "never"
+    return RestAnswer(_ruleset(call, number, each) | {"current_user_can_bypass": bypass})
+
+
 def create_ruleset(call: ApiCall) -> RestAnswer:
     """Create a ruleset. Of its conditions only `~ALL` and prefixes that end with `*` are known."""
     ref_name = dict(call.body.get("conditions", {})).get("ref_name", {"include": ["~ALL"]})
@@ -146,7 +156,9 @@ def branch_rules(call: ApiCall) -> RestAnswer:
         rules.append({"type": "required_status_checks", "parameters": parameters, **source, "ruleset_id": home.id})
     for number, each in _rulesets_by_number(call):
         if (each.target, each.enforcement) == ("branch", "active") and branch.startswith(each.prefix):
-            rules += [{"type": rule, **source, "ruleset_id": number} for rule in each.rules]
+            parameters = {"parameters": {"operator": "starts_with", "pattern": each.pattern, "negate": False}}
+            named = {"branch_name_pattern": parameters}
+            rules += [{"type": rule, **named.get(rule, {}), **source, "ruleset_id": number} for rule in each.rules]
     return RestAnswer(rules)
 
 
@@ -212,6 +224,7 @@ ENDPOINTS = (
     Endpoint("GET", f"{_SECRETS}/public-key", public_key, ("environments:read",), Role.WRITE, "token"),
     Endpoint("PUT", f"{_SECRETS}/{{secret}}", put_secret, ("environments:write",), Role.WRITE, "token"),
     Endpoint("GET", f"{HOME}/rulesets", rulesets),
+    Endpoint("GET", f"{HOME}/rulesets/{{ruleset_id:int}}", get_ruleset),
     Endpoint("POST", f"{HOME}/rulesets", create_ruleset, _CHANGING, Role.ADMIN),
     Endpoint("DELETE", f"{HOME}/rulesets/{{ruleset_id:int}}", delete_ruleset, _CHANGING, Role.ADMIN),
     Endpoint("GET", f"{HOME}/rules/branches/{{branch:path}}", branch_rules),

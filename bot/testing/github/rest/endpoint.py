@@ -312,3 +312,12 @@ def installation_of(call: ApiCall) -> Installation:
     if installation is None or call.caller.app is None or installation.app != call.caller.app.id:
         raise not_found()
     return installation
+
+
+def require_pulls_of_jobs(world: GitHubState, token: Token | None, home: Repository) -> None:
+    """Raise ApiError if the settings keep a job's token from creating pull requests.
+
+    https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/enabling-features-for-your-repository/managing-github-actions-settings-for-a-repository
+    """
+    if token is not None and token.kind == "job" and not world.settings_of(home).actions_open_pulls:
+        raise ApiError(403, "GitHub Actions is not permitted to create or approve pull requests.")

@@ -14,7 +14,15 @@ from bot.testing.github.conversation import BODY_LIMIT
 from bot.testing.github.diffs import changed_files, commits_between
 from bot.testing.github.entities import Issue, Role
 from bot.testing.github.rest.code import file_json
-from bot.testing.github.rest.endpoint import ApiCall, ApiError, Endpoint, RestAnswer, invalid, not_found
+from bot.testing.github.rest.endpoint import (
+    ApiCall,
+    ApiError,
+    Endpoint,
+    RestAnswer,
+    invalid,
+    not_found,
+    require_pulls_of_jobs,
+)
 from bot.testing.github.rest.issues import line_comment
 from bot.testing.github.shapes import pull_json, review_comment_json, review_json
 from bot.testing.github.world import NotThereError, StateConflictError
@@ -59,6 +67,7 @@ def create_pull(call: ApiCall) -> RestAnswer:
     title, base, body = call.text("title"), call.text("base"), call.body.get("body") or ""
     if len(body) > BODY_LIMIT:
         raise invalid("PullRequest", "body", f"body is too long (maximum is {BODY_LIMIT} characters)")
+    require_pulls_of_jobs(call.world, call.caller.token, call.repository)
     owner, _, branch = call.text("head").rpartition(":")
     new = NewPull(title, branch, base, body, bool(call.body.get("draft", False)))
     try:

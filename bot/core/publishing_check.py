@@ -1,0 +1,83 @@
+"""Whether work can be published: a pure function over what GitHub shows before anything is spent (CL1)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from bot.core.markdown.elements import code
+
+REFUSING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "creation": "creating them",
+        "update": "pushing to them",
+        "pull_request": "pushing to them without a pull request",
+        "merge_queue": "pushing to them without a merge queue",
+    }
+)
+"""Types of rules that keep the bot from pushing its branches, and what they refuse."""
+UNSIGNED: Final = "required_signatures"
+NAMING: Final = "branch_name_pattern"
+_ONLY_NEW, _ONLY_OLD = frozenset({"creation"}), frozenset({"update"})
+# https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
+_OPERATORS: Final[Mapping[str, tuple[Callable[[str, str], bool], str]]] = MappingProxyType(
+    {
+        "starts_with": (str.startswith, "begin with"),
+        "ends_with": (str.endswith, "end with"),
+        "contains": (str.__contains__, "contain"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """A rule for the names of branches. A regular expression is not evaluated: it hinders nothing here."""
+
+    operator: str
+    pattern: str
+    negated: bool = False
+
+    def refuses(self, branch: str) -> bool:
+        """Return whether a branch may not have that name."""
+        matches, _ = _OPERATORS.get(self.operator, (None, ""))
+        return matches is not None and matches(branch, self.pattern) is self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingFacts:
+    """What GitHub shows of a branch and of the bot's rights. What is unknown hinders nothing."""
+
+    rules: frozenset[str] = frozenset()
+    """The types of the rules for the branch that the bot cannot bypass."""
+    patterns: tuple[NamePattern, ...] = ()
+    taken: str = ""
+    """An existing branch that has the name, or whose name is the first part of it; "" for none."""
+    no_pulls: str = ""
+    """GitHub's words if this token may not open pull requests; "" otherwise."""
+
+
+def obstacles(facts: PublishingFacts, branch: str, *, is_new: bool) -> tuple[str, ...]:
+    """Return what keeps work from being published on a branch, a sentence with its cure for each.
+
+    `is_new` says whether the branch is created, and gets a pull request.
+    """
+    found, refusing = list[str](), facts.rules & REFUSING.keys() - (_ONLY_OLD if is_new else _ONLY_NEW)
+    if refused := [text for rule, text in REFUSING.items() if rule in refusing]:
+        found.append(f"The rules for branches such as {code(branch)} forbid {', '.join(refused)}. {_CURE}")
+    if UNSIGNED in facts.rules:
+        found.append(f"The rules for branches such as {code(branch)} require signed commits. {_CURE}")
+    for wanted in [pattern for pattern in facts.patterns if is_new and pattern.refuses(branch)]:
+        verb = f"{'not ' if wanted.negated else ''}{_OPERATORS[wanted.operator][1]}"
+        found.append(f"The names of branches must {verb} {code(wanted.pattern)}, and mine is {code(branch)}. {_CURE}")
+    if is_new and facts.taken:
+        found.append(f"The branch {code(facts.taken)} is in the way of {code(branch)}. Rename or delete it.")
+    if is_new and facts.no_pulls:
+        found.append(f"GitHub doesn't let me open pull requests: {code(facts.no_pulls)}. {_PULLS_CURE}")
+    return tuple(found)
+
+
+_CURE: Final = "Leave `plangate/**` out of them, or let me bypass them (Settings > Rules > Rulesets)."
+_PULLS_CURE: Final = (
+    "In Settings > Actions > General, tick *Allow GitHub Actions to create and approve pull requests*, and grant the "
+    "job or the token `pull-requests: write`."
+)

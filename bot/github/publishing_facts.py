@@ -1,0 +1,105 @@
+"""Reads what decides whether work can be published (CL1): one query, and the rules for the branch.
+
+https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from bot.core.errors import PlangateError
+from bot.core.publishing_check import NAMING, REFUSING, UNSIGNED, NamePattern, PublishingFacts
+from bot.github.client import GitHubClient, Json
+from bot.github.repository import Address
+
+_BYPASSED: Final = frozenset({"always", "exempt"})
+_REFUSED: Final = ("not permitted", "not accessible")
+"""Parts of GitHub's messages that say that a token may not open pull requests."""
+_QUERY: Final = """
+query ($owner: String!, $name: String!, $branch: String!, $parent: String!) {
+  repository(owner: $owner, name: $name) {
+    id
+    defaultBranchRef { name }
+    branch: ref(qualifiedName: $branch) { name }
+    parent: ref(qualifiedName: $parent) { name }
+  }
+}
+"""
+_OPEN: Final = """
+mutation ($id: ID!, $branch: String!) {
+  createPullRequest(input: { repositoryId: $id, baseRefName: $branch, headRefName: $branch, title: "Trial" }) {
+    clientMutationId
+  }
+}
+"""
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingReader:
+    """Reads about the branches of one repository."""
+
+    client: GitHubClient
+    address: Address
+    signs: bool
+    """Whether commits are signed."""
+    tries_pulls: bool
+    """Whether only a trial shows if the token may open pull requests. An App's token names its permissions."""
+
+    async def read(self, branch: str) -> PublishingFacts:
+        """Return the facts for a branch, which need not exist. What cannot be read counts as no obstacle."""
+        try:
+            return await self._read(branch)
+        except PlangateError as error:
+            _log.warning("whether work can be published is unknown: %s", error)
+            return PublishingFacts()
+
+    async def _read(self, branch: str) -> PublishingFacts:
+        refs = {"branch": f"refs/heads/{branch}", "parent": f"refs/heads/{branch.partition('/')[0]}"}
+        repository = (await self.client.graphql(_QUERY, self.address.variables | refs))["repository"]
+        taken = repository["branch"] or repository["parent"] or {"name": ""}
+        rules = await self._rules(branch)
+        types = frozenset(str(rule["type"]) for rule in rules)
+        return PublishingFacts(
+            rules=types - {UNSIGNED} if self.signs else types,
+            patterns=tuple(_pattern(rule["parameters"]) for rule in rules if rule["type"] == NAMING),
+            taken=taken["name"],
+            no_pulls=await self._refusal_of_pulls(repository) if self.tries_pulls else "",
+        )
+
+    async def _rules(self, branch: str) -> Sequence[Json]:
+        """Return the rules that may refuse a push of the bot, without those of rulesets that it bypasses."""
+        every = self.client.pages(f"{self.address.path}/rules/branches/{quote(branch, safe='')}")
+        rules = [rule async for rule in every if rule["type"] in {*REFUSING, UNSIGNED, NAMING}]
+        numbers = {int(rule["ruleset_id"]) for rule in rules}
+        bypassed = {number for number in numbers if await self._bypasses(number)}
+        return [rule for rule in rules if rule["ruleset_id"] not in bypassed]
+
+    async def _bypasses(self, ruleset: int) -> bool:
+        """Return whether the bot bypasses a ruleset, as far as it can see.
+
+        https://docs.github.com/en/rest/repos/rules#get-a-repository-ruleset
+        """
+        try:
+            answer = await self.client.get(f"{self.address.path}/rulesets/{ruleset}")
+        except PlangateError:
+            return False
+        return answer.get("current_user_can_bypass") in _BYPASSED
+
+    async def _refusal_of_pulls(self, repository: Json) -> str:
+        """Return GitHub's words if the token may not open pull requests, else "".
+
+        The trial asks for one from a branch to itself, which GitHub never opens.
+        """
+        variables = {"id": repository["id"], "branch": repository["defaultBranchRef"]["name"]}
+        try:
+            await self.client.mutate(_OPEN, variables)
+        except PlangateError as error:
+            return error.what if any(words in error.what for words in _REFUSED) else ""
+        return ""
+
+
+def _pattern(parameters: Json) -> NamePattern:
+    return NamePattern(str(parameters["operator"]), str(parameters["pattern"]), bool(parameters.get("negate")))

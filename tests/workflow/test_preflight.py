@@ -1,0 +1,66 @@
+"""What could not be published is said before a plan is made, and again before work begins."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.core.gate import Stage
+from bot.core.publishing_check import PublishingFacts
+from bot.workflow import engine
+from tests.workflow.ground import MAYA, WILL, Ground
+
+pytestmark = pytest.mark.req("CL1", "PR3")
+
+
+class Repository:
+    """The facts of a repository, and the branches that were asked about."""
+
+    def __init__(self, facts: PublishingFacts) -> None:
+        self.facts, self.asked = facts, list[str]()
+
+    async def read(self, branch: str) -> PublishingFacts:
+        self.asked.append(branch)
+        return self.facts
+
+
+async def look(ground: Ground, repository: Repository) -> Stage:
+    ground.clock.seconds += 1
+    stage = (await engine.look(replace(ground.process(), publishing_facts=repository.read))).stage
+    ground.clock.seconds += 1
+    return stage
+
+
+async def test_obstacle_is_told_before_the_model_is_asked() -> None:
+    ground, repository = Ground(), Repository(PublishingFacts(frozenset({"creation"})))
+    ground.thread.say(WILL, "Do it.")
+    assert await look(ground, repository) is Stage.FAILED
+    assert await look(ground, repository) is Stage.FAILED
+    assert ground.model.requests == []
+    (told,) = ground.told
+    assert told.startswith("I didn't start, because I couldn't publish the result:\n\n- The rules for branches")
+    assert told.endswith("This cost nothing. Fix that, then use `@plangate retry`.")
+    repository.facts = PublishingFacts()
+    ground.thread.say(WILL, "@plangate retry")
+    assert await look(ground, repository) is Stage.AWAITING_APPROVAL
+    assert set(repository.asked) == {"plangate/7-fix-it"}
+
+
+async def test_obstacle_that_came_after_the_plan_is_told_before_the_work() -> None:
+    ground, repository = Ground(), Repository(PublishingFacts())
+    ground.thread.say(WILL, "Do it.")
+    assert await look(ground, repository) is Stage.AWAITING_APPROVAL
+    ground.thread.decide(MAYA)
+    repository.facts, planned = PublishingFacts(taken="plangate"), len(ground.model.requests)
+    assert await look(ground, repository) is Stage.FAILED
+    assert len(ground.model.requests) == planned
+    repository.facts = PublishingFacts()
+    ground.thread.say(WILL, "@plangate retry")
+    assert await look(ground, repository) is Stage.IN_REVIEW
+
+
+async def test_work_that_waits_for_a_slot_was_checked_before() -> None:
+    ground, repository = Ground(slots=0), Repository(PublishingFacts())
+    ground.thread.say(WILL, "Do it.")
+    for _ in range(3):
+        assert await look(ground, repository) is Stage.PLANNING
+    assert len(repository.asked) == 1
