@@ -8,6 +8,7 @@ or texts that a dead job did not post. A scheduled run also reads what was said 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -20,10 +21,10 @@ from bot.action.verifying import verify_pull_request
 from bot.clock import SystemClock
 from bot.compose.github import GitHubHost
 from bot.compose.local import try_sandbox
-from bot.compose.looks import repository_of, thread_of, unreported_threads
+from bot.compose.looks import refuse_thread, repository_of, thread_of, unreported_threads
 from bot.compose.sweep import run_periodic_work
-from bot.config.action_inputs import ActionSettings, action
-from bot.config.environment import log_style, redactor_for
+from bot.config.action_inputs import ActionSettings, NoModelKey, action
+from bot.config.environment import environment_variables, log_style, redactor_for
 from bot.core.errors import Conflict, Misconfigured, PlangateError
 from bot.core.gate import ON_ENTER, WAITS_FOR_PEOPLE, Stage
 from bot.core.markdown.elements import code
@@ -66,10 +67,33 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
             return verify_pull_request(settings, runner)
         return asyncio.run(_open(settings, runner))
     except PlangateError as error:
+        if isinstance(error, NoModelKey):
+            with suppress(PlangateError):
+                settings = _refuse(error, environ, runner)
         runner.error(str(error))
         if settings is not None:
             runner.add_summary(f"### Plangate could not continue\n\n{code(str(error))}", settings.summary)
         return error.exit_code
+
+
+def _refuse(error: NoModelKey, environ: Mapping[str, str] | None, runner: Runner) -> ActionSettings:
+    """Tell the event's thread why the Action cannot work, as far as GitHub lets it, and return the settings.
+
+    A text that is no key stands in for the missing one. It encrypts nothing, for no journal is read or written.
+    """
+    settings = action({**environment_variables(environ), "INPUT_ANTHROPIC_API_KEY": "a text that is no key"})
+    runner.mask(secret.reveal() for secret in settings.secrets)
+    runner.ignore_foreign_commands()
+
+    async def tell() -> None:
+        number, _ = thread_in(settings)
+        async with GitHubHost(settings.settings, (repository_of(settings.repository),)) as host:
+            if number:
+                await refuse_thread(host, await thread_of(host, settings.repository, number), str(error))
+
+    with suppress(PlangateError):
+        asyncio.run(tell())
+    return settings
 
 
 async def _open(action: ActionSettings, runner: Runner) -> int:

@@ -10,12 +10,14 @@ from bot.compose.terminal_run import TerminalRun, combine_listeners
 from bot.config.settings import Settings
 from bot.core.errors import Misconfigured
 from bot.core.names import ThreadAddress
+from bot.core.reply_text import configuration_error
 from bot.github import repository
 from bot.github.activity import CHANGED
 from bot.github.turns import MARKS
 from bot.service.reconcile import Reconciler
 from bot.terminal import SessionPrinter
 from bot.workflow import engine
+from bot.workflow.outbox.notices import notice_without_journal
 
 UNHEARD_SPAN: Final = timedelta(days=3)
 """How far back jobs read. While nothing waits one job a day reads, and GitHub may start it late, or not at all."""
@@ -37,6 +39,12 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun
         async with host.thread_context(address) as context:
             final = await engine.look(replace(context, listener=combine_listeners(printer.take, context.listener)))
             return TerminalRun(final, context.resources.ledger, printer)
+
+
+async def refuse_thread(host: GitHubHost, address: ThreadAddress, why: str) -> None:
+    """Tell people on a thread once why nothing can begin there, if somebody who may ask has asked."""
+    async with host.thread_context(address) as context:
+        await notice_without_journal(context, configuration_error(why))
 
 
 async def unreported_threads(host: GitHubHost) -> tuple[ThreadAddress, ...]:

@@ -43,6 +43,10 @@ _SECRETS: Final = (
 )
 
 
+class NoModelKey(Misconfigured):
+    """The Action was given no key for the model, such as before somebody added the secret."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActionSettings:
     """One run of the Action: its inputs, the event that started it, and the files that the runner reads afterward."""
@@ -110,7 +114,7 @@ def _of_inputs(base: Settings, inputs: Mapping[str, str], env: Mapping[str, str]
         return base
     api_key, identity = Secret(inputs["anthropic_api_key"]), _identity(inputs, env)
     if not api_key and identity is None:
-        raise Misconfigured("no key for the model", where="anthropic_api_key", fix="pass the repository's secret")
+        raise NoModelKey("no key for the model", where="anthropic_api_key", fix="pass the repository's secret")
     app = bool(inputs["app_id"] and inputs["app_private_key"])
     if bool(inputs["app_id"]) != bool(inputs["app_private_key"]):
         raise Misconfigured("an App needs both inputs", where="app_id, app_private_key", fix="set both, or neither")

@@ -12,6 +12,7 @@ PlangateError
  |    +-- NoSandbox       this machine cannot hold a sandbox (D1)               exit code 6
  +-- Transient            try again later: the service, not the request, failed exit code 5
  |    +-- Conflict        another process wrote first (E4)
+ |    +-- Unwritable      the token may not write to the repository
  +-- Broken               a bug of ours, reported loudly
       +-- IllegalEvent    the gate has no such move
 
@@ -111,6 +112,10 @@ class Transient(PlangateError):
 
 class Conflict(Transient):
     """An append or push expected another position because another process wrote first (E4)."""
+
+
+class Unwritable(Transient):
+    """The token may not write to the repository, so nothing can be recorded there until it may."""
 
 
 class Broken(PlangateError):

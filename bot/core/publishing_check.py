@@ -1,11 +1,11 @@
 """Whether work can be published: a pure function over what GitHub shows before anything is spent (CL1)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.markdown.elements import code
+from bot.core.markdown.elements import code, codes
 
 REFUSING: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -19,28 +19,6 @@ REFUSING: Final[Mapping[str, str]] = MappingProxyType(
 UNSIGNED: Final = "required_signatures"
 NAMING: Final = "branch_name_pattern"
 _ONLY_NEW, _ONLY_OLD = frozenset({"creation"}), frozenset({"update"})
-# https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
-_OPERATORS: Final[Mapping[str, tuple[Callable[[str, str], bool], str]]] = MappingProxyType(
-    {
-        "starts_with": (str.startswith, "begin with"),
-        "ends_with": (str.endswith, "end with"),
-        "contains": (str.__contains__, "contain"),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class NamePattern:
-    """A rule for the names of branches. A regular expression is not evaluated: it hinders nothing here."""
-
-    operator: str
-    pattern: str
-    negated: bool = False
-
-    def refuses(self, branch: str) -> bool:
-        """Return whether a branch may not have that name."""
-        matches, _ = _OPERATORS.get(self.operator, (None, ""))
-        return matches is not None and matches(branch, self.pattern) is self.negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +27,8 @@ class PublishingFacts:
 
     rules: frozenset[str] = frozenset()
     """The types of the rules for the branch that the bot cannot bypass."""
-    patterns: tuple[NamePattern, ...] = ()
+    misnamed: tuple[str, ...] = ()
+    """The rules for names of branches that its name breaks, such as ``starts with feature/``."""
     taken: str = ""
     """An existing branch that has the name, or whose name is the first part of it; "" for none."""
     no_pulls: str = ""
@@ -66,9 +45,8 @@ def obstacles(facts: PublishingFacts, branch: str, *, is_new: bool) -> tuple[str
         found.append(f"The rules for branches such as {code(branch)} forbid {', '.join(refused)}. {_CURE}")
     if UNSIGNED in facts.rules:
         found.append(f"The rules for branches such as {code(branch)} require signed commits. {_CURE}")
-    for wanted in [pattern for pattern in facts.patterns if is_new and pattern.refuses(branch)]:
-        verb = f"{'not ' if wanted.negated else ''}{_OPERATORS[wanted.operator][1]}"
-        found.append(f"The names of branches must {verb} {code(wanted.pattern)}, and mine is {code(branch)}. {_CURE}")
+    if is_new and facts.misnamed:
+        found.append(f"The name {code(branch)} breaks the rules for branches: {codes(facts.misnamed)}. {_CURE}")
     if is_new and facts.taken:
         found.append(f"The branch {code(facts.taken)} is in the way of {code(branch)}. Rename or delete it.")
     if is_new and facts.no_pulls:

@@ -10,11 +10,12 @@ from typing import Final
 from urllib.parse import quote
 
 from bot.core.errors import PlangateError
-from bot.core.publishing_check import NAMING, REFUSING, UNSIGNED, NamePattern, PublishingFacts
+from bot.core.publishing_check import NAMING, REFUSING, UNSIGNED, PublishingFacts
 from bot.github.client import GitHubClient, Json
 from bot.github.repository import Address
 
 _BYPASSED: Final = frozenset({"always", "exempt"})
+_OPERATORS: Final = {"starts_with": str.startswith, "ends_with": str.endswith, "contains": str.__contains__}
 _REFUSED: Final = ("not permitted", "not accessible")
 """Parts of GitHub's messages that say that a token may not open pull requests."""
 _QUERY: Final = """
@@ -64,7 +65,7 @@ class PublishingReader:
         types = frozenset(str(rule["type"]) for rule in rules)
         return PublishingFacts(
             rules=types - {UNSIGNED} if self.signs else types,
-            patterns=tuple(_pattern(rule["parameters"]) for rule in rules if rule["type"] == NAMING),
+            misnamed=tuple(filter(None, (_breaks(rule, branch) for rule in rules if rule["type"] == NAMING))),
             taken=taken["name"],
             no_pulls=await self._refusal_of_pulls(repository) if self.tries_pulls else "",
         )
@@ -101,5 +102,10 @@ class PublishingReader:
         return ""
 
 
-def _pattern(parameters: Json) -> NamePattern:
-    return NamePattern(str(parameters["operator"]), str(parameters["pattern"]), bool(parameters.get("negate")))
+def _breaks(rule: Json, branch: str) -> str:
+    """Return the rule for names, in words, if the branch breaks it, else "". Regular expressions are not evaluated."""
+    operator, pattern = str(rule["parameters"]["operator"]), str(rule["parameters"]["pattern"])
+    is_negated, test = bool(rule["parameters"].get("negate")), _OPERATORS.get(operator)
+    if test is None or test(branch, pattern) is not is_negated:
+        return ""
+    return f"{'not ' if is_negated else ''}{operator.replace('_', ' ')} {pattern}"

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Final
 
 from bot.core import git_failures
-from bot.core.errors import PlangateError, Transient
+from bot.core.errors import PlangateError, Transient, Unwritable
 from bot.store.plumbing import Plumbing
 
 # https://git-scm.com/docs/git-push#_output; "[remote failure]" means that the remote did not say.
@@ -100,5 +100,5 @@ class Pushes:
 def _unknown_outcome(ref: str, reason: str) -> Transient:
     """Return the error for a push whose outcome the remote did not report."""
     if reason.endswith("error: 403"):
-        return Transient("the server does not let this token write", where=ref, fix="grant it contents: write")
+        return Unwritable("the server does not let this token write", where=ref, fix="grant it contents: write")
     return Transient("no answer to a push: it may have arrived", where=ref, fix=reason)

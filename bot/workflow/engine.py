@@ -15,9 +15,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unreadable
+from bot.core.errors import CanaryShown, Conflict, PlangateError, Refused, Unreadable, Unwritable
 from bot.core.gate import ON_ENTER, Effect
 from bot.core.moves import Instructed, MoveEvent, Planned, Replied
+from bot.core.reply_text import configuration_error
 from bot.core.thread_state import ThreadState
 from bot.workflow import approving, asking, executing, fixing, intake, planning, preflight, proposing, publishing
 from bot.workflow.journal.writing import append_move, flush_notes, read_state, take_over
@@ -106,7 +107,11 @@ async def _take_in_turns(context: ThreadContext) -> ThreadState:
         raise
     if not before.position:  # transcripts stored here belong to a thread that was deleted
         await asyncio.to_thread(context.resources.transcripts.set_aside)
-    return await outcomes.post_replies(context, await intake.take_in(context, before))
+    try:
+        return await outcomes.post_replies(context, await intake.take_in(context, before))
+    except Unwritable as error:
+        await notices.notice_without_journal(context, configuration_error(str(error)))
+        raise
 
 
 async def _advance(context: ThreadContext, state: ThreadState) -> ThreadState:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from bot.core.publishing_check import NamePattern, PublishingFacts
+from bot.core.publishing_check import PublishingFacts
 from bot.github.client import GitHubClient
 from bot.github.pace import WritePace
-from bot.github.publishing_facts import PublishingReader
+from bot.github.publishing_facts import PublishingReader, _breaks
 from bot.github.tokens import StaticToken
 from bot.testing.github.administrator_settings import RulesetSettings
 from bot.testing.github.credentials import job_token
@@ -34,10 +34,24 @@ async def test_rules_are_read_in_two_requests(ground: Ground) -> None:
     ground.github.world.set_settings(HOME, rulesets=(RULES,))
     before = len(ground.github.requests)
     facts = await reader(ground).read(BRANCH)
-    assert facts == PublishingFacts(
-        frozenset({"creation", "branch_name_pattern"}), (NamePattern("starts_with", "feature/"),)
-    )
+    assert facts == PublishingFacts(frozenset({"creation", "branch_name_pattern"}), ("starts with feature/",))
     assert len(ground.github.requests) == before + 3  # the third one asks whether the bot bypasses the ruleset
+
+
+@pytest.mark.parametrize(
+    ("operator", "pattern", "negate", "broken"),
+    (
+        ("starts_with", "feature/", False, "starts with feature/"),
+        ("starts_with", "plangate/", False, ""),
+        ("ends_with", "-it", True, "not ends with -it"),
+        ("contains", "7", False, ""),
+        ("contains", "8", True, ""),
+        ("regex", "^x$", False, ""),
+    ),
+)
+def test_rule_for_names_that_a_branch_breaks(operator: str, pattern: str, negate: bool, broken: str) -> None:
+    rule = {"parameters": {"operator": operator, "pattern": pattern, "negate": negate}}
+    assert _breaks(rule, BRANCH) == broken
 
 
 async def test_bypassed_rules_hinder_nothing(ground: Ground) -> None:

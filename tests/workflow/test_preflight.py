@@ -1,13 +1,18 @@
 """What could not be published is said before a plan is made, and again before work begins."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from bot.core.errors import Unwritable
 from bot.core.gate import Stage
+from bot.core.names import ThreadNumber
 from bot.core.publishing_check import PublishingFacts
+from bot.core.transcript import Json
 from bot.workflow import engine
 from tests.workflow.ground import MAYA, WILL, Ground
+from tests.workflow.memory_ports import MortalJournal
 
 pytestmark = pytest.mark.req("CL1", "PR3")
 
@@ -64,3 +69,18 @@ async def test_work_that_waits_for_a_slot_was_checked_before() -> None:
     for _ in range(3):
         assert await look(ground, repository) is Stage.PLANNING
     assert len(repository.asked) == 1
+
+
+async def test_journal_that_may_not_be_written_is_told_once_on_the_thread() -> None:
+    class ReadOnly(MortalJournal):
+        async def append(self, thread: ThreadNumber, expected: int, entries: Sequence[tuple[str, Json]]) -> int:  # noqa: ARG002 - the port's
+            raise Unwritable("the server does not let this token write", fix="grant it contents: write")
+
+    ground = Ground()
+    ground.journal = ReadOnly(ground.clock, ground.life)
+    ground.thread.say(WILL, "Do it.")
+    for _ in range(2):
+        with pytest.raises(Unwritable):
+            await ground.look()
+    (told,) = ground.told
+    assert told.startswith("I can't start here: the server does not let this token write: grant it contents: write.")

@@ -53,11 +53,15 @@ async def notice_configuration_error(context: ThreadContext, state: ThreadState)
 
 async def notice_unreadable_journal(context: ThreadContext) -> None:
     """Post once that the thread's journal cannot be read and that nothing decided there counts."""
+    await notice_without_journal(context, reply_text.unreadable(thread_ref(context.location.thread)))
+
+
+async def notice_without_journal(context: ThreadContext, text: str) -> None:
+    """Post once why nothing can begin, if somebody who may ask has asked. Neither reads nor writes the journal."""
     turns = await context.dialogue.turns((), may_act=partial(may_ask, context))
     requests = [turn for turn in turns if may_ask(context, turn) and not turn.aside]
     if requests:
         await context.dialogue.acknowledge(requests[-1], Acknowledgment.SEEN)
-        text = reply_text.unreadable(thread_ref(context.location.thread))
         await context.dialogue.post(text, 0)  # entries count from 1
 
 
