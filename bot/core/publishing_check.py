@@ -54,7 +54,7 @@ def obstacles(facts: PublishingFacts, branch: str, *, is_new: bool) -> tuple[str
     return tuple(found)
 
 
-_CURE: Final = "Leave `plangate/**` out of them, or let me bypass them (Settings > Rules > Rulesets)."
+_CURE: Final = "Leave such branches out of them, or let me bypass them (Settings > Rules > Rulesets)."
 _PULLS_CURE: Final = (
     "In Settings > Actions > General, tick *Allow GitHub Actions to create and approve pull requests*, and grant the "
     "job or the token `pull-requests: write`."

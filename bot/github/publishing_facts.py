@@ -5,6 +5,7 @@ https://docs.github.com/en/rest/repos/rules#get-rules-for-a-branch
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -21,19 +22,13 @@ _REFUSED: Final = ("not permitted", "not accessible")
 _QUERY: Final = """
 query ($owner: String!, $name: String!, $branch: String!, $parent: String!) {
   repository(owner: $owner, name: $name) {
-    id
-    defaultBranchRef { name }
-    branch: ref(qualifiedName: $branch) { name }
-    parent: ref(qualifiedName: $parent) { name }
+    id defaultBranchRef { name }
+    branch: ref(qualifiedName: $branch) { name } parent: ref(qualifiedName: $parent) { name }
   }
 }
 """
 _OPEN: Final = """
-mutation ($id: ID!, $branch: String!) {
-  createPullRequest(input: { repositoryId: $id, baseRefName: $branch, headRefName: $branch, title: "Trial" }) {
-    clientMutationId
-  }
-}
+mutation ($pull: CreatePullRequestInput!) { createPullRequest(input: $pull) { clientMutationId } }
 """
 _log: Final = logging.getLogger(__name__)
 
@@ -51,52 +46,44 @@ class PublishingReader:
 
     async def read(self, branch: str) -> PublishingFacts:
         """Return the facts for a branch, which need not exist. What cannot be read counts as no obstacle."""
+        refs = {"branch": f"refs/heads/{branch}", "parent": f"refs/heads/{branch.partition('/')[0]}"}
         try:
-            return await self._read(branch)
+            repository = (await self.client.graphql(_QUERY, self.address.variables | refs))["repository"]
+            rules = await self._rules(branch)
         except PlangateError as error:
             _log.warning("whether work can be published is unknown: %s", error)
             return PublishingFacts()
-
-    async def _read(self, branch: str) -> PublishingFacts:
-        refs = {"branch": f"refs/heads/{branch}", "parent": f"refs/heads/{branch.partition('/')[0]}"}
-        repository = (await self.client.graphql(_QUERY, self.address.variables | refs))["repository"]
-        taken = repository["branch"] or repository["parent"] or {"name": ""}
-        rules = await self._rules(branch)
         types = frozenset(str(rule["type"]) for rule in rules)
         return PublishingFacts(
             rules=types - {UNSIGNED} if self.signs else types,
             misnamed=tuple(filter(None, (_breaks(rule, branch) for rule in rules if rule["type"] == NAMING))),
-            taken=taken["name"],
+            taken=(repository["branch"] or repository["parent"] or {"name": ""})["name"],
             no_pulls=await self._refusal_of_pulls(repository) if self.tries_pulls else "",
         )
 
     async def _rules(self, branch: str) -> Sequence[Json]:
-        """Return the rules that may refuse a push of the bot, without those of rulesets that it bypasses."""
-        every = self.client.pages(f"{self.address.path}/rules/branches/{quote(branch, safe='')}")
-        rules = [rule async for rule in every if rule["type"] in {*REFUSING, UNSIGNED, NAMING}]
-        numbers = {int(rule["ruleset_id"]) for rule in rules}
-        bypassed = {number for number in numbers if await self._bypasses(number)}
-        return [rule for rule in rules if rule["ruleset_id"] not in bypassed]
-
-    async def _bypasses(self, ruleset: int) -> bool:
-        """Return whether the bot bypasses a ruleset, as far as it can see.
+        """Return the rules that may refuse a push of the bot, without those of rulesets that it surely bypasses.
 
         https://docs.github.com/en/rest/repos/rules#get-a-repository-ruleset
         """
-        try:
-            answer = await self.client.get(f"{self.address.path}/rulesets/{ruleset}")
-        except PlangateError:
-            return False
-        return answer.get("current_user_can_bypass") in _BYPASSED
+        every = self.client.pages(f"{self.address.path}/rules/branches/{quote(branch, safe='')}")
+        rules = [rule async for rule in every if rule["type"] in {*REFUSING, UNSIGNED, NAMING}]
+        bypassed = set[int]()
+        for number in {int(rule["ruleset_id"]) for rule in rules}:
+            with suppress(PlangateError):
+                ruleset = await self.client.get(f"{self.address.path}/rulesets/{number}")
+                bypassed |= {number} if ruleset.get("current_user_can_bypass") in _BYPASSED else set()
+        return [rule for rule in rules if rule["ruleset_id"] not in bypassed]
 
     async def _refusal_of_pulls(self, repository: Json) -> str:
         """Return GitHub's words if the token may not open pull requests, else "".
 
         The trial asks for one from a branch to itself, which GitHub never opens.
         """
-        variables = {"id": repository["id"], "branch": repository["defaultBranchRef"]["name"]}
+        default = repository["defaultBranchRef"]["name"]
+        trial = {"repositoryId": repository["id"], "baseRefName": default, "headRefName": default, "title": "Trial"}
         try:
-            await self.client.mutate(_OPEN, variables)
+            await self.client.mutate(_OPEN, {"pull": trial})
         except PlangateError as error:
             return error.what if any(words in error.what for words in _REFUSED) else ""
         return ""

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.req("CL1")
 BRANCH = "plangate/7-fix-it"
 NEW = {
     "nothing": (PublishingFacts(), ""),
-    "creation": (PublishingFacts(frozenset({"creation"})), "forbid creating them. Leave `plangate/**` out of them"),
+    "creation": (PublishingFacts(frozenset({"creation"})), "forbid creating them. Leave such branches out of them"),
     "pulls only": (PublishingFacts(frozenset({"pull_request"})), "forbid pushing to them without a pull request"),
     "update": (PublishingFacts(frozenset({"update", "deletion"})), ""),
     "signatures": (PublishingFacts(frozenset({"required_signatures"})), "require signed commits"),
