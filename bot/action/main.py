@@ -77,7 +77,7 @@ def run(out: TextIO, environ: Mapping[str, str] | None = None) -> int:
 
 
 def _refuse(error: NoModelKey, environ: Mapping[str, str] | None, runner: Runner) -> ActionSettings:
-    """Tell the event's thread why the Action cannot work, as far as GitHub lets it, and return the settings.
+    """Post on the event's thread why the Action cannot work, if GitHub lets it, and return the settings.
 
     A text that is no key stands in for the missing one. It encrypts nothing, for no journal is read or written.
     """

@@ -42,7 +42,7 @@ async def look_once(settings: Settings, thread: str, out: TextIO) -> TerminalRun
 
 
 async def refuse_thread(host: GitHubHost, address: ThreadAddress, why: str) -> None:
-    """Tell people on a thread once why nothing can begin there, if somebody who may ask has asked."""
+    """Post on a thread once why nothing can begin there, if somebody who may ask has asked."""
     async with host.thread_context(address) as context:
         await notice_without_journal(context, configuration_error(why))
 

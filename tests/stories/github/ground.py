@@ -382,8 +382,7 @@ def settings(github: SimulatedGitHub, base_url: str, data: Path) -> Settings:
 def settle(world: GitHubState, app: SimulatedGitHub, home: str = HOME) -> Installation:
     """Make the repository, its people, and the installation."""
     owner = world.add_user(home.partition("/")[0], "Organization").login
-    world.add_repository(home, FILES)
-    world.set_settings(home, actions_open_pulls=True)
+    world.set_settings(world.add_repository(home, FILES).full_name, actions_open_pulls=True)
     for login, role in ROLES.items():
         world.set_role(home, login, role)
     return credentials.install(world, app.app, owner)
