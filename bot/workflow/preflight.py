@@ -22,8 +22,8 @@ async def failure_move(context: ThreadContext, state: ThreadState) -> Failed | N
         return None
     branch = branch_name(context, state)
     facts = await context.publishing_facts(branch)
-    if state.has_finished_work:  # its branch may have been pushed
-        facts = replace(facts, taken="")
+    if facts.taken and (state.has_finished_work or await context.pulls.find(branch)):
+        facts = replace(facts, taken="")  # it is the bot's own: its work was pushed, as the journal may have lost (A4b)
     found = obstacles(facts, branch, is_new=not (context.location.branch or state.onto))
     if not found:
         return None

@@ -63,6 +63,16 @@ async def test_obstacle_that_came_after_the_plan_is_told_before_the_work() -> No
     assert await look(ground, repository) is Stage.IN_REVIEW
 
 
+@pytest.mark.req("A4b")
+async def test_branch_of_the_bots_own_pull_request_is_not_in_the_way() -> None:
+    ground, repository = Ground(), Repository(PublishingFacts(taken="plangate/7-fix-it"))
+    await ground.published()
+    ground.journal.set_back(ground.location.thread, 0)
+    ground.thread.say(WILL, "Do it again.")
+    assert await look(ground, repository) is Stage.STALE
+    assert "pull request #101 was already made from it" in ground.told[-1]
+
+
 async def test_work_that_waits_for_a_slot_was_checked_before() -> None:
     ground, repository = Ground(slots=0), Repository(PublishingFacts())
     ground.thread.say(WILL, "Do it.")
