@@ -183,7 +183,7 @@ def _thread_report(event: str, payload: "Payload") -> DeliveryReport:
     return DeliveryReport(
         doer=payload.sender.id if payload.sender and event in _THREADS else None,
         people=frozenset(account.id for account in accounts if account),
-        texts=tuple(filter(None, (subject and subject.title, *(part.body for part in parts if part)))),
+        texts=tuple(filter(None, (subject.title if subject else None, *(part.body for part in parts if part)))),
         is_relevant=is_labeled or bool(subject and subject.merged),
     )
 

@@ -184,6 +184,15 @@ def test_long_pull_request(case: str) -> None:
     assert [token.content for token in inline][-1] == "Closes #8"
 
 
+@pytest.mark.req("CL4")
+def test_work_on_a_branch_of_its_own_refers_to_its_pull_request() -> None:
+    """It closes nothing, and the plan in it names the branch."""
+    origin = PullOrigin(("will",), ALONE, APPROVED_AT)
+    text = pull_body(replace(PLAN, branch="plangate/8-fix-it"), origin, summary="Done.", checks=[])
+    assert text.endswith("\n\nRefs #8\n")
+    assert "- Branch: `plangate/8-fix-it`, a new one in this repository, made from commit" in text
+
+
 def test_many_checks() -> None:
     """The first thirty are shown, failing ones before the others, and the rest is counted."""
     text = body(*[GOOD] * 40, BAD)

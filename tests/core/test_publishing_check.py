@@ -1,8 +1,12 @@
 """What keeps work from being published: each fact alone, and what hinders nothing."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from bot.core.publishing_check import PublishingFacts, obstacles
+from bot.core.reply_text import cannot_publish, edited_request
+from bot.core.turn import version_key
 
 pytestmark = pytest.mark.req("CL1")
 BRANCH = "plangate/7-fix-it"
@@ -32,3 +36,17 @@ def test_branch_of_a_pull_request_only_has_to_take_pushes() -> None:
     facts = PublishingFacts(frozenset({"creation", "update"}), ("starts with a/",), BRANCH, "GitHub refused")
     (only,) = obstacles(facts, BRANCH, is_new=False)
     assert "forbid pushing to them." in only
+
+
+def test_notice_lists_each_obstacle_and_how_to_go_on() -> None:
+    text = cannot_publish(("First.", "Second."), "@plangate")
+    assert "\n\n- First.\n- Second.\n\nThis cost nothing. Fix that, then use `@plangate retry`." in text
+
+
+def test_planner_reads_that_a_request_was_edited() -> None:
+    assert edited_request("Do that.") == "The request was edited. It now reads:\n\nDo that."
+
+
+def test_version_of_a_text_is_its_last_edit() -> None:
+    assert version_key("issue") == "issue@"
+    assert version_key("issue", datetime(2026, 1, 2, tzinfo=UTC)) == "issue@2026-01-02T00:00:00+00:00"
