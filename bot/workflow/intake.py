@@ -41,6 +41,8 @@ _ENDS: Final = {Verb.STOP: frozenset(ON_ENTER), Verb.FINISH: frozenset({Stage.EX
 _INTERRUPTED: Final = frozenset({Stage.STOPPED, Stage.FAILED, Stage.LIMIT, Stage.STALE, Stage.EXPIRED})
 
 
+_POSTS: Final = frozenset({"issue", "comment", "review"})
+"""How the keys of what people wrote begin."""
 SIGNS_A_DAY: Final = 20
 """Maximum reactions to one person's refused turns on one thread and day (UTC): each one is a write to GitHub."""
 ANSWERS_A_DAY: Final = 20
@@ -84,7 +86,8 @@ async def take_in(context: ThreadContext, state: ThreadState) -> ThreadState:
 def _unedited_requests(state: ThreadState) -> frozenset[str]:
     """Return the keys of the requests that are being planned and were not edited when they were heard."""
     entries = state.newest_request_entries if state.stage is Stage.PLANNING else ()
-    return frozenset(entry.said.key for entry in entries if not entry.said.foreign)
+    keys = (entry.said.key for entry in entries if not entry.said.foreign)
+    return frozenset(key for key in keys if key.partition("-")[0] in _POSTS)  # a label is no text that can be edited
 
 
 async def _take_edit(context: ThreadContext, state: ThreadState, turn: Turn) -> ThreadState:

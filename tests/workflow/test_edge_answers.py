@@ -1,5 +1,6 @@
 """What people do to a request or a plan in unusual ways, and the answer that they expect."""
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -23,6 +24,20 @@ async def test_request_edited_while_it_is_planned_is_planned_as_edited() -> None
     before = len(ground.model.requests)
     await ground.look()
     assert len(ground.model.requests) == before
+
+
+@pytest.mark.req("PR3")
+async def test_label_that_asks_is_heard_once_while_it_is_planned() -> None:
+    ground = Ground()
+    mark = replace(ground.thread.say(WILL, "Do it."), key="label-11", mark=True, version="")
+    ground.thread.said = [mark]
+    ground.model.meanwhile[1] = partial(_listen, ground)
+    state = await ground.look()
+    assert [entry.said.key for entry in state.newest_request_entries] == ["label-11"]
+
+
+async def _listen(ground: Ground) -> None:
+    await engine.listen(ground.process())
 
 
 async def _edit_and_listen(ground: Ground, asked: Turn) -> None:
