@@ -122,9 +122,8 @@ class Snapshot:
     shown: ShownPlan
     candidates: tuple[Candidate, ...] = ()
     open: bool = True
-    """Whether the thread is neither closed nor transferred."""
     closed_at: datetime | None = None
-    """When it was closed, if it is closed and was not merged."""
+    """Whether the thread is neither closed nor transferred, and when it was closed without a merge."""
     locked: bool = False
     """Whether the conversation is locked. Nobody can react then, so only a comment that names the digest approves."""
     overtaken: bool = False
@@ -142,8 +141,7 @@ class Snapshot:
     standing: Standing | None = None
     """The configuration's standing approval of the thread's scheduled task; None if there is none."""
     owners: frozenset[int] = frozenset()
-    """Numeric ids of the people who approved and, per the default branch's CODEOWNERS, own everything that may change.
-    """
+    """Numeric ids of the people who approved and, per the default branch's CODEOWNERS, own all that may change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Turn:
 
 
 def version_key(key: str, edited_at: datetime | None = None) -> str:
-    """Return the key of a text's version: that of its last edit, or the text as it was posted."""
+    """Return the key of a text's version: that of its last edit, or the text as posted (`ThreadPost.version`)."""
     return f"{key}@{edited_at.isoformat() if edited_at else ''}"
 
 

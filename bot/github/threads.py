@@ -13,7 +13,6 @@ from bot.core.actor import Actor
 from bot.core.errors import Refused
 from bot.core.names import CommitId, RepositoryId, ThreadNumber
 from bot.core.pull import PullCommits
-from bot.core.turn import version_key
 from bot.github.client import LAGS, PAGE, GitHubClient, Json
 from bot.github.errors import Missing, TooMuch, require_present
 from bot.github.people import WHO, actor, time
@@ -147,7 +146,7 @@ class ThreadPost:
     @property
     def version(self) -> str:
         """Key of its current version. Another edit makes another version."""
-        return version_key(self.key, self.edited_at)
+        return f"{self.key}@{self.edited_at.isoformat() if self.edited_at else ''}"
 
     @property
     def words(self) -> tuple[str, ...]:
