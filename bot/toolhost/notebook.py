@@ -16,8 +16,7 @@ import math
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bot.toolhost.checkout_paths import ResolvedPath, missing_message
 from bot.toolhost.files import BOM, RESULT_BYTES
@@ -87,9 +86,8 @@ def edit_notebook(host: Host, _call: Call, arguments: Arguments) -> OperationRes
     return OperationResult(f"{description} in {place.name}.{note}", stamps={place.name: stamp})
 
 
-@dataclass(slots=True)
-class Notebook:
-    """A notebook, and how its file is written."""
+class Notebook(NamedTuple):
+    """A notebook, and the bytes of its file, which show how it is written."""
 
     top: dict[str, Any]
     content: bytes
@@ -240,12 +238,12 @@ def _apply_edit(notebook: Notebook, arguments: Arguments) -> str:
     return f"Replaced the cell {id_}" + (" (its outputs were cleared)" if (kind or before) == before == "code" else "")
 
 
-@dataclass(slots=True)
 class _View:
     """Renders the cells of a notebook, and collects their images up to a limit."""
 
-    blocks: list[dict[str, Any]] = field(default_factory=list)
-    room: int = IMAGE_BYTES
+    def __init__(self) -> None:
+        self.blocks: list[dict[str, Any]] = []
+        self.room = IMAGE_BYTES
 
     def cell(self, cell: Cell, id_: str, *, whole: bool) -> str:
         """Return one cell with its outputs; a source that is too long is cut, later if the cell is shown alone."""

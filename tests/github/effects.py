@@ -385,7 +385,7 @@ def _verb(node: ast.AST) -> str:
     """Return the verb of a call that writes: a client's, or git's."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return ""
-    if node.func.attr in {"git", "run", "ask"}:
+    if node.func.attr in {"git", "run", "ask", "reach"}:
         words = (word.value for word in ast.walk(node) if isinstance(word, ast.Constant))
         return "push" if "push" in words else ""
     if node.func.attr not in WRITES:
