@@ -111,6 +111,7 @@ def threads(tour: Tour) -> None:
     tour.go("GET", comment, comment_id=made["id"])
     rendered(tour, comment, made["id"])
     tour.go("PATCH", comment, {"body": "Hello again"}, comment_id=made["id"])
+    tour.go("DELETE", comment, comment_id=made["id"])
 
 
 def rendered(tour: Tour, comment: str, ident: int) -> None:
@@ -197,6 +198,7 @@ def changes(tour: Tour, admin: str) -> None:
     every = {"ref_name": {"include": ["~ALL"], "exclude": []}}
     rules = {"name": "all", "enforcement": "active", "conditions": every, "rules": [{"type": "creation"}]}
     made = tour.go("POST", f"{HOME}/rulesets", rules, token=admin)
+    tour.go("GET", f"{HOME}/rulesets/{{ruleset_id}}", token=admin, ruleset_id=made["id"])
     tour.go("DELETE", f"{HOME}/rulesets/{{ruleset_id}}", token=admin, ruleset_id=made["id"])
 
 
