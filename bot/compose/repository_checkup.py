@@ -16,7 +16,7 @@ from bot.config.environment import configuration
 from bot.config.settings import PATH, Settings
 from bot.core.actor import Actor, Role
 from bot.core.errors import Misconfigured
-from bot.core.publishing_check import NAMING, REFUSING, UNSIGNED
+from bot.core.publishing_check import NAMING, REFUSING
 from bot.github import labels, reach, repository, repository_settings
 from bot.github.client import GitHubClient
 from bot.github.errors import Forbidden, Missing
@@ -80,9 +80,8 @@ class RepositoryCheckup:
 
     def hidden_files(self) -> Finding:
         """Return the finding that this token may not read the files."""
-        return _hidden(
-            "the files of the workflows", f"{self.web}/tree/{quote(self.profile.default_branch)}/{WORKFLOWS}"
-        )
+        branch = quote(self.profile.default_branch)
+        return _hidden("the files of the workflows", f"{self.web}/tree/{branch}/{WORKFLOWS}")
 
     async def check(self, expected: WorkflowNeeds, *, fix: bool = False) -> list[Finding]:
         """Check every setting, in the order in which a newcomer meets them. `fix` creates missing labels."""
@@ -191,8 +190,6 @@ class RepositoryCheckup:
         cure = f"leave plangate/** out of them, or let the bot bypass them: {page}"
         if refused := [refusal for rule, refusal in REFUSING.items() if rule in rules]:
             return Finding(f"{what}: refuse {', '.join(refused)}", cure)
-        if UNSIGNED in rules:
-            return Finding(f"{what}: require signed commits, which the job's token and an App do not make", cure)
         if rules & _NAMING:
             return Finding(f"{what}: {', '.join(sorted(rules & _NAMING))}", f"see that they fit: {page}", optional=True)
         return Finding(f"{what}: none that refuses the bot's pushes")

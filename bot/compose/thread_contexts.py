@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from bot.agent.limits import Ledger
 from bot.agent.resources import HumanAvailability, SessionResources
 from bot.compose.canaries import plant_canary
-from bot.compose.configured_people import ConfiguredPeople
 from bot.compose.job_environment import JobEnvironment, job_of, place_on_github
 from bot.compose.parts import (
     agents_of,
@@ -64,6 +63,7 @@ from bot.service.connections import WRITING_CHECKS, Connections, RepositoryAcces
 from bot.service.overview.recording_journal import RecordingJournal
 from bot.store.git_journal import GitJournal
 from bot.store.keys import marker_key
+from bot.store.pinned_accounts import ConfigurationVersion, Pins, pin_accounts
 from bot.store.receipt_refs import Issuer, ReceiptRefs
 from bot.store.transcripts import SpooledTranscripts
 from bot.telemetry import Counters, Telemetry
@@ -112,10 +112,8 @@ class ThreadContexts:
     """What the bot listens to in each repository, as the last look there read it."""
     _configurations: dict[RepositoryId, tuple[CommitId, CurrentConfiguration]] = field(default_factory=dict, init=False)
     """The configuration in the newest commit of each repository, and its mistake."""
-    _people: ConfiguredPeople = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_people", ConfiguredPeople(self.settings))
+    _accounts: dict[ConfigurationVersion, Pins] = field(default_factory=dict, init=False)
+    """The accounts of the logins in each version of a configuration. What the remote holds for one never changes."""
 
     @asynccontextmanager
     async def open(self, address: ThreadAddress) -> AsyncIterator[ThreadContext]:
@@ -171,8 +169,16 @@ class ThreadContexts:
     async def pin_people(
         self, access: RepositoryAccess, number: RepositoryId, current: CurrentConfiguration
     ) -> CurrentConfiguration:
-        """Return a configuration with numeric ids in place of the logins of people (A7)."""
-        return current._replace(keys=await self._people.pin(access, number, current.keys, blob=current.blob))
+        """Return a configuration with numeric ids in place of the logins of people (A7).
+
+        A login without an account stays, and names nobody.
+        """
+        keys, version = current.keys, (number, current.blob)
+        logins = [person for person in (*keys.ask.users, *keys.approve.users) if isinstance(person, str)]
+        if logins and version not in self._accounts:
+            key, find = key_of(self.settings), partial(repository.account_id, access.client)
+            self._accounts[version] = await pin_accounts(access.refs, version, key, logins=logins, find=find)
+        return current._replace(keys=keys.with_ids(self._accounts[version])) if logins else current
 
     async def configuration(self, client: GitHubClient, at: repository.Address, ref: str = "") -> CurrentConfiguration:
         """Return the configuration in a commit of the default branch, or in its head, with its mistake if it has one.
@@ -245,6 +251,7 @@ class _Parts:
         place = ThreadLocation(facts.id, thread, subject.title, base, facts.default_branch, subject.head_branch)
         location = replace(place, host=server_host(shared.settings), name=name, pull=subject.pull)
         checks = PullCheckReader(access.client, access.at, self.bot, self.reader.results)
+        signs = shared.settings.signing_key is not None
         return ThreadContext(
             location=location,
             environment=JobEnvironment(place_on_github(job, location), workspace, facts.head).at,
@@ -265,13 +272,8 @@ class _Parts:
             states=shared.states,
             read_task=partial(shared.read_task, access.client, access.at),
             have_rules_changed=self._have_rules_changed,
-            publishing_facts=self._publishing_reader().read,
+            publishing_facts=PublishingReader(access.client, access.at, signs, not shared.settings.github.as_app).read,
         )
-
-    def _publishing_reader(self) -> PublishingReader:
-        settings = self.shared.settings
-        signs, tries = settings.signing_key is not None, not settings.github.as_app
-        return PublishingReader(self.access.client, self.access.at, signs, tries)
 
     def _receipts(self) -> CheckedReceipts:
         """Return where receipts are kept: in the repository, in a file here, and as check runs that name them."""

@@ -4,7 +4,8 @@ The YAML reader limits size and depth, and refuses aliases (X4).
 """
 
 import re
-from typing import Annotated, Any, Final, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
@@ -248,6 +249,16 @@ class Configuration(Part):
     secrets: SecretsPart = SecretsPart()
     pull_request: PullRequestPart = PullRequestPart()
     maintenance: Tasks = []
+
+    def with_ids(self, ids: Mapping[str, int | None]) -> Self:
+        """Return the configuration with numeric ids in place of those logins of people that have one, in any case."""
+
+        def listed(part: Part, people: list[str | int]) -> Part:
+            users = [ids.get(person.lower()) or person if isinstance(person, str) else person for person in people]
+            return part.model_copy(update={"users": users})
+
+        ask, approve = listed(self.ask, self.ask.users), listed(self.approve, self.approve.users)
+        return self.model_copy(update={"ask": ask, "approve": approve})
 
 
 def parse_configuration(text: str, where: str) -> Configuration:

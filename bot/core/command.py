@@ -24,9 +24,7 @@ _VERB: Final = re.compile(rf"([A-Za-z]+)(?:([{_SIGNS}]|[!?！？]+|\.+(?=\s|\Z))
 """A verb, the sign after it, and the rest of the line."""
 _DOUBT: Final = re.compile(r"[?？]|\.\.")
 _DECISION: Final = re.compile(r"(?<![\w./-])(?:approve[sd]?|reject(?:s|ed)?)(?![\w(/-]|\.\w)", re.IGNORECASE)
-_CODE: Final = re.compile(r"`[^`]+`")
-_DASH: Final = re.compile(r"[-–—]+ ")
-_ITEM_MARK: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
+_ITEM_MARK: Final = re.compile(r"\A\s*(?:[-*+]|\d{1,9}[.)])\s+")
 _DIGEST: Final = re.compile(rf"([0-9a-fA-F]{{{SHORT_DIGEST},}})[.!,，。！]?")
 _NUMBER: Final = re.compile(r"\$?([0-9]{1,6}(?:\.[0-9]{1,2})?)[.!,，。！]?")
 _AFTER: Final = {"now", "please", "thanks"}
@@ -96,7 +94,7 @@ def text_to_bot(line: str, mention: str) -> str:
 
 def without_item_mark(line: str) -> str:
     """Return a line without the mark of a list item."""
-    return line[mark.end() :] if (mark := _ITEM_MARK.match(line)) else line
+    return _ITEM_MARK.sub("", line, count=1)
 
 
 def undecided_line(text: str) -> str:
@@ -105,7 +103,7 @@ def undecided_line(text: str) -> str:
     for line in map(str.strip, text.split("\n")):
         if fence or line.startswith("```"):
             fence = "" if line == fence else fence or line[: len(line) - len(line.lstrip("`"))]
-        elif not line.startswith((">", "#")) and _DECISION.search(_CODE.sub("", line)):
+        elif not line.startswith((">", "#")) and _DECISION.search(re.sub("`[^`]+`", "", line)):
             return line
     return ""
 
@@ -152,7 +150,7 @@ def _validate_argument(verb: Verb, sign: str, argument: str, line: str) -> Comma
         case Verb.REVISE | Verb.MODE if not argument:
             return UnknownCommand(line, "revise HOW" if verb is Verb.REVISE else "mode NAME")
         case Verb.REJECT | Verb.REVISE:
-            return Command(verb, argument[dash.end() :] if (dash := _DASH.match(argument)) else argument)
+            return Command(verb, re.sub(r"\A[-–—]+ ", "", argument))
         case Verb.APPROVE | Verb.MODE:
             return Command(verb, argument.rstrip(".!,，。！"))
         case Verb.STOP if sign and _INSTANT.issuperset(sign):

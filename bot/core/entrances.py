@@ -28,10 +28,7 @@ class Entrance(Enum):
     TASK = "prompt of a scheduled task or recipe", EntranceTrust.PROJECT
     REQUEST = "requests and additions on the thread, mails among them, and their pictures", EntranceTrust.AUTHOR
     ANSWER = "answers to questions", EntranceTrust.AUTHOR
-    THREAD = (
-        "rest of the thread: titles, labels, posts, pictures, branches, and diff",
-        EntranceTrust.AUTHOR,
-    )
+    THREAD = "rest of the thread: titles, labels, posts, pictures, branches, and diff", EntranceTrust.AUTHOR
     EARLIER_PLANS = "earlier plans of the thread, and findings that people decided on", EntranceTrust.AUTHOR
     OFFLINE_CHECK = "output of a task's check without a network", EntranceTrust.PROJECT
     NETWORK_CHECK = "output of a task's check that can reach a host", EntranceTrust.STRANGERS

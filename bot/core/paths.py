@@ -107,13 +107,7 @@ def _row(globs: tuple[str, ...]) -> tuple[Callable[[str], object], tuple[str, ..
 _ROWS = tuple((kind, *_row(globs)) for kind, globs in _TABLE)
 """The compiled table, fast enough to classify a commit of a hundred thousand files in seconds."""
 
-_TIERS = dict.fromkeys(PathClass, Tier.HIGH) | {
-    PathClass.DOCS: Tier.LOW,
-    PathClass.TESTS: Tier.LOW,
-    PathClass.CODE: Tier.NORMAL,
-    PathClass.DEPENDENCIES: Tier.NORMAL,
-}
-"""The tier of each class; a plan that does not name the dependencies has another one for theirs."""
+_TIERS = {PathClass.DOCS: Tier.LOW, PathClass.TESTS: Tier.LOW, PathClass.CODE: Tier.NORMAL}
 _MOST_LINKED = 50
 """Most targets of links that a plan lists."""
 _WEIGHT = tuple(Tier)
@@ -152,8 +146,8 @@ def linked_classes(links: Mapping[str, str], further: Further = ()) -> Further:
         is_complete = True
         for link in links:
             kind = classify(link, (*further, *raised))
-            for target in _link_targets(link, links) if _TIERS[kind] is Tier.HIGH else ():
-                if _TIERS[classify(target, (*further, *raised))] is not Tier.HIGH:
+            for target in _link_targets(link, links) if _tier(kind, ("named",)) is Tier.HIGH else ():
+                if _tier(classify(target, (*further, *raised)), ("named",)) is not Tier.HIGH:
                     raised[str(kind), f"/{_as_glob(target)}"] = None
                     is_complete = False
     return tuple(raised) if is_complete else ((str(PathClass.AGENT), "/"),)
@@ -223,7 +217,7 @@ def _casefold_path(path: str) -> str:
 
 def _tier(kind: PathClass, dependencies: Sequence[str]) -> Tier:
     """Return the tier of one class."""
-    return Tier.HIGH if kind is PathClass.DEPENDENCIES and not dependencies else _TIERS[kind]
+    return _TIERS.get(kind, Tier.NORMAL if kind is PathClass.DEPENDENCIES and dependencies else Tier.HIGH)
 
 
 def _reaches(plain: str, glob: str) -> bool:

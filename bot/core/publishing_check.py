@@ -7,18 +7,18 @@ from typing import Final
 
 from bot.core.markdown.elements import code, codes
 
+UNSIGNED: Final = "required_signatures"
+NAMING: Final = "branch_name_pattern"
 REFUSING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "creation": "creating them",
         "update": "pushing to them",
         "pull_request": "pushing to them without a pull request",
         "merge_queue": "pushing to them without a merge queue",
+        UNSIGNED: "pushing unsigned commits",
     }
 )
 """Types of rules that keep the bot from pushing its branches, and what they refuse."""
-UNSIGNED: Final = "required_signatures"
-NAMING: Final = "branch_name_pattern"
-_ONLY_NEW, _ONLY_OLD = frozenset({"creation"}), frozenset({"update"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,9 @@ def obstacles(facts: PublishingFacts, branch: str, *, is_new: bool) -> tuple[str
 
     `is_new` says whether the branch is created, and gets a pull request.
     """
-    found, refusing = list[str](), facts.rules & REFUSING.keys() - (_ONLY_OLD if is_new else _ONLY_NEW)
-    if refused := [text for rule, text in REFUSING.items() if rule in refusing]:
+    found, moot = list[str](), "update" if is_new else "creation"
+    if refused := [text for rule, text in REFUSING.items() if rule in facts.rules and rule != moot]:
         found.append(f"The rules for branches such as {code(branch)} forbid {', '.join(refused)}. {_CURE}")
-    if UNSIGNED in facts.rules:
-        found.append(f"The rules for branches such as {code(branch)} require signed commits. {_CURE}")
     if is_new and facts.misnamed:
         found.append(f"The name {code(branch)} breaks the rules for branches: {codes(facts.misnamed)}. {_CURE}")
     if is_new and facts.taken:

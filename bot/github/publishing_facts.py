@@ -21,15 +21,10 @@ _REFUSED: Final = ("not permitted", "not accessible")
 """Parts of GitHub's messages that say that a token may not open pull requests."""
 _QUERY: Final = """
 query ($owner: String!, $name: String!, $branch: String!, $parent: String!) {
-  repository(owner: $owner, name: $name) {
-    id defaultBranchRef { name }
-    branch: ref(qualifiedName: $branch) { name } parent: ref(qualifiedName: $parent) { name }
-  }
-}
+  repository(owner: $owner, name: $name) { id defaultBranchRef { name }
+    branch: ref(qualifiedName: $branch) { name } parent: ref(qualifiedName: $parent) { name } } }
 """
-_OPEN: Final = """
-mutation ($pull: CreatePullRequestInput!) { createPullRequest(input: $pull) { clientMutationId } }
-"""
+_OPEN: Final = "mutation ($pull: CreatePullRequestInput!) { createPullRequest(input: $pull) { clientMutationId } }"
 _log: Final = logging.getLogger(__name__)
 
 
@@ -67,7 +62,7 @@ class PublishingReader:
         https://docs.github.com/en/rest/repos/rules#get-a-repository-ruleset
         """
         every = self.client.pages(f"{self.address.path}/rules/branches/{quote(branch, safe='')}")
-        rules = [rule async for rule in every if rule["type"] in {*REFUSING, UNSIGNED, NAMING}]
+        rules = [rule async for rule in every if rule["type"] in {*REFUSING, NAMING}]
         bypassed = set[int]()
         for number in {int(rule["ruleset_id"]) for rule in rules}:
             with suppress(PlangateError):

@@ -98,7 +98,7 @@ WRONG: dict[str, tuple[dict[str, object], str, str]] = {
     ),
     "signed commits": (
         {"rulesets": (RulesetSettings("all", ("required_signatures",)),)},
-        "rules for branches plangate/**: require signed commits",
+        "rules for branches plangate/**: refuse pushing unsigned commits",
         "/rules",
     ),
 }

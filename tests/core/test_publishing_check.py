@@ -15,7 +15,7 @@ NEW = {
     "creation": (PublishingFacts(frozenset({"creation"})), "forbid creating them. Leave such branches out of them"),
     "pulls only": (PublishingFacts(frozenset({"pull_request"})), "forbid pushing to them without a pull request"),
     "update": (PublishingFacts(frozenset({"update", "deletion"})), ""),
-    "signatures": (PublishingFacts(frozenset({"required_signatures"})), "require signed commits"),
+    "signatures": (PublishingFacts(frozenset({"required_signatures"})), "forbid pushing unsigned commits"),
     "name": (
         PublishingFacts(misnamed=("starts with a/",)),
         "`plangate/7-fix-it` breaks the rules for branches: `starts",

@@ -7,8 +7,9 @@ import pytest
 
 from bot.core.errors import PlangateError, Transient
 from bot.core.names import RepositoryId
-from bot.store.keys import StateKey, marker_key
+from bot.store.keys import StateKey
 from bot.store.pinned_accounts import Pins, pin_accounts
+from bot.store.sealed import seal
 from bot.store.thread_refs import ThreadRefs
 from tests.store.conftest import Repository
 from tests.store.test_receipt_refs import push_file
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.req("A7")
 
 BLOB = "b" * 40
 REF = f"refs/plangate/accounts/{BLOB}"
-KEY = marker_key(StateKey(b"k" * 32), RepositoryId(7))
+HOME, KEY = RepositoryId(7), StateKey(b"k" * 32)
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Accounts:
 
 
 async def pins(refs: ThreadRefs, accounts: Accounts, *, blob: str = BLOB) -> Pins:
-    return await pin_accounts(refs, blob, KEY, logins=["Ann", "gone"], find=accounts.find)
+    return await pin_accounts(refs, (HOME, blob), KEY, logins=["Ann", "gone"], find=accounts.find)
 
 
 async def test_a_login_names_whoever_had_it_when_the_file_was_new(refs_on: Callable[[str], ThreadRefs]) -> None:
@@ -53,15 +54,17 @@ async def test_a_login_names_whoever_had_it_when_the_file_was_new(refs_on: Calla
     (
         b"",
         b"null",
-        b'{"accounts": "{\\"ann\\": 666}", "mac": ""}',
-        b'{"accounts": "{\\"ann\\": 666}", "mac": "' + b"0" * 32 + b'"}',
+        b'{"ann": 666}',
+        seal(b'{"ann": 666}', StateKey(b"x" * 32).encryption, f"7/accounts/{BLOB}"),
+        seal(b'{"ann": 666}', KEY.encryption, f"8/accounts/{BLOB}"),
     ),
+    ids=("nothing", "no object", "plain text", "of another key", "of another repository"),
 )
 async def test_what_others_put_in_its_place_names_nobody(
     refs_on: Callable[[str], ThreadRefs], repository: Repository, content: bytes
 ) -> None:
-    """Whoever can push can write there, and cannot make its MAC."""
-    push_file(repository, REF, "accounts.json", content)
+    """Whoever can push can write there, and cannot seal it."""
+    push_file(repository, REF, "accounts", content)
     accounts = Accounts({"ann": 7})
     assert await pins(refs_on("one"), accounts) == {"ann": 7, "gone": None}
     assert await pins(refs_on("two"), Accounts({})) == {"ann": 7, "gone": None}
@@ -82,7 +85,7 @@ async def test_nothing_is_stored_while_a_login_cannot_be_looked_up(
         raise Transient("GitHub is down", where=login)
 
     with pytest.raises(PlangateError, match="GitHub is down"):
-        await pin_accounts(refs_on("one"), BLOB, KEY, logins=["ann"], find=fail)
+        await pin_accounts(refs_on("one"), (HOME, BLOB), KEY, logins=["ann"], find=fail)
     assert repository.git("for-each-ref", "refs/plangate/") == ""
 
 
@@ -95,5 +98,5 @@ async def test_of_two_that_are_first_one_decides(refs_on: Callable[[str], Thread
         return 8
 
     with pytest.raises(Transient, match="cannot be stored"):
-        await pin_accounts(refs_on("one"), BLOB, KEY, logins=["ann"], find=find)
+        await pin_accounts(refs_on("one"), (HOME, BLOB), KEY, logins=["ann"], find=find)
     assert await pins(refs_on("one"), Accounts({})) == {"ann": 7, "gone": None}
